@@ -1,0 +1,72 @@
+"""A named model with values for its parameters, chosen from the data where none are given."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from ucm import models
+from ucm.errors import ParameterError
+from ucm.evidence.admissible import admissible
+
+__all__ = ["declare", "model_names", "sample", "signature"]
+
+
+def model_names() -> list[str]:
+    """The names of `ucm.models`, in their order there."""
+    return list(models.__all__)
+
+
+def signature(name: str) -> inspect.Signature:
+    """The parameters of a named model.
+
+    Raises
+    ------
+    ParameterError
+        No model has the name.
+    """
+    if name not in model_names():
+        raise ParameterError(f"model {name!r}: not known; known are {', '.join(model_names())}")
+    return inspect.signature(getattr(models, name))
+
+
+def sample(name: str, given: Mapping[str, float] | None = None) -> Any:
+    """`ucm.models.<name>` with the values given; a parameter without a value gets its default, or
+    0.5, which every parameter accepts when written.
+
+    Raises
+    ------
+    ParameterError
+        No model has the name, or the model no such parameter.
+    """
+    expected = signature(name).parameters
+    for word in given or {}:
+        if word not in expected:
+            raise ParameterError(
+                f"{name}: no parameter {word!r}; it has {', '.join(expected) or 'none'}"
+            )
+    values = {w: 0.5 if p.default is p.empty else p.default for w, p in expected.items()}
+    return getattr(models, name)(**{**values, **(given or {})})
+
+
+def declare(name: str, given: Mapping[str, float], X: Any, y: Any) -> Any:
+    """`ucm.models.<name>` with the values given and the others chosen.
+
+    A parameter with a default keeps it; a single one without gets the middle of its admissible
+    interval; several get 1.1 times their least admissible value.
+
+    Raises
+    ------
+    ParameterError
+        No model has the name, or the model no such parameter.
+    """
+    model = sample(name, given)
+    parameters = signature(name).parameters
+    left = [w for w, p in parameters.items() if p.default is p.empty and w not in given]
+    if not left:
+        return model
+    intervals = admissible(model, X, y)
+    if len(left) == 1:
+        return model.with_params(**{left[0]: intervals[left[0]].middle})
+    return model.with_params(**{word: 1.1 * intervals[word].lower for word in left})

@@ -1,0 +1,187 @@
+"""The way back: sample weights, the normal in feature space, the bias."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ucm.contracts import AffineImage, Leveled, UncertaintySet, Vec
+from ucm.data import Data
+from ucm.errors import ParameterError
+from ucm.language.samples import Samples
+from ucm.language.sets import LinearImage, Scaled, Sum
+from ucm.expression import Node, value
+
+__all__ = ["BIAS_RULES", "bias", "feature_normal", "sample_weights"]
+
+BIAS_RULES = ("auto", "kkt", "midpoint", "error", "zero")
+
+
+def sample_weights(image: AffineImage, q: Sequence[Vec], m: int) -> Vec | None:
+    """Non-negative weights of the samples, or None when the set is not made of samples."""
+    if not any(b.samples is not None for b in image.blocks):
+        return None
+    weights = np.zeros(m)
+    for b, v in zip(image.blocks, q, strict=True):
+        if b.samples is not None:
+            weights[b.samples] += abs(b.weight) * np.maximum(v, 0.0)
+    return weights
+
+
+def _chains(node: Node, chain: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """For every leaf of samples, the matrices that stand above it, outermost first."""
+    if isinstance(node, Samples):
+        yield chain
+    elif isinstance(node, LinearImage):
+        yield from _chains(node.operand, (*chain, node.matrix))
+    else:
+        for x in _nodes(node.operands()):
+            yield from _chains(x, chain)
+
+
+def _nodes(items: Sequence[Any]) -> Iterator[Node]:
+    for x in items:
+        if isinstance(x, Node):
+            yield x
+        elif isinstance(x, tuple):
+            yield from _nodes(x)
+
+
+def feature_normal(U: UncertaintySet, w: Vec) -> Vec | None:
+    """`M' w` when every leaf of samples lies under the same matrices M (none: w itself); None when
+    they differ, or when there are no samples and w lives elsewhere."""
+    chains = list(_chains(U))
+    if not chains:
+        return w
+    first = chains[0]
+    for other in chains[1:]:
+        if len(other) != len(first) or any(
+            a is not b and (a.shape != b.shape or abs(a - b).max() > 0.0)
+            for a, b in zip(first, other, strict=False)
+        ):
+            return None
+    for M in first:
+        w = M.T @ w
+    return w
+
+
+def bias(
+    rule: str, U: UncertaintySet, image: AffineImage, data: Data, q: Sequence[Vec], w: Vec
+) -> tuple[float | None, str]:
+    """The bias b of `w'x + b`, and the rule that gave it.
+
+    Parameters
+    ----------
+    rule : "kkt" (multipliers of the mass constraints: Barbero, Takeda and Lopez 2015, appendix E),
+        "midpoint" (of the nearest points, when each summand uses one class), "error" (least
+        training error), "zero", or "auto" for the first of these three that applies
+
+    Raises
+    ------
+    ParameterError
+        The rule is unknown, or does not apply to this set.
+    """
+    normal = feature_normal(U, w)
+    if normal is None or normal.size != data.n:
+        return None, "none"
+    if rule == "zero" or not w.any():
+        return 0.0, "zero"
+    rules = {
+        "kkt": lambda: _levels(image, w),
+        "midpoint": lambda: _midpoint(U, data, q, w),
+        "error": lambda: _least_error(data, normal),
+    }
+    for name in rules if rule == "auto" else (rule,):
+        b = rules[name]()
+        if b is not None and math.isfinite(b):
+            return b, name
+    raise ParameterError(
+        f"bias={rule!r} does not apply to {U!r}; "
+        'use bias="auto", or "error" for the least training error'
+    )
+
+
+def _levels(image: AffineImage, w: Vec) -> float | None:
+    """b = -(alpha + beta) / 2, alpha and beta the scores w'x at which the weights of the two classes
+    leave their bounds. Needs one uncoupled hull per class, or one joint hull."""
+    if image.couplings:
+        return None
+    found: dict[float, list[float]] = {1.0: [], -1.0: []}
+    for b in image.blocks:
+        if b.samples is None:
+            continue
+        if not isinstance(b.domain, Leveled):
+            return None
+        levels = b.domain.levels(-b.map.rmatvec(w), classes=b.classes)
+        # -A'w = -weight y w'x for signed samples, -weight w'x for one class
+        labels = (1.0, -1.0) if b.classes is not None else (1.0,)
+        for y, interval in zip(labels, levels, strict=True):
+            theta = _inside(*interval)
+            label = y if b.classes is not None else math.copysign(1.0, b.weight)
+            if theta is not None and b.weight != 0.0:
+                found[label].append(-theta / (b.weight * (y if b.classes is not None else 1.0)))
+    if any(len(scores) != 1 for scores in found.values()):
+        return None
+    return -0.5 * (found[1.0][0] + found[-1.0][0])
+
+
+def _inside(low: float, high: float) -> float | None:
+    """A point of an interval whose ends may be infinite."""
+    if math.isfinite(low) and math.isfinite(high):
+        return 0.5 * (low + high)
+    return low if math.isfinite(low) else (high if math.isfinite(high) else None)
+
+
+def _terms(U: UncertaintySet, data: Data, q: Iterator[Vec]) -> Iterator[tuple[set[str], Vec]]:
+    """The Minkowski summands: the samples that each uses, and its point."""
+    if isinstance(U, Sum):
+        yield from _terms(U.left, data, q)
+        yield from _terms(U.right, data, q)
+    elif isinstance(U, Scaled):
+        for kinds, x in _terms(U.operand, data, q):
+            yield kinds, value(U.factor) * x
+    elif isinstance(U, LinearImage):
+        for kinds, x in _terms(U.operand, data, q):
+            yield kinds, U.matrix @ x
+    else:
+        yield {s.kind for s in U.walk() if isinstance(s, Samples)}, U.rebuild(data, q)[0]
+
+
+def _midpoint(U: UncertaintySet, data: Data, q: Sequence[Vec], w: Vec) -> float | None:
+    """The hyperplane half-way between the class points x_+ and x_-, x = x_+ - x_-."""
+    point = {"pos": np.zeros_like(w), "neg": np.zeros_like(w)}
+    seen: set[str] = set()
+    for kinds, x in _terms(U, data, iter(q)):
+        if len(kinds) > 1 or kinds == {"signed"}:
+            return None
+        for kind in kinds:
+            point[kind] = point[kind] + (x if kind == "pos" else -x)
+        seen |= kinds
+    if seen != {"pos", "neg"}:
+        return None
+    return -0.5 * data.space.inner(w, point["pos"] + point["neg"])
+
+
+def _least_error(data: Data, normal: Vec) -> float:
+    """The middle of the widest interval of b with the least weighted training error: O(m log m)."""
+    scores = data.X @ normal
+    order = np.argsort(scores)
+    s = scores[order]
+    weight = np.where(data.y > 0, data.class_weight[0], data.class_weight[1])[order]
+    positive = data.y[order] > 0
+    # threshold after the first k samples: those k are called negative
+    errors = np.concatenate([[0.0], np.cumsum(np.where(positive, weight, -weight))])
+    errors += weight[~positive].sum()
+    gaps = np.concatenate([[np.inf], s[1:] - s[:-1], [np.inf]])
+    usable = gaps > 0.0
+    best = errors[usable].min()
+    ties = np.flatnonzero(usable & (errors <= best + 1e-12 * weight.sum()))
+    inner = ties[(ties > 0) & (ties < s.size)]
+    reach = float(s[-1] - s[0]) or max(abs(float(s[0])), 1.0)
+    if inner.size == 0:
+        return -(float(s[0]) - reach) if ties[0] == 0 else -(float(s[-1]) + reach)
+    k = int(inner[np.argmax(gaps[inner])])
+    return -0.5 * float(s[k - 1] + s[k])

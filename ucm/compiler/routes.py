@@ -1,0 +1,83 @@
+"""The route table: which solver takes which form, in order of preference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ucm.contracts import Solver
+from ucm.errors import ParameterError, SolverError
+from ucm.forms import MinNorm
+from ucm.solvers import ALM, APG, ECOS, SCS, Clarabel, Newton
+
+__all__ = ["ROUTES", "Route", "choose", "solver_named"]
+
+
+@dataclass(frozen=True)
+class Route:
+    """One row of the table; `automatic` rows are tried by `solver="auto"`, in order."""
+
+    solver: Solver
+    purpose: str
+    automatic: bool = True
+
+
+ROUTES = (
+    Route(Newton(), "up to 1500 features and couplings: few passes, high accuracy"),
+    Route(APG(), "any size: one pass an iteration, exact projections"),
+    Route(ALM(Newton()), "coupled blocks, Newton inside", automatic=False),
+    Route(Clarabel(), "anything convex: interior point, through CVXPY"),
+    Route(ECOS(), "anything conic: interior point, through CVXPY", automatic=False),
+    Route(SCS(), "anything convex, modest accuracy: splitting, through CVXPY", automatic=False),
+)
+
+
+def solver_named(name: str | Solver) -> Solver:
+    """The solver of that name, or the instance itself."""
+    if isinstance(name, Solver):
+        return name
+    known = {r.solver.name: r.solver for r in ROUTES}
+    if name not in known:
+        raise ParameterError(
+            f'solver: expected "auto", a solver instance or one of {", ".join(known)}; got {name!r}'
+        )
+    return known[name]
+
+
+def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str, str]]]:
+    """The solver for a form, and (name, "chosen" or the reason against it) for the whole table.
+
+    `solver="auto"` takes the first automatic row of `ROUTES` that does not refuse:
+
+    | order | solver | takes |
+    | --- | --- | --- |
+    | 1 | newton | Euclidean norm, semismooth projections, order at most 1500; couplings too |
+    | 2 | apg | Euclidean norm, exact projections, no couplings |
+    | 3 | clarabel | everything convex |
+
+    Raises
+    ------
+    SolverError
+        A solver asked for by name refuses the form.
+    """
+    if solver != "auto":
+        wanted = solver_named(solver)
+        why = wanted.refuse(form)
+        if why is not None:
+            raise SolverError(
+                f'solver {wanted.name!r} does not take this model: {why}; use solver="auto"'
+            )
+        return wanted, [(wanted.name, "chosen, by name")]
+    table: list[tuple[str, str]] = []
+    chosen: Solver | None = None
+    for route in ROUTES:
+        why = route.solver.refuse(form)
+        if why is not None:
+            table.append((route.solver.name, f"refused: {why}"))
+        elif chosen is None and route.automatic:
+            chosen = route.solver
+            table.append((route.solver.name, f"chosen: {route.purpose}"))
+        else:
+            table.append((route.solver.name, f"possible: {route.purpose}"))
+    if chosen is None:
+        raise SolverError(f"no route takes this model: {table}")
+    return chosen, table

@@ -1,0 +1,222 @@
+"""Bound samples: validated X and y, the classes, their statistics, the feature space."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm.contracts import LinearMap, Vec
+from ucm.errors import DataError, ParameterError
+from ucm.operators import CenteredMap, SampleMap
+
+__all__ = ["Data", "EuclideanSpace", "bind"]
+
+
+class EuclideanSpace:
+    """R^n. It owns inner product, norms and dual vectors of the feature vectors."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def inner(self, w: Vec, x: Vec) -> float:
+        return float(w @ x)
+
+    def norm(self, x: Vec, q: float = 2.0) -> float:
+        """`||x||_q`, safe against overflow and underflow."""
+        top = float(np.abs(x).max(initial=0.0))
+        return top * float(np.linalg.norm(x / top, q)) if top > 0.0 else 0.0
+
+    def dual_vector(self, x: Vec, q: float) -> Vec:
+        """The w with ||w||_p = 1 and <w, x> = ||x||_q, 1/p + 1/q = 1; not unique for q in {1, inf}.
+
+        For 1 < q < inf it is `sign(x) |x|^(q-1) / ||x||_q^(q-1)`.
+        """
+        top = float(np.abs(x).max(initial=0.0))
+        if top == 0.0:
+            return np.zeros_like(x)
+        v = np.abs(x) / top
+        if q == np.inf:
+            w = np.zeros_like(x)
+            k = int(np.argmax(v))
+            w[k] = np.sign(x[k])
+            return w
+        w = v ** (q - 1.0)
+        return np.sign(x) * w / float(np.linalg.norm(v, q)) ** (q - 1.0)
+
+
+class Data:
+    """m samples of two classes.
+
+    Attributes
+    ----------
+    X : (m, n) array or CSR matrix of float64
+    y : (m,) array of +1.0 and -1.0
+    class_weight : factors of the caps of class +1 and class -1
+    """
+
+    def __init__(self, X: Any, y: Vec, class_weight: tuple[float, float] = (1.0, 1.0)) -> None:
+        self.X, self.y = X, y
+        self.class_weight = class_weight
+        self.m, self.n = X.shape
+        self.space = EuclideanSpace(self.n)
+        self._cache: dict[Hashable, Any] = {}
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What `make()` returns, computed at the first call with this key."""
+        if key not in self._cache:
+            self._cache[key] = make()
+        return self._cache[key]
+
+    @functools.cached_property
+    def _rows(self) -> dict[str, NDArray[np.intp]]:
+        return {
+            "pos": np.flatnonzero(self.y > 0),
+            "neg": np.flatnonzero(self.y < 0),
+            "signed": np.arange(self.m),
+        }
+
+    def _matrix(self, kind: str) -> Any:
+        if kind == "signed":
+            return self.X
+        return self.once(("rows", kind), lambda: self.X[self._rows[kind]])
+
+    def rows(self, kind: str) -> NDArray[np.intp]:
+        """Indices of the samples of `pos`, `neg` or `signed`."""
+        return self._rows[kind]
+
+    def signs(self, kind: str) -> Vec | None:
+        """The factors y_i of `signed`; None for one class."""
+        return self.y if kind == "signed" else None
+
+    def samples(self, kind: str) -> LinearMap:
+        """`q -> sum q_i x_i` over `pos` or `neg`, `q -> sum q_i y_i x_i` over `signed`."""
+        return SampleMap(self._matrix(kind), self.signs(kind))
+
+    def mean(self, kind: str) -> Vec:
+        """The mean of the samples, (n,)."""
+        count = self._rows[kind].size
+        uniform = np.full(count, 1.0 / count)
+        return self.once(("mean", kind), lambda: self.samples(kind).matvec(uniform))
+
+    def covariance_factor(self, kind: str) -> LinearMap:
+        """F with F F' the 1/m covariance of the samples, through the samples themselves."""
+        X = self._matrix(kind)
+        if kind == "signed":
+            X = (
+                sparse.csr_matrix(X.multiply(self.y[:, None]))
+                if sparse.issparse(X)
+                else (X * self.y[:, None])
+            )
+        return CenteredMap(X, self.mean(kind))
+
+    def covariance(self, kind: str) -> NDArray[np.float64]:
+        """The 1/m covariance, dense (n, n)."""
+        factor = self.covariance_factor(kind)
+        return self.once(
+            ("covariance", kind), lambda: factor.weighted_gram(np.ones(factor.shape[1]))
+        )
+
+    @functools.cached_property
+    def stored(self) -> int:
+        """Stored entries of X."""
+        return int(self.X.nnz) if sparse.issparse(self.X) else self.X.size
+
+    @functools.cached_property
+    def scale(self) -> float:
+        """The largest absolute entry of X (1 when all are zero)."""
+        entries = self.X.data if sparse.issparse(self.X) else self.X
+        top = max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
+        return top if top > 0.0 else 1.0
+
+
+def _matrix(X: Any) -> Any:
+    """X as float64, C-contiguous or CSR, without a copy where it is that already."""
+    if sparse.issparse(X):
+        if X.dtype.kind not in "biuf":
+            raise DataError(f"X: expected real numbers, got dtype {X.dtype}")
+        X = sparse.csr_matrix(X, dtype=np.float64)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        entries = X.data
+    else:
+        try:
+            X = np.asarray(X)
+            if X.dtype.kind not in "biufO":
+                raise TypeError(f"dtype {X.dtype}")
+            entries = X = np.ascontiguousarray(X, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"X: expected a table of real numbers, got {error}; encode text and dates first"
+            ) from error
+    if X.ndim != 2:
+        raise DataError(
+            f"X: expected a table (samples, features), got {X.ndim} dimension(s); "
+            "reshape one feature with X.reshape(-1, 1)"
+        )
+    if X.shape[0] == 0:
+        raise DataError("X: expected samples, got none (0 rows)")
+    if X.shape[1] == 0:
+        raise DataError(f"X: expected features, got none (shape {X.shape})")
+    if not np.isfinite(entries.sum()) and not np.isfinite(entries).all():
+        rows, cols = X.tocoo().coords if sparse.issparse(X) else np.indices(X.shape)
+        flat = np.flatnonzero(~np.isfinite(entries.ravel()))[0]
+        i, j = int(np.ravel(rows)[flat]), int(np.ravel(cols)[flat])
+        raise DataError(
+            f"X: entry ({i}, {j}) is {X[i, j]}; remove the sample or fill it in, "
+            "for example with sklearn.impute.SimpleImputer"
+        )
+    return X
+
+
+def bind(X: Any, y: Any, class_weight: tuple[float, float] = (1.0, 1.0)) -> Data:
+    """Validate samples and labels.
+
+    Parameters
+    ----------
+    X : (m, n) array, data frame or sparse matrix
+    y : (m,) labels in {-1, +1}, both present
+
+    Raises
+    ------
+    DataError
+        NaN or inf, no samples or features, lengths that differ, labels other than both -1 and +1.
+    """
+    X = _matrix(X)
+    try:
+        labels = np.asarray(y)
+        if labels.ndim == 2 and labels.shape[1] == 1:
+            labels = labels.ravel()
+        values = labels.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            "y: expected labels -1 and +1, got values that are no numbers; "
+            "ucm.Classifier takes any two labels"
+        ) from error
+    if values.ndim != 1:
+        raise DataError(f"y: expected one label per sample, got shape {values.shape}")
+    if values.size != X.shape[0]:
+        raise DataError(
+            f"y: expected {X.shape[0]} labels, one per row of X, got {values.size}; "
+            "both must have the same length"
+        )
+    found = np.unique(values)
+    if not np.isin(found, (-1.0, 1.0)).all():
+        shown = ", ".join(f"{v:g}" for v in found[:5])
+        raise DataError(
+            f"y: expected the labels -1 and +1, got {found.size} value(s) {shown}; "
+            "ucm.Classifier takes any two labels"
+        )
+    if found.size == 1:
+        raise DataError(
+            f"y: expected two classes, got one (all labels are {found[0]:+g}); "
+            "add samples of the other class"
+        )
+    if not all(np.isfinite(w) and w > 0 for w in class_weight):
+        raise ParameterError(f"class_weight: expected positive numbers, got {class_weight}")
+    return Data(X, values, class_weight)

@@ -1,0 +1,178 @@
+"""Data sets by name: a folder of your own, the sets bundled with scikit-learn, OpenML."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm.errors import DataError
+
+__all__ = ["load", "names", "read_npz"]
+
+
+class _Bundled(NamedTuple):
+    loader: str
+    positive: int
+    negative: int
+
+
+class _OpenML(NamedTuple):
+    data_id: int
+    positive: str
+    m: int
+    m_positive: int
+    n: int
+
+
+_BUNDLED = {
+    "breast_cancer": _Bundled("load_breast_cancer", 1, 0),  # benign against malignant
+    "digits": _Bundled("load_digits", 3, 8),
+    "iris": _Bundled("load_iris", 1, 2),  # versicolor against virginica
+    "wine": _Bundled("load_wine", 0, 1),
+}
+# Sets of Table 1 of Ito, Takeda and Toh (2015) that OpenML holds as the same samples, all numeric.
+_OPENML = {
+    "diabetes": _OpenML(37, "tested_negative", m=768, m_positive=500, n=8),
+    "heart": _OpenML(53, "present", m=270, m_positive=120, n=13),
+    "ionosphere": _OpenML(59, "g", m=351, m_positive=225, n=34),
+    "sonar": _OpenML(40, "Rock", m=208, m_positive=97, n=60),
+}
+
+
+def names() -> list[str]:
+    """The names that `load` knows: files of the folder UCM_DATA, bundled sets, sets on OpenML.
+
+    Examples
+    --------
+    >>> "breast_cancer" in names()
+    True
+    """
+    folder = _folder()
+    own = [file.stem for file in folder.glob("*.npz")] if folder is not None else []
+    return sorted({*own, *_BUNDLED, *_OPENML})
+
+
+def load(name: str) -> tuple[Any, NDArray[np.int64]]:
+    """A data set by name: from the folder UCM_DATA, else bundled with scikit-learn, else OpenML.
+
+    Bundled sets are two classes of the original and standardised: each feature has mean 0 and
+    variance 1, or is 0 where it was constant. Sets from OpenML are scaled to [-1, 1] per feature,
+    as in the paper, and kept by scikit-learn in its own cache.
+
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+
+    Returns
+    -------
+    X : (m, n) float64 array or CSR matrix
+    y : (m,) int64 array
+        Labels -1 and +1; class numbers in a set of the folder with more than two classes.
+
+    Raises
+    ------
+    DataError
+        No such set, a broken file, or OpenML cannot be reached.
+
+    Examples
+    --------
+    >>> X, y = load("wine")
+    >>> X.shape, sorted(set(y.tolist()))
+    ((130, 13), [-1, 1])
+    """
+    folder = _folder()
+    if folder is not None and name in {file.stem for file in folder.glob("*.npz")}:
+        return read_npz(folder / f"{name}.npz")
+    if name in _BUNDLED:
+        return _bundled(_BUNDLED[name])
+    if name in _OPENML:
+        return _fetched(name, _OPENML[name])
+    raise DataError(
+        f"data set {name!r}: not known; known are {', '.join(names())}. "
+        "UCM_DATA may name a folder with more, as .npz files"
+    )
+
+
+def read_npz(path: str | Path) -> tuple[Any, NDArray[np.int64]]:
+    """Samples and labels of an `.npz` file: `X`, or `data`, `indices`, `indptr`, `shape` of a CSR
+    matrix, and `y`.
+
+    Raises
+    ------
+    DataError
+        The file is missing, or holds something else.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as parts:
+            y = parts["y"].astype(np.int64)
+            if "X" in parts:
+                return parts["X"].astype(np.float64), y
+            triple = (
+                parts["data"].astype(np.float64),
+                parts["indices"].astype(np.int32),
+                parts["indptr"].astype(np.int32),
+            )
+            return sparse.csr_matrix(triple, shape=tuple(parts["shape"])), y
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except Exception as error:  # numpy raises a dozen kinds for a broken archive
+        raise DataError(
+            f"{path}: no data set ({error}); expected the arrays X and y, "
+            "or data, indices, indptr, shape and y"
+        ) from None
+
+
+def _folder() -> Path | None:
+    """The folder named by UCM_DATA, if any."""
+    named = os.environ.get("UCM_DATA")
+    if not named:
+        return None
+    folder = Path(named)
+    if not folder.is_dir():
+        raise DataError(f"UCM_DATA: {named} is no folder")
+    return folder
+
+
+def _bundled(entry: _Bundled) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    from sklearn import datasets
+
+    X, target = getattr(datasets, entry.loader)(return_X_y=True)
+    rows = (target == entry.positive) | (target == entry.negative)
+    X = np.asarray(X[rows], dtype=np.float64)
+    X = X - X.mean(axis=0)
+    deviation = X.std(axis=0)
+    X /= np.where(deviation > 0, deviation, 1.0)
+    return X, np.where(target[rows] == entry.positive, 1, -1).astype(np.int64)
+
+
+def _fetched(name: str, entry: _OpenML) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    from sklearn.datasets import fetch_openml
+
+    try:
+        X, target = fetch_openml(
+            data_id=entry.data_id, as_frame=False, parser="liac-arff", return_X_y=True
+        )
+        X = np.asarray(X, dtype=np.float64)
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"data set {name!r}: OpenML did not answer ({error}); try again, "
+            f"or set UCM_DATA to a folder with {name}.npz"
+        ) from None
+    positive = np.asarray(target) == entry.positive
+    found = (*X.shape, int(positive.sum()))
+    if found != (entry.m, entry.n, entry.m_positive):
+        raise DataError(
+            f"data set {name!r}: OpenML's set {entry.data_id} has {found[0]} samples, {found[1]} "
+            f"features and {found[2]} positive labels, the paper {entry.m}, {entry.n} and "
+            f"{entry.m_positive}; set UCM_DATA to a folder with {name}.npz"
+        )
+    low, high = X.min(axis=0), X.max(axis=0)
+    middle, half = (low + high) / 2.0, (high - low) / 2.0
+    X = (X - middle) / np.where(half > 0, half, 1.0)
+    return X, np.where(positive, 1, -1).astype(np.int64)

@@ -1,0 +1,1 @@
+"""What is known about an answer without asking its solver."""

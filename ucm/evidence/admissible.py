@@ -1,0 +1,252 @@
+"""Where a model is neither empty nor trivial: the interval of each hyperparameter."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ucm.contracts import Domain, Scope, Size, UncertaintySet
+from ucm.data import Data, bind
+from ucm.domains import DomainIntersection
+from ucm.errors import EmptySetError, SolverError
+from ucm.expression import Param, Scalar, value
+from ucm.language.objective import RobustMargin, as_model
+from ucm.language.sets import Intersection
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["Interval", "admissible", "advice"]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The admissible values of one hyperparameter, the others at their present values.
+
+    At one end U is empty beyond it (this end is closed), at the other 0 enters U (open).
+
+    Attributes
+    ----------
+    lower, upper : ends, possibly infinite
+    how : how the ends are known
+    lower_closed, upper_closed : whether the end itself is admissible
+    """
+
+    lower: float
+    upper: float
+    how: str
+    lower_closed: bool = False
+    upper_closed: bool = False
+
+    def __contains__(self, number: float) -> bool:
+        above = number > self.lower or (self.lower_closed and number == self.lower)
+        return above and (number < self.upper or (self.upper_closed and number == self.upper))
+
+    @property
+    def middle(self) -> float:
+        """The middle; twice the finite end when the upper one is infinite."""
+        if math.isinf(self.upper):
+            return 2.0 * self.lower if self.lower > 0.0 else 1.0
+        return 0.5 * (self.lower + self.upper)
+
+    def __str__(self) -> str:
+        left, right = "[" if self.lower_closed else "(", "]" if self.upper_closed else ")"
+        return f"{left}{self.lower:.6g}, {self.upper:.6g}{right}  {self.how}"
+
+
+class _SizeScope(Scope):
+    """One hyperparameter's derived scalar is a variable; everything else is a number."""
+
+    def __init__(self, name: str, unit: float) -> None:
+        import cvxpy as cp
+
+        self.name = name
+        self.t = unit * cp.Variable(nonneg=True)
+
+    def scalar(self, size: Size) -> float | cp.Expression:
+        if isinstance(size.declared, Param) and size.declared.name == self.name:
+            return self.t
+        return size.number
+
+    def factor(self, scalar: Scalar) -> float | cp.Expression:
+        return value(scalar)
+
+
+def _sizes(model: RobustMargin, data: Data, name: str) -> list[Size]:
+    """The sizes that this hyperparameter sets."""
+    found = []
+    for node in model.walk():
+        size = None
+        if isinstance(node, UncertaintySet):
+            size = node.size(data)
+        elif isinstance(node, Domain):
+            size = node.size()
+        if size is not None and isinstance(size.declared, Param) and size.declared.name == name:
+            found.append(size)
+    return found
+
+
+def admissible(
+    model: UncertaintySet | RobustMargin, X: Any, y: Any, *, time_limit: float = math.inf
+) -> dict[str, Interval]:
+    """The interval of every hyperparameter in which U is not empty and 0 is not in U.
+
+    The sets grow (or shrink) with their size, so one end is the smallest size with a point at all,
+    the other the smallest with `x = 0`: a linear program for caps (equation (30) of Barbero, Takeda
+    and Lopez 2015), a conic program otherwise. When no size contains 0 (separable classes) that end
+    is 0 or inf.
+
+    Parameters
+    ----------
+    model, X, y : as in `ucm.compile`
+    time_limit : seconds for each program
+
+    Raises
+    ------
+    SolverError
+        A program was not solved, or not in time.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y = [[0.0], [2.0], [1.0], [3.0]], [-1, -1, 1, 1]
+    >>> interval = ucm.admissible(ucm.models.nu_svm(0.8), X, y)["nu"]
+    >>> round(interval.lower, 6), interval.upper
+    (0.666667, 1.0)
+    """
+    robust = as_model(model, "admissible")
+    data = bind(X, y)
+    robust.set.dimension(data.n)
+    return {name: _interval(robust, data, name, time_limit) for name in robust.params()}
+
+
+def _interval(model: RobustMargin, data: Data, name: str, time_limit: float) -> Interval:
+    sizes = _sizes(model, data, name)
+    used = sum(isinstance(p, Param) and p.name == name for p in model.walk())
+    if used != len(sizes):
+        return Interval(-math.inf, math.inf, f"{name} scales a set; its size is not the question")
+    if len({s.key for s in sizes}) > 1:
+        return Interval(-math.inf, math.inf, f"{name} sets sizes of different kinds; not computed")
+    size = sizes[0]
+    empty, how_empty = _smallest_nonempty(model, data, name, size, time_limit)
+    zero, how_zero = _smallest_with_zero(model, data, name, size, time_limit)
+    zero = max(zero, empty)
+    start, end = size.inverse(empty), size.inverse(zero) if zero > 0.0 else size.inverse(0.0)
+    if size.grows:
+        how = f"lower: {how_empty}; upper: {how_zero}"
+        return Interval(start, end, how, lower_closed=zero > empty)
+    how = f"lower: {how_zero}; upper: {how_empty}"
+    return Interval(end, start, how, upper_closed=zero > empty)
+
+
+def _smallest_nonempty(
+    model: RobustMargin, data: Data, name: str, size: Size, time_limit: float
+) -> tuple[float, str]:
+    """The smallest derived size for which U has a point."""
+    plain, how = _by_rule(model, data, name, size)
+    if not any(isinstance(node, Intersection | DomainIntersection) for node in model.walk()):
+        return plain, how
+    # only a program can tell whether operands meet
+    solved, how = _program(model, data, name, size, False, time_limit)
+    if math.isinf(solved):
+        raise EmptySetError(
+            f"admissible: U is empty for every {name}, whatever its size; change another parameter"
+        )
+    return max(plain, solved), how
+
+
+def _by_rule(model: RobustMargin, data: Data, name: str, size: Size) -> tuple[float, str]:
+    """Bisection on the sets' own word about emptiness, to rounding."""
+
+    def nonempty(t: float) -> bool:
+        return model.with_params(**{name: size.inverse(t)}).set.emptiness(data) is None
+
+    high = size.number if 0.0 < size.number < math.inf else 1.0
+    for _ in range(200):
+        if nonempty(high):
+            break
+        high *= 2.0
+    else:
+        why = model.set.emptiness(data)
+        raise EmptySetError(f"admissible: U is empty for every {name} ({why})")
+    if nonempty(0.0):
+        return 0.0, "any size has a point"
+    low = 0.0
+    while high - low > 4e-16 * high:
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        low, high = (low, middle) if nonempty(middle) else (middle, high)
+    return high, "closed form"
+
+
+def _smallest_with_zero(
+    model: RobustMargin, data: Data, name: str, size: Size, time_limit: float
+) -> tuple[float, str]:
+    return _program(model, data, name, size, True, time_limit)
+
+
+def _program(
+    model: RobustMargin, data: Data, name: str, size: Size, through_zero: bool, time_limit: float
+) -> tuple[float, str]:
+    """`min t` over the set with its size t free, and through 0 if asked. inf when infeasible."""
+    import cvxpy as cp
+
+    unit = size.number if 0.0 < size.number < math.inf else 1.0
+    scope = _SizeScope(name, unit)
+    x, constraints = model.set.cvxpy(data, scope)
+    if through_zero:
+        constraints = [*constraints, x / data.scale == 0]
+    problem = cp.Problem(cp.Minimize(scope.t / unit), constraints)
+    if problem.is_lp():
+        solver, how = cp.HIGHS, "linear program by HiGHS"
+        options: dict[str, Any] = {"highs_options": {"solver": "ipm", "run_crossover": "off"}}
+        if math.isfinite(time_limit):
+            options["highs_options"]["time_limit"] = time_limit
+    else:
+        solver, how = cp.CLARABEL, "conic program by Clarabel"
+        options = {} if math.isinf(time_limit) else {"time_limit": time_limit}
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
+            problem.solve(solver=solver, **options)
+    except (cp.error.SolverError, ArithmeticError) as error:
+        raise SolverError(
+            f"admissible: the {how} for {name} failed ({str(error).splitlines()[0]}); "
+            "scale the features, or raise time_limit"
+        ) from error
+    if problem.status in ("infeasible", "infeasible_inaccurate"):
+        return math.inf, f"infeasible {how}: no size contains 0" if through_zero else how
+    if scope.t.value is None:
+        raise SolverError(
+            f"admissible: the {how} for {name} ended with status {problem.status}; "
+            "scale the features, or raise time_limit"
+        )
+    return max(float(scope.t.value), 0.0), how
+
+
+def advice(model: RobustMargin, data: Data, time_limit: float = 5.0) -> str:
+    """Which values of the hyperparameters would make the model work, in a sentence."""
+    names: Sequence[str] = list(model.params())
+    if not names:
+        return "Make the set smaller: name its size with a Param to be told how far."
+    words = []
+    for name in names:
+        present = model.params()[name]
+        try:
+            interval = _interval(model, data, name, time_limit)
+        except (SolverError, EmptySetError) as error:
+            words.append(f"{name} (now {present:g}): its range is not known, {error}")
+            continue
+        left, right = (
+            ("[" if interval.lower_closed else "("),
+            ("]" if interval.upper_closed else ")"),
+        )
+        words.append(
+            f"{name} must lie in {left}{interval.lower:.6g}, {interval.upper:.6g}{right}, "
+            f"now {present:g}"
+        )
+    return "; ".join(words) + "."

@@ -1,0 +1,56 @@
+"""The certificate of a convex robust model, from the declaration alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ucm.contracts import Splits, UncertaintySet, Vec
+from ucm.data import Data
+from ucm.language.objective import RobustMargin
+from ucm.solution import Certificate
+
+__all__ = ["certify"]
+
+
+def certify(
+    model: RobustMargin,
+    data: Data,
+    q: Sequence[Vec],
+    w: Vec | None = None,
+    splits: Splits | None = None,
+) -> tuple[Certificate, Vec, Vec]:
+    """Bound the error of the point that the blocks q stand for.
+
+    For x in U and any w with `||w||_p <= 1`, `-||x||_q <= optimum <= sigma_U(-w)`; both ends come from
+    the definition of U (its `rebuild` and its `support`), not from the lowered form.
+
+    Parameters
+    ----------
+    model : the declared problem
+    q : blocks of the lowered set
+    w : a dual vector besides that of x; the one with the smaller gap is taken
+    splits : shares of the direction at intersections, for `||w||_p = 1`
+
+    Returns
+    -------
+    certificate, w, x
+    """
+    U: UncertaintySet = model.set
+    x, violation = U.rebuild(data, iter(q))
+    norm = data.space.norm(x, model.dual)
+    splits = splits or {}
+    candidates = [data.space.dual_vector(x, model.dual)] if norm > 0.0 else []
+    if w is not None:
+        candidates.append(w)
+    primal, chosen = np.inf, np.zeros_like(x)
+    for v in candidates:
+        height = U.support(data, -v, splits)[0]
+        if height < primal:
+            primal, chosen = height, v
+    if not candidates:
+        primal = 0.0
+    gap = primal + norm
+    relative = gap / max(norm, 1e-12 * data.scale)
+    return Certificate(primal, -norm, gap, relative, violation), chosen, x

@@ -1,0 +1,81 @@
+"""The CVXPY twin of a declaration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ucm.contracts import Scope, Size, Vec
+from ucm.data import Data
+from ucm.expression import Param, Scalar, value
+from ucm.language.objective import RobustMargin
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["ParameterScope", "Twin", "twin"]
+
+
+class ParameterScope(Scope):
+    """Hyperparameters as CVXPY parameters; a derived scalar as a `CallbackParam` of one of them."""
+
+    def __init__(self) -> None:
+        self.parameters: dict[str, cp.Parameter] = {}
+
+    def scalar(self, size: Size) -> float | cp.Expression:
+        import cvxpy as cp
+
+        declared = size.declared
+        if not isinstance(declared, Param):
+            return size.number
+        parameter = self.factor(declared)
+        return cp.CallbackParam(lambda: size.derived(float(parameter.value)), nonneg=True)
+
+    def factor(self, scalar: Scalar) -> float | cp.Expression:
+        import cvxpy as cp
+
+        if not isinstance(scalar, Param):
+            return scalar
+        if scalar.name not in self.parameters:
+            self.parameters[scalar.name] = cp.Parameter(name=scalar.name, value=value(scalar))
+        return self.parameters[scalar.name]
+
+
+@dataclass(frozen=True)
+class Twin:
+    """The reference problem `maximise -||x||_q over x in U`, its value that of the declared problem.
+
+    Attributes
+    ----------
+    problem : with a `cvxpy.Parameter` for every hyperparameter, named like it
+    unit : the same problem in units of `scale`, for solvers with absolute tolerances
+    scale : features are divided by it inside
+    z : the point x in units of `scale`
+    """
+
+    problem: cp.Problem
+    unit: cp.Problem
+    scale: float
+    z: cp.Variable
+
+    @property
+    def x(self) -> Vec | None:
+        """The solved point, in units of the features."""
+        return None if self.z.value is None else self.scale * self.z.value
+
+
+def twin(model: RobustMargin, data: Data) -> Twin:
+    """Build the reference from the declaration; vectorised, DPP, scaled by the largest |X|."""
+    import cvxpy as cp
+
+    expression, constraints = model.set.cvxpy(data, ParameterScope())
+    z = cp.Variable(expression.shape[0])
+    constraints = [z == expression / data.scale, *constraints]
+    q = model.dual
+    norm = cp.norm(z, q) if q in (1.0, 2.0, float("inf")) else cp.pnorm(z, q, approx=False)
+    return Twin(
+        cp.Problem(cp.Maximize(-data.scale * norm), constraints),
+        cp.Problem(cp.Maximize(-norm), constraints),
+        data.scale,
+        z,
+    )

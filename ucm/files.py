@@ -1,0 +1,252 @@
+"""Reading samples and labels from LIBSVM and CSV files, with errors that say what and where."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import math
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.errors import DataError
+
+__all__ = ["read_table"]
+
+_LABEL_NAMES = ("label", "class", "target", "y")
+_OPENERS: dict[bytes, Callable[[Path], gzip.GzipFile | bz2.BZ2File]] = {
+    b"\x1f\x8b": gzip.GzipFile,
+    b"BZ": bz2.BZ2File,
+}
+_PAIR = re.compile(r"\d+:[^,;]+")
+
+
+def read_table(path: str | Path, *, label: str | None = None) -> tuple[Any, NDArray[Any]]:
+    """Samples and labels of a LIBSVM or CSV file; which of the two is seen from its content.
+
+    A LIBSVM row is `label index:value ...` with indices from 1. A CSV row is split at commas,
+    semicolons, tabs or blanks, and may stand below a header. Both may be compressed (gzip, bzip2).
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    label : str, optional
+        Where a CSV file holds its labels: "first", "last", or a name in its header. By default the
+        column named label, class, target or y; else the only column of text; else the first or the
+        last, if exactly one of the two holds two values.
+
+    Returns
+    -------
+    X : (m, n) float64 array, or CSR matrix for LIBSVM
+    y : (m,) array
+        The labels as they stand: numbers, or else strings.
+
+    Raises
+    ------
+    DataError
+        One line naming the file, the line where known, and what is wrong there.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "points.csv"
+    ...     _ = file.write_text("height,width,class\\n1,2,yes\\n3,4,no\\n")
+    ...     X, y = read_table(file)
+    >>> X.tolist(), y.tolist()
+    ([[1.0, 2.0], [3.0, 4.0]], ['yes', 'no'])
+    """
+    path = Path(path)
+    text = _text(path)
+    lines = text.splitlines()
+    rows = [i for i, line in enumerate(lines) if line.strip() and not line.lstrip().startswith("#")]
+    if not rows:
+        raise DataError(f"{path}: the file is empty; expected rows of LIBSVM or CSV")
+    if any(_PAIR.fullmatch(token) for i in rows[:10] for token in lines[i].split()[1:]):
+        if label is not None:
+            raise DataError(f"{path}: a LIBSVM file has its labels first, got label={label!r}")
+        return _libsvm(path, text, lines, rows)
+    return _csv(path, text, label)
+
+
+def _text(path: Path) -> str:
+    """The content of the file, decompressed and decoded."""
+    try:
+        with path.open("rb") as stream:
+            opener = _OPENERS.get(stream.read(2))
+        with opener(path) if opener else path.open("rb") as stream:
+            content = stream.read()
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise DataError(f"{path}: a directory, not a file") from None
+    except (OSError, EOFError) as error:
+        raise DataError(f"{path}: cannot be read ({error})") from None
+    if b"\x00" in content:
+        line = content[: content.index(b"\x00")].count(b"\n") + 1
+        raise DataError(f"{path}, line {line}: binary content; expected LIBSVM or CSV text")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise DataError(f"{path}, line {line}: not UTF-8 text; expected LIBSVM or CSV") from None
+
+
+# --- LIBSVM -----------------------------------------------------------------------------------
+def _libsvm(path: Path, text: str, lines: list[str], rows: list[int]) -> tuple[Any, NDArray[Any]]:
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        options: Any = {"zero_based": False}  # the stub of scikit-learn allows "auto" only
+        X, y = load_svmlight_file(io.BytesIO(text.encode()), **options)
+        failure = None if np.isfinite(X.data).all() and np.isfinite(y).all() else "NaN or inf"
+    except (ValueError, OverflowError) as error:
+        X, y, failure = None, None, str(error)
+    if X is None or y is None or failure is not None:
+        for i in rows:  # only now, as it is slow: the loader does not name the line
+            problem = _libsvm_problem(lines[i].partition("#")[0].split())
+            if problem is not None:
+                raise DataError(f"{path}, line {i + 1}: {problem}")
+        raise DataError(f"{path}: not readable as LIBSVM ({failure})")
+    if X.shape[1] == 0:
+        raise DataError(f"{path}: no row has a feature; expected index:value pairs")
+    return X, y
+
+
+def _libsvm_problem(tokens: list[str]) -> str | None:
+    """What is wrong with one row; None when nothing is."""
+    if _number(tokens[0]) is None:
+        what = (
+            "no label" if _PAIR.fullmatch(tokens[0]) else f"label {tokens[0]!r} is no finite number"
+        )
+        return f"{what}; expected 'label index:value ...'"
+    last = 0
+    for token in tokens[1:]:
+        index, colon, entry = token.partition(":")
+        if not (colon and index.isascii() and index.isdigit()):
+            return f"{token!r} is no index:value pair"
+        if int(index) <= last:
+            return f"index {index} after {last}; indices start at 1 and increase"
+        if _number(entry) is None:
+            return f"feature {index}: {entry!r} is no finite number"
+        last = int(index)
+    return None
+
+
+# --- CSV --------------------------------------------------------------------------------------
+def _csv(path: Path, text: str, label: str | None) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    rows = list(_cells(path, text))
+    header = _header(rows)
+    names = header or [f"column {j + 1}" for j in range(len(rows[0][1]))]
+    if header is not None:
+        rows = rows[1:]
+        if not rows:
+            raise DataError(f"{path}: a header and no rows")
+    width = len(names)
+    for line, cells in rows:
+        if len(cells) != width:
+            raise DataError(f"{path}, line {line}: {_count(len(cells))}, the first row has {width}")
+    if width == 1:
+        raise DataError(f"{path}: one column only; expected features and a label in every row")
+    where = _label_column(path, rows, header, label)
+    y = _labels(path, [(line, cells[where]) for line, cells in rows])
+    X = np.empty((len(rows), width - 1))
+    features = [j for j in range(width) if j != where]
+    for i, (line, cells) in enumerate(rows):
+        for k, j in enumerate(features):
+            entry = _number(cells[j])
+            if entry is None:
+                raise DataError(f"{path}, line {line}, {names[j]}: {_wrong(cells[j])}")
+            X[i, k] = entry
+    return X, y
+
+
+def _cells(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
+    """(line number, cells) of each row that is neither blank nor a comment."""
+    first = next(s for s in text.splitlines() if s.strip() and not s.lstrip().startswith("#"))
+    delimiter = next((mark for mark in ",;\t" if mark in first), " ")
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True, strict=True)
+    try:
+        for cells in reader:
+            kept = [cell.strip() for cell in cells]
+            if delimiter == " ":
+                kept = [cell for cell in kept if cell]
+            if any(kept) and not kept[0].startswith("#"):
+                yield reader.line_num, kept
+    except csv.Error as error:
+        raise DataError(f"{path}, line {reader.line_num}: {error}") from None
+
+
+def _header(rows: list[tuple[int, list[str]]]) -> list[str] | None:
+    """The first row, if it holds names: no number in it, and a number in the row below it."""
+    first = rows[0][1]
+    if any(_number(cell) is not None for cell in first) or not all(first):
+        return None
+    below = rows[1][1] if len(rows) > 1 else []
+    return first if not below or any(_number(cell) is not None for cell in below) else None
+
+
+def _label_column(
+    path: Path, rows: list[tuple[int, list[str]]], header: list[str] | None, label: str | None
+) -> int:
+    width = len(rows[0][1])
+    if label in ("first", "last"):
+        return 0 if label == "first" else width - 1
+    if label is not None:
+        if header is None:
+            raise DataError(f"{path}: no header, so no column named {label!r}; use first or last")
+        if label not in header:
+            raise DataError(f"{path}: no column named {label!r}; the header has {_listed(header)}")
+        return header.index(label)
+    named = [j for j, name in enumerate(header or []) if name.lower() in _LABEL_NAMES]
+    if len(named) == 1:
+        return named[0]
+    text = [j for j in range(width) if all(_number(cells[j]) is None for _, cells in rows)]
+    if len(text) == 1:
+        return text[0]
+    ends = [j for j in (0, width - 1) if len({cells[j] for _, cells in rows}) == 2]
+    if len(ends) == 1:
+        return ends[0]
+    found = "both hold two values" if ends else "neither holds two values"
+    raise DataError(
+        f"{path}: the labels may stand in the first or the last column, and {found}; "
+        "name the column (first, last, or its name in the header)"
+    )
+
+
+def _labels(path: Path, column: list[tuple[int, str]]) -> NDArray[Any]:
+    for line, cell in column:
+        if not cell:
+            raise DataError(f"{path}, line {line}: the label is missing")
+    numbers = [_number(cell) for _, cell in column]
+    if all(number is not None for number in numbers):
+        return np.array(numbers, dtype=np.float64)
+    return np.array([cell for _, cell in column])
+
+
+def _number(cell: str) -> float | None:
+    """The cell as a finite number; None when it is none."""
+    try:
+        number = float(cell)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and "_" not in cell else None
+
+
+def _wrong(cell: str) -> str:
+    return f"{cell!r} is no finite number" if cell else "the value is missing"
+
+
+def _count(cells: int) -> str:
+    return "1 value" if cells == 1 else f"{cells} values"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")

@@ -1,0 +1,58 @@
+"""What vectors and matrices of the language share: coefficients, dimensions, printed sums."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from ucm.errors import CompositionError
+from ucm.expression import Node
+
+__all__ = ["coefficient", "common_dimension", "in_parentheses", "signed_sum"]
+
+
+def coefficient(c: Any, node: Node) -> float:
+    """`c` as the finite number that multiplies `node`."""
+    if isinstance(c, np.ndarray) and c.ndim == 0:
+        c = c.item()
+    if isinstance(c, bool) or not isinstance(c, Real) or not np.isfinite(float(c)):
+        raise CompositionError(
+            f"{node!r}: a statistic is multiplied by finite numbers only, got {c!r}"
+        )
+    return float(c)
+
+
+def common_dimension(node: Node, sizes: list[int | None]) -> int | None:
+    """The one dimension among `sizes`; None entries are not known yet."""
+    known = {d for d in sizes if d is not None}
+    if len(known) > 1:
+        low, high = min(known), max(known)
+        raise CompositionError(
+            f"{node!r}: its operands live in different spaces, of dimension {low} and {high}; "
+            "both must have the same dimension"
+        )
+    return known.pop() if known else None
+
+
+def signed_sum(terms: list[tuple[float, str]], times: str) -> str:
+    """`a x - b y` from pairs (coefficient, word); a coefficient of 1 is not written."""
+    text = ""
+    for c, word in terms:
+        body = word if abs(c) == 1.0 else f"{abs(c):.6g}{times}{word}"
+        if text:
+            text += (" - " if c < 0 else " + ") + body
+        else:
+            text = ("-" if c < 0 else "") + body
+    return text
+
+
+def in_parentheses(text: str) -> str:
+    """The text, in parentheses when it has an operator outside of all brackets."""
+    depth = 0
+    for ch in text:
+        depth += (ch in "([{") - (ch in ")]}")
+        if ch == " " and depth == 0:
+            return f"({text})"
+    return text

@@ -1,0 +1,60 @@
+"""The exponential loss."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import wrightomega, xlogy
+
+from ucm.contracts import Vec
+from ucm.expression import Notation
+from ucm.language.losses.scaled import ConvexLoss
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["Exponential"]
+
+
+class Exponential(ConvexLoss):
+    """The exponential loss, `sum exp(-margin)`; `l(u) = exp(u)`, `l*(s) = s log s - s` for s >= 0.
+
+    Notes
+    -----
+    Ito, Takeda and Toh (2015), section 5.2: on the simplex its ball of radius r is
+    `KLBall(exp(-r - 1))`.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.Exponential().value([0.0, 0.0])
+    2.0
+    """
+
+    def value(self, margin: Vec) -> float:
+        return float(np.exp(-np.asarray(margin, dtype=float)).sum())
+
+    def conjugate(self, s: Vec) -> Vec:
+        s = np.asarray(s, dtype=float)
+        positive = np.maximum(s, 0.0)
+        return np.where(s >= 0.0, xlogy(positive, positive) - positive, np.inf)
+
+    def conjugate_prox(self, v: Vec, t: float) -> Vec:
+        v = np.asarray(v, dtype=float)
+        if t == 0.0:
+            return np.maximum(v, 0.0)
+        return t * wrightomega(v / t - np.log(t))  # s + t log s = v
+
+    def gradient(self, u: Vec) -> Vec:
+        with np.errstate(over="ignore"):
+            return np.exp(np.asarray(u, dtype=float))
+
+    def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
+        import cvxpy as cp
+
+        return [cp.sum(-cp.entr(s) - s) / s.size <= size]
+
+    def formula(self, notation: Notation) -> str:
+        t = notation.sub("t", "i")
+        return notation.sum_over("i", f"{notation.word('exp')}(-{t})")

@@ -1,0 +1,109 @@
+"""The hinge loss and its powers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ucm import numerics
+from ucm.contracts import Vec
+from ucm.errors import CompositionError
+from ucm.expression import Notation
+from ucm.language.losses.scaled import ConvexLoss
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["Hinge", "SquaredHinge"]
+
+
+class Hinge(ConvexLoss):
+    """The p-hinge loss, `sum max(0, 1 - margin)^p`.
+
+    `LossBall` and the generalised nu-SVM read it without the offset, which the free margin of those
+    models replaces: `l(u) = max(0, u)^p`, u minus the margin. Then, with 1/p + 1/p' = 1,
+    `l*(s) = (p - 1) (s/p)^p'` for s >= 0; for p = 1 it is the indicator of [0, 1].
+
+    Parameters
+    ----------
+    p : float, optional
+        1 <= p < inf.
+
+    Raises
+    ------
+    CompositionError
+        p is no plain number of at least 1.
+
+    Notes
+    -----
+    Sun (2024), equation (1); Ito, Takeda and Toh (2015), section 5.2.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.Hinge(2).value([0.0, 3.0])
+    1.0
+    """
+
+    p: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.p, float) or not 1.0 <= self.p < np.inf:
+            raise CompositionError(
+                f"Hinge: p is a plain number with 1 <= p < inf, got {self.p!r}; write Hinge(p=1.5)"
+            )
+
+    def value(self, margin: Vec) -> float:
+        return float((np.maximum(0.0, 1.0 - np.asarray(margin, dtype=float)) ** self.p).sum())
+
+    def conjugate(self, s: Vec) -> Vec:
+        s = np.asarray(s, dtype=float)
+        if self.p == 1.0:
+            return np.where((s >= 0.0) & (s <= 1.0), 0.0, np.inf)
+        dual = self.p / (self.p - 1.0)
+        power = (self.p - 1.0) * (np.maximum(s, 0.0) / self.p) ** dual
+        return np.where(s >= 0.0, power, np.inf)
+
+    def conjugate_prox(self, v: Vec, t: float) -> Vec:
+        v = np.ascontiguousarray(v, dtype=float)
+        if self.p == 1.0:
+            return np.clip(v, 0.0, 1.0)
+        e = 1.0 / (self.p - 1.0)  # the derivative of l* is (s/p)^e
+        s = np.empty_like(v)
+        numerics.power_root(v, t * self.p**-e, e, s)
+        return s
+
+    def gradient(self, u: Vec) -> Vec:
+        u = np.asarray(u, dtype=float)
+        if self.p == 1.0:
+            return (u > 0.0).astype(float)
+        return self.p * np.maximum(u, 0.0) ** (self.p - 1.0)
+
+    def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
+        import cvxpy as cp
+
+        if self.p == 1.0:
+            return [s >= 0, s <= 1, cp.Constant(0.0) <= size]
+        power = cp.power(s / self.p, self.p / (self.p - 1.0), approx=False)
+        return [s >= 0, (self.p - 1.0) * cp.sum(power) / s.size <= size]
+
+    def formula(self, notation: Notation) -> str:
+        t = notation.sub("t", "i")
+        term = f"{notation.word('max')}(0, 1 - {t})"
+        if self.p != 1.0:
+            term = notation.power(term, f"{self.p:.6g}")
+        return notation.sum_over("i", term)
+
+
+def SquaredHinge() -> Hinge:
+    """The squared hinge loss, `Hinge(2)`.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.SquaredHinge()
+    Hinge(p=2)
+    """
+    return Hinge(2.0)

@@ -1,0 +1,70 @@
+"""The logistic loss."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import expit, xlogy
+
+from ucm.contracts import Vec
+from ucm.expression import Notation
+from ucm.language.losses.scaled import ConvexLoss
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["Logistic"]
+
+
+class Logistic(ConvexLoss):
+    """The logistic loss, `sum log(1 + exp(-margin))`; `l(u) = log(1 + exp(u))`.
+
+    `l*(s) = s log s + (1 - s) log(1 - s)` on [0, 1].
+
+    Examples
+    --------
+    >>> import ucm
+    >>> round(ucm.Logistic().value([0.0]), 6)
+    0.693147
+    """
+
+    def value(self, margin: Vec) -> float:
+        return float(np.logaddexp(0.0, -np.asarray(margin, dtype=float)).sum())
+
+    def conjugate(self, s: Vec) -> Vec:
+        s = np.asarray(s, dtype=float)
+        inside = np.clip(s, 0.0, 1.0)
+        entropy = xlogy(inside, inside) + xlogy(1.0 - inside, 1.0 - inside)
+        return np.where(s == inside, entropy, np.inf)
+
+    def conjugate_prox(self, v: Vec, t: float) -> Vec:
+        # s = expit(z) with expit(z) + t z = v. By symmetry let v >= 1/2: then z >= 0, where the
+        # left side is concave, and Newton from below climbs to the root; (v - 1)/t is below it.
+        v = np.asarray(v, dtype=float)
+        if t == 0.0:
+            return np.clip(v, 0.0, 1.0)
+        upper = v >= 0.5
+        x = np.where(upper, v, 1.0 - v)
+        z = np.maximum((x - 1.0) / t, 0.0)
+        for _ in range(100):
+            s = expit(z)
+            after = z + (x - s - t * z) / (s * (1.0 - s) + t)
+            moved = after > z
+            if not moved.any():
+                break
+            z = np.where(moved, after, z)
+        return expit(np.where(upper, z, -z))
+
+    def gradient(self, u: Vec) -> Vec:
+        return expit(np.asarray(u, dtype=float))
+
+    def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
+        import cvxpy as cp
+
+        return [cp.sum(-cp.entr(s) - cp.entr(1 - s)) / s.size <= size]
+
+    def formula(self, notation: Notation) -> str:
+        t = notation.sub("t", "i")
+        log, exp = notation.word("log"), notation.word("exp")
+        return notation.sum_over("i", f"{log}(1 + {exp}(-{t}))")

@@ -1,0 +1,27 @@
+"""Uncertainty sets in feature space, one file each, and their algebra."""
+
+from ucm.language.sets import algebra
+from ucm.language.sets.ball import Ball
+from ucm.language.sets.ellipsoid import Ellipsoid
+from ucm.language.sets.hull import Hull
+from ucm.language.sets.image import Image
+from ucm.language.sets.intersection import Intersection
+from ucm.language.sets.linear_image import LinearImage
+from ucm.language.sets.minkowski import Sum
+from ucm.language.sets.point import Point
+from ucm.language.sets.reduced_hull import ReducedHull
+from ucm.language.sets.scaled import Scaled
+
+__all__ = [
+    "Ball",
+    "Ellipsoid",
+    "Hull",
+    "Image",
+    "Intersection",
+    "LinearImage",
+    "Point",
+    "ReducedHull",
+    "Scaled",
+    "Sum",
+    "algebra",
+]

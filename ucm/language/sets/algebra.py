@@ -1,0 +1,101 @@
+"""What `+ - * / @ &` between sets mean; installed as operators of `UncertaintySet`."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ucm.contracts import Domain, UncertaintySet, operator
+from ucm.errors import CompositionError
+from ucm.expression import Node, Param
+from ucm.language.samples import Samples
+from ucm.language.sets.intersection import Intersection
+from ucm.language.sets.linear_image import LinearImage
+from ucm.language.sets.minkowski import Sum
+from ucm.language.sets.point import Point
+from ucm.language.sets.scaled import Scaled
+from ucm.language.vectors import VectorNode
+
+__all__ = ["as_set"]
+
+
+def as_set(x: Any, symbol: str) -> UncertaintySet:
+    """A set as it is; vectors and statistics as Points."""
+    if isinstance(x, UncertaintySet):
+        return x
+    if isinstance(x, VectorNode) or (isinstance(x, np.ndarray | list | tuple) and np.ndim(x) == 1):
+        return Point(x)  # type: ignore[arg-type]
+    if isinstance(x, Samples):
+        raise CompositionError(f"{symbol}: {x!r} are samples, not a set; did you mean Hull({x!r})?")
+    if isinstance(x, Domain):
+        raise CompositionError(
+            f"{symbol}: {x!r} is a domain of weights, not a set of feature vectors; "
+            "did you mean Hull(pos, weights=...) or Image(A, domain)?"
+        )
+    raise CompositionError(
+        f"{symbol}: expected a set or a vector of feature space, got {x!r}; write Point(v) for a vector"
+    )
+
+
+@operator("+")
+def add(a: Any, b: Any) -> Sum:
+    """`{x + y : x in A, y in B}`."""
+    return Sum(as_set(a, "+"), as_set(b, "+"))
+
+
+@operator("-")
+def subtract(a: Any, b: Any) -> Sum:
+    """`{x - y : x in A, y in B}`."""
+    return Sum(as_set(a, "-"), Scaled(-1.0, as_set(b, "-")))
+
+
+@operator("*")
+def scale(c: Any, a: UncertaintySet) -> UncertaintySet:
+    """`{c x : x in A}`; constant factors are folded into one."""
+    if isinstance(c, np.ndarray) and c.ndim == 0:
+        c = c.item()
+    if isinstance(c, bool) or not isinstance(c, Param | Real):
+        what = "two sets do not multiply" if isinstance(c, Node) else f"got the factor {c!r}"
+        raise CompositionError(
+            f"{a!r}: {what}; a set is multiplied by a number, and by a matrix with M @ U"
+        )
+    if isinstance(c, Real):
+        if not np.isfinite(float(c)):
+            raise CompositionError(f"{c!r} * {a!r}: the factor must be finite")
+        if isinstance(a, Scaled) and not isinstance(a.factor, Param):
+            return scale(float(c) * a.factor, a.operand)
+        if float(c) == 1.0:
+            return a
+    return Scaled(c if isinstance(c, Param) else float(c), a)
+
+
+@operator("/")
+def divide(a: UncertaintySet, divisor: Any) -> UncertaintySet:
+    """`{x / c : x in A}`."""
+    if isinstance(divisor, np.ndarray) and divisor.ndim == 0:
+        divisor = divisor.item()
+    if isinstance(divisor, bool) or not isinstance(divisor, Real) or float(divisor) == 0.0:
+        raise CompositionError(
+            f"{a!r} / {divisor!r}: a set is divided by a number other than 0; "
+            "write Param times set for a tunable factor"
+        )
+    return scale(1.0 / float(divisor), a)
+
+
+@operator("@")
+def transform(M: Any, a: Any) -> LinearImage:
+    """`{M x : x in A}`."""
+    if isinstance(M, Node) or not (isinstance(M, np.ndarray | list | tuple) or sparse.issparse(M)):
+        raise CompositionError(
+            f"{M!r} @ {a!r}: `@` takes a matrix on its left and a set on its right"
+        )
+    return LinearImage(M, a)
+
+
+@operator("&")
+def intersect(a: Any, b: Any) -> Intersection:
+    """`A & B`."""
+    return Intersection(as_set(a, "&"), as_set(b, "&"))

@@ -1,0 +1,115 @@
+"""Ellipsoids, above all those of class means and covariances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from ucm.contracts import AffineImage, Block, LinearMap, Scope, Size, Splits, UncertaintySet, Vec
+from ucm.data import Data
+from ucm.domains import NormBall
+from ucm.expression import Notation, Scalar
+from ucm.language.arithmetic import common_dimension
+from ucm.language.matrices import MatrixNode, as_matrix, covariance_map
+from ucm.language.vectors import VectorNode, as_vector
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["Ellipsoid"]
+
+
+class Ellipsoid(UncertaintySet):
+    """The ellipsoid `{c + S^(1/2) u : ||u||_2 <= radius}`.
+
+    Parameters
+    ----------
+    center : statistic, (n,) array, or 0
+    shape : covariance, sum of covariances, or positive semidefinite (n, n) array S
+    radius : float or Param, >= 0, in standard deviations when S is a covariance
+
+    Notes
+    -----
+    The set of MM-MPM and MM-FDA: Ito, Takeda and Toh (2015), equations (32) and (34). Covariances
+    are divided by the number of samples; a singular S gives a flat ellipsoid.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> print(ucm.Ellipsoid(ucm.pos.mean, ucm.pos.cov, ucm.Param("kappa", 0.5)))
+    {x̄₊ + Σ₊^(1/2) u : ‖u‖₂ ≤ κ},  κ = 0.5
+    """
+
+    center: VectorNode
+    shape: MatrixNode
+    radius: Scalar
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "center", as_vector(self.center, "Ellipsoid"))
+        object.__setattr__(self, "shape", as_matrix(self.shape, "Ellipsoid"))
+        super().__post_init__()
+        self.dimension(None)
+
+    def dimension(self, n: int | None) -> int | None:
+        return common_dimension(self, [self.center.dimension(n), self.shape.dimension(n)])
+
+    def _domain(self) -> NormBall:
+        return NormBall(self.radius)
+
+    def emptiness(self, data: Data) -> str | None:
+        why = self._domain().emptiness(1)
+        return None if why is None else f"{self!r}: {why}"
+
+    def size(self, data: Data) -> Size | None:
+        return self._domain().size()
+
+    def _map(self, data: Data) -> LinearMap:
+        return data.once(("factor", self.shape), lambda: covariance_map(self.shape, data))
+
+    def lower(self, data: Data) -> AffineImage:
+        return AffineImage(self.center.evaluate(data), (Block(self._map(data), self._domain()),))
+
+    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
+        u = next(q)
+        return self.center.evaluate(data) + self._map(data).matvec(u), self._domain().violation(u)
+
+    def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
+        import cvxpy as cp
+
+        roots = [_root(F) for F in self.shape.factors(data)]
+        u = cp.Variable(sum(F.shape[1] for F in roots))
+        x = self.center.evaluate(data)
+        for F, start in zip(roots, np.cumsum([0] + [F.shape[1] for F in roots]), strict=False):
+            x = x + F @ u[start : start + F.shape[1]]
+        return x, self._domain().constraints(u, scope.scalar(self._domain().size()))
+
+    def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
+        # sigma(d) = <c, d> + r sqrt(d' S d), with d' S d = sum_k ||F_k' d||^2 from the samples
+        c = self.center.evaluate(data)
+        factors = self.shape.factors(data)
+        parts = [F.rmatvec(d) for F in factors]
+        height = float(np.sqrt(sum(p @ p for p in parts)))
+        radius = self._domain().size().number
+        if height == 0.0:
+            return float(c @ d), c
+        step = sum((F.matvec(p) for F, p in zip(factors, parts, strict=True)), start=0.0 * c)
+        return float(c @ d) + radius * height, c + (radius / height) * step
+
+    def formula(self, notation: Notation) -> str:
+        shape = self.shape.formula(notation)
+        root = notation.power(f"({shape})" if " " in shape else shape, "(1/2)")
+        norm = notation.norm("u", "2") + notation.leq + notation.scalar(self.radius)
+        center = self.center.formula(notation)
+        return notation.set_of(f"{center} + {root} u", norm)
+
+
+def _root(F: LinearMap) -> Any:
+    """A matrix G with G G' = F F', no wider than it needs to be: F itself, or from its QR."""
+    if F.shape[1] <= F.shape[0]:
+        return F.matrix()
+    M = F.matrix()
+    M = M.toarray() if sparse.issparse(M) else M
+    return np.linalg.qr(M.T, mode="r").T

@@ -1,0 +1,125 @@
+"""Convex hulls of samples, their weights confined to a domain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ucm.contracts import AffineImage, Domain, Scope, Size, Splits, UncertaintySet, Vec
+from ucm.data import Data
+from ucm.domains import Simplex
+from ucm.errors import CompositionError
+from ucm.expression import Notation
+from ucm.language.samples import Samples
+from ucm.language.sets.weights import WeightSpace, below, placed, weigh
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["Hull", "hull_formula"]
+
+
+class Hull(UncertaintySet):
+    """Convex combinations of samples: `{sum_i q_i x_i : q in the simplex, q in weights}`.
+
+    Over `pos` or `neg` the weights sum to 1. Over `signed` the set is `{sum_i q_i y_i x_i}` and q a
+    distribution over all samples with mass 1/2 on each class (Ito, Takeda and Toh 2015, section 5.1).
+
+    Parameters
+    ----------
+    samples : pos, neg or signed
+    weights : Domain, optional
+        Confines q further; `KLBall` and `LossBall` refer to the uniform distribution over the
+        hull's own samples.
+
+    Raises
+    ------
+    CompositionError
+        `samples` are no samples, or `weights` no domain.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.Hull(ucm.signed, weights=ucm.NormBall(ucm.Param("kappa", 0.2)))
+    Hull(signed, weights=NormBall(Param('kappa', 0.2)))
+    """
+
+    samples: Samples
+    weights: Domain | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.samples, Samples):
+            raise CompositionError(
+                f"Hull: expected pos, neg or signed, got {self.samples!r}; "
+                "to add points write Hull(pos) + Point(v)"
+            )
+        if self.weights is not None and not isinstance(self.weights, Domain):
+            raise CompositionError(
+                f"Hull: weights must be a domain, got {self.weights!r}; "
+                "use for example weights=NormBall(0.2)"
+            )
+        super().__post_init__()
+
+    def dimension(self, n: int | None) -> int | None:
+        return n
+
+    def space(self, data: Data) -> WeightSpace:
+        """The weights of this hull over bound samples."""
+        kind = self.samples.kind
+        factors = data.class_weight
+        if kind != "signed":
+            factors = (factors[kind == "neg"],) * 2
+        domain = weigh(self.weights or Simplex(), factors)
+        return WeightSpace(domain, data.rows(kind).size, data.signs(kind))
+
+    def emptiness(self, data: Data) -> str | None:
+        why = self.space(data).emptiness()
+        return None if why is None else f"{self!r}: {why}"
+
+    def size(self, data: Data) -> Size | None:
+        return None
+
+    def lower(self, data: Data) -> AffineImage:
+        kind = self.samples.kind
+        blocks, couplings = self.space(data).blocks(data.samples(kind), data.rows(kind), 1.0)
+        return AffineImage(np.zeros(data.n), tuple(blocks), placed(couplings, "weights"))
+
+    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
+        space = self.space(data)
+        weights = [next(q) for _ in range(space.count())][0]
+        violation = max(
+            space.violation(weights), Simplex().violation(weights, classes=space.classes)
+        )
+        return data.samples(self.samples.kind).matvec(weights), violation
+
+    def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
+        import cvxpy as cp
+
+        space = self.space(data)
+        q = cp.Variable(space.dim) / space.dim  # entries of the variable are near 1
+        constraints = [] if self.weights is None else space.twin(q, scope)
+        if self.weights is None or self.weights.on_simplex() != self.weights:
+            constraints += Simplex().constraints(q, None, classes=space.classes)
+        return data.samples(self.samples.kind).matrix() @ q, constraints
+
+    def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
+        A = data.samples(self.samples.kind)
+        height, q = self.space(data).support(A.rmatvec(d), below(splits, "weights"))
+        return height, None if q is None else A.matvec(q)
+
+    def formula(self, notation: Notation) -> str:
+        domain = None if self.weights is None else self.weights.formula(notation)
+        return hull_formula(self.samples, domain, notation)
+
+
+def hull_formula(samples: Samples, condition: str | None, notation: Notation) -> str:
+    """`{sum_i q_i x_i : q in the simplex, condition}`."""
+    q, x, y = notation.sub("q", "i"), notation.sub("x", "i"), notation.sub("y", "i")
+    if samples.kind == "signed":
+        term = notation.sum_over("i", f"{q} {y} {x}")
+    else:
+        term = notation.sum_over(f"{y} = {'+1' if samples.kind == 'pos' else '-1'}", f"{q} {x}")
+    simplex = f"q{notation.element}{notation.symbol('Delta')}"
+    return notation.set_of(term, simplex if condition is None else f"{simplex}, {condition}")

@@ -1,0 +1,119 @@
+"""The image of any domain under a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from ucm.contracts import AffineImage, Domain, Scope, Size, Splits, UncertaintySet, Vec
+from ucm.data import Data
+from ucm.errors import CompositionError
+from ucm.expression import Notation
+from ucm.language.sets.weights import WeightSpace, below, placed
+from ucm.language.vectors import Origin, VectorNode, as_vector
+from ucm.operators import MatrixMap
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["Image", "as_linear_map"]
+
+
+def as_linear_map(M: Any, where: str) -> Any:
+    """`M` as a matrix, dense or CSR."""
+    if sparse.issparse(M):
+        return sparse.csr_matrix(M)
+    if not isinstance(M, np.ndarray | list | tuple) or np.ndim(M) != 2 or 0 in np.shape(M):
+        raise CompositionError(
+            f"{where}: expected a matrix with rows and columns, got {M!r}; "
+            "give a two-dimensional array"
+        )
+    return np.asarray(M)
+
+
+class Image(UncertaintySet):
+    """The image `{center + A q : q in D}` of a domain; it makes a set of a domain of your own.
+
+    Parameters
+    ----------
+    A : (n, d) array or sparse matrix
+    domain : Domain
+    center : statistic, (n,) array, or 0
+
+    Examples
+    --------
+    >>> import ucm
+    >>> print(ucm.Image([[1.0, 0.0], [0.0, 2.0]], ucm.NormBall(1.0)))
+    {[2×2] q : ‖q‖₂ ≤ 1}
+    """
+
+    A: Any
+    domain: Domain
+    center: VectorNode = Origin()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "A", as_linear_map(self.A, "Image"))
+        object.__setattr__(self, "center", as_vector(self.center, "Image"))
+        if not isinstance(self.domain, Domain):
+            raise CompositionError(f"Image: expected a domain, got {self.domain!r}")
+        super().__post_init__()
+        if self.center.dimension(None) not in (None, self.A.shape[0]):
+            raise CompositionError(
+                f"{self!r}: the center has {self.center.dimension(None)} entries and A has "
+                f"{self.A.shape[0]} rows; both must be equal"
+            )
+
+    def dimension(self, n: int | None) -> int | None:
+        if not isinstance(self.center, Origin) and self.center.dimension(n) not in (
+            None,
+            self.A.shape[0],
+        ):
+            raise CompositionError(
+                f"{self!r}: the samples have {n} features and A has {self.A.shape[0]} rows; "
+                "both must be equal"
+            )
+        return self.A.shape[0]
+
+    def _space(self) -> WeightSpace:
+        return WeightSpace(self.domain, self.A.shape[1], simplex=False)
+
+    def _center(self, data: Data) -> Vec:
+        if isinstance(self.center, Origin):
+            return np.zeros(self.A.shape[0])
+        return self.center.evaluate(data)
+
+    def emptiness(self, data: Data) -> str | None:
+        why = self._space().emptiness()
+        return None if why is None else f"{self!r}: {why}"
+
+    def size(self, data: Data) -> Size | None:
+        return None
+
+    def lower(self, data: Data) -> AffineImage:
+        blocks, couplings = self._space().blocks(MatrixMap(self.A), None, 0.0)
+        return AffineImage(self._center(data), tuple(blocks), placed(couplings, "domain"))
+
+    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
+        space = self._space()
+        first = [next(q) for _ in range(space.count())][0]
+        return self._center(data) + self.A @ first, space.violation(first)
+
+    def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
+        import cvxpy as cp
+
+        q = cp.Variable(self.A.shape[1])
+        return self._center(data) + self.A @ q, self._space().twin(q, scope)
+
+    def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
+        c = self._center(data)
+        height, q = self._space().support(self.A.T @ d, below(splits, "domain"))
+        return float(c @ d) + height, None if q is None else c + self.A @ q
+
+    def formula(self, notation: Notation) -> str:
+        image = f"{notation.array(self.A)} q"
+        if not isinstance(self.center, Origin):
+            image = f"{self.center.formula(notation)} + {image}"
+        return notation.set_of(image, self.domain.formula(notation))

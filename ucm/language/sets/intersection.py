@@ -1,0 +1,98 @@
+"""Intersections of sets in feature space."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ucm.contracts import AffineImage, Coupling, Scope, Size, Splits, UncertaintySet, Vec
+from ucm.data import Data
+from ucm.expression import Notation
+from ucm.language.arithmetic import common_dimension, in_parentheses
+from ucm.language.sets.weights import below, placed
+from ucm.operators import ZeroMap, scaled
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["Intersection"]
+
+
+class Intersection(UncertaintySet):
+    """The intersection `A & B`.
+
+    It lowers to the blocks of both operands, of which only A's carry the image, and the coupling
+    `c_A + sum A_k q_k = c_B + sum B_k p_k`.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.Ellipsoid(ucm.pos.mean, ucm.pos.cov, 1) & ucm.Hull(ucm.pos)
+    Ellipsoid(pos.mean, pos.cov, 1) & Hull(pos)
+    """
+
+    left: UncertaintySet
+    right: UncertaintySet
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.dimension(None)
+
+    def dimension(self, n: int | None) -> int | None:
+        return common_dimension(self, [self.left.dimension(n), self.right.dimension(n)])
+
+    def emptiness(self, data: Data) -> str | None:
+        return self.left.emptiness(data) or self.right.emptiness(data)
+
+    def size(self, data: Data) -> Size | None:
+        return None
+
+    def lower(self, data: Data) -> AffineImage:
+        left, right = self.left.lower(data), self.right.lower(data)
+        shift = len(left.blocks)
+        silent = tuple(
+            replace(b, map=ZeroMap(*b.map.shape), samples=None, weight=0.0) for b in right.blocks
+        )
+        terms = [(k, b.map) for k, b in enumerate(left.blocks)]
+        terms += [(k + shift, scaled(b.map, -1.0)) for k, b in enumerate(right.blocks)]
+        meet = Coupling((), tuple(terms), left.center - right.center)
+        couplings = placed(left.couplings, "left") + placed(right.couplings, "right", shift)
+        return AffineImage(left.center, left.blocks + silent, (*couplings, meet))
+
+    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
+        # a and b should be one point; the answer is a, so half of their distance is no excuse
+        a, outside = self.left.rebuild(data, q)
+        b, too = self.right.rebuild(data, q)
+        norm = data.space.norm
+        apart = norm(a - b) / max(norm(a), norm(b), np.finfo(float).tiny)
+        return a, max(outside, too, apart)
+
+    def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
+        a, constraints = self.left.cvxpy(data, scope)
+        b, more = self.right.cvxpy(data, scope)
+        return a, [*constraints, *more, a / data.scale == b / data.scale]
+
+    def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
+        # sigma(d) <= min(sigma_A(d), sigma_B(d), sigma_A(d - s) + sigma_B(s)) for any s
+        at_left, at_right = below(splits, "left"), below(splits, "right")
+        bounds = [
+            self.left.support(data, d, at_left)[0],
+            self.right.support(data, d, at_right)[0],
+        ]
+        if () in splits:
+            share = splits[()]
+            bounds.append(
+                self.left.support(data, d - share, at_left)[0]
+                + self.right.support(data, share, at_right)[0]
+            )
+        return min(bounds), None
+
+    def __repr__(self) -> str:
+        return f"{in_parentheses(repr(self.left))} & {in_parentheses(repr(self.right))}"
+
+    def formula(self, notation: Notation) -> str:
+        left = in_parentheses(self.left.formula(notation))
+        return f"{left}{notation.intersection}{in_parentheses(self.right.formula(notation))}"

@@ -1,0 +1,65 @@
+"""A single point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ucm.contracts import AffineImage, Scope, Size, Splits, UncertaintySet, Vec
+from ucm.data import Data
+from ucm.expression import Notation
+from ucm.language.vectors import VectorNode, as_vector
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["Point"]
+
+
+class Point(UncertaintySet):
+    """The set `{v}` of one vector.
+
+    Parameters
+    ----------
+    vector : statistic or (n,) array
+
+    Examples
+    --------
+    >>> import ucm
+    >>> print(ucm.Point(ucm.pos.mean - ucm.neg.mean))
+    {x̄₊ - x̄₋}
+    """
+
+    vector: VectorNode
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "vector", as_vector(self.vector, "Point"))
+        super().__post_init__()
+
+    def dimension(self, n: int | None) -> int | None:
+        return self.vector.dimension(n)
+
+    def emptiness(self, data: Data) -> str | None:
+        return None
+
+    def size(self, data: Data) -> Size | None:
+        return None
+
+    def lower(self, data: Data) -> AffineImage:
+        return AffineImage(self.vector.evaluate(data))
+
+    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
+        return self.vector.evaluate(data), 0.0
+
+    def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
+        import cvxpy as cp
+
+        return cp.Constant(self.vector.evaluate(data)), []
+
+    def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
+        v = self.vector.evaluate(data)
+        return float(v @ d), v
+
+    def formula(self, notation: Notation) -> str:
+        left, right = ("{", "}") if notation.leq == " ≤ " else (r"\{", r"\}")
+        return f"{left}{self.vector.formula(notation)}{right}"

@@ -1,0 +1,104 @@
+"""The named models of the papers, each one line of the language.
+
+Every argument becomes a `Param` of the same name, so that it can be tuned.
+"""
+
+from __future__ import annotations
+
+from ucm.contracts import UncertaintySet
+from ucm.domains import KLBall, NormBall
+from ucm.expression import Param, Scalar, value
+from ucm.language.samples import neg, pos, signed
+from ucm.language.sets import Ellipsoid, Hull, ReducedHull
+
+__all__ = [
+    "biased_l2_nu_svm",
+    "coherent_mm_fda",
+    "coherent_mm_mpm",
+    "kl_svm",
+    "l2_nu_svm",
+    "mm_fda",
+    "mm_mpm",
+    "nu_svm",
+]
+
+
+def _param(name: str, number: Scalar) -> Param:
+    return Param(name, value(number))
+
+
+def nu_svm(nu: float) -> UncertaintySet:
+    """The nu-SVM: two reduced convex hulls, the cap of a weight `2 / (m nu)`.
+
+    Its x and objective are twice those of Ito, Takeda and Toh (2015), equation (12), where each
+    class has mass 1/2.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.models.nu_svm(0.3).params()
+    {'nu': 0.3}
+    """
+    p = _param("nu", nu)
+    return ReducedHull(pos, nu=p) - ReducedHull(neg, nu=p)
+
+
+def mm_mpm(kappa: float) -> UncertaintySet:
+    """The margin-maximised minimax probability machine: one ellipsoid per class, radius kappa.
+
+    Ito, Takeda and Toh (2015), equation (32).
+    """
+    k = _param("kappa", kappa)
+    return Ellipsoid(pos.mean, pos.cov, k) - Ellipsoid(neg.mean, neg.cov, k)
+
+
+def mm_fda(kappa: float) -> UncertaintySet:
+    """The margin-maximised Fisher discriminant: one ellipsoid of the difference of the means.
+
+    Ito, Takeda and Toh (2015), equation (34).
+    """
+    return Ellipsoid(pos.mean - neg.mean, pos.cov + neg.cov, _param("kappa", kappa))
+
+
+def l2_nu_svm(kappa: float) -> UncertaintySet:
+    """The l2-loss nu-SVM: weights with mass 1/2 per class and `||q||_2 <= kappa`.
+
+    Ito, Takeda and Toh (2015), equation (38).
+    """
+    return Hull(signed, weights=NormBall(_param("kappa", kappa)))
+
+
+def biased_l2_nu_svm(kappa_pos: float, kappa_neg: float) -> UncertaintySet:
+    """The biased l2-loss nu-SVM: one norm bound per class.
+
+    The kappas are twice those of Ito, Takeda and Toh (2015), equation (42): mass 1 per class.
+    """
+    positive = Hull(pos, weights=NormBall(_param("kappa_pos", kappa_pos)))
+    return positive - Hull(neg, weights=NormBall(_param("kappa_neg", kappa_neg)))
+
+
+def kl_svm(alpha: float) -> UncertaintySet:
+    """The exponential-loss model: weights within `-log alpha` of uniform in divergence.
+
+    Ito, Takeda and Toh (2015), equation (46).
+    """
+    return Hull(signed, weights=KLBall(_param("alpha", alpha)))
+
+
+def coherent_mm_mpm(kappa: float) -> UncertaintySet:
+    """MM-MPM with each ellipsoid cut to the convex hull of its class, a coherent risk.
+
+    Ito, Takeda and Toh (2015), Example 5.
+    """
+    k = _param("kappa", kappa)
+    positive = Ellipsoid(pos.mean, pos.cov, k) & Hull(pos)
+    return positive - (Ellipsoid(neg.mean, neg.cov, k) & Hull(neg))
+
+
+def coherent_mm_fda(kappa: float) -> UncertaintySet:
+    """MM-FDA cut to the difference of the convex hulls, a coherent risk.
+
+    Ito, Takeda and Toh (2015), equation (50).
+    """
+    ellipsoid = Ellipsoid(pos.mean - neg.mean, pos.cov + neg.cov, _param("kappa", kappa))
+    return ellipsoid & (Hull(pos) - Hull(neg))

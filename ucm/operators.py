@@ -1,0 +1,358 @@
+"""Linear maps from parameter space to feature space. None of them densifies sparse data."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm.contracts import LinearMap, Vec
+
+__all__ = [
+    "CenteredMap",
+    "ComposedMap",
+    "IdentityMap",
+    "MatrixMap",
+    "RowsMap",
+    "SampleMap",
+    "StackedMap",
+    "ZeroMap",
+    "row_norms",
+    "scaled",
+]
+
+Matrix = Any  # a dense array or a CSR matrix
+_CHUNK = 1 << 20  # entries of a temporary
+
+
+def _stored(X: Matrix) -> int:
+    return int(X.nnz) if sparse.issparse(X) else X.size
+
+
+def _chunks(X: Matrix) -> list[slice]:
+    step = max(1, _CHUNK // max(1, X.shape[1]))
+    return [slice(i, min(i + step, X.shape[0])) for i in range(0, X.shape[0], step)]
+
+
+def row_norms(X: Matrix, center: Vec | None = None) -> Vec:
+    """Euclidean norms of the rows of `X - 1 center'`, without forming it."""
+    if sparse.issparse(X):
+        squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+        if center is not None:
+            squares += center @ center - 2.0 * (X @ center)
+        return np.sqrt(np.maximum(squares, 0.0))
+    norms = np.empty(X.shape[0])
+    for rows in _chunks(X):
+        part = X[rows] if center is None else X[rows] - center
+        norms[rows] = np.sqrt(np.einsum("ij,ij->i", part, part, dtype=np.float64))
+    return norms
+
+
+def _weighted_row_gram(X: Matrix, d: Vec, center: Vec | None = None) -> NDArray[np.float64]:
+    """`(X - 1 c')' diag(d) (X - 1 c')` over the rows with d != 0, which all have d > 0."""
+    rows = np.flatnonzero(d)
+    if sparse.issparse(X):
+        part = X[rows].multiply(np.sqrt(d[rows])[:, None]).tocsr()
+        gram = (part.T @ part).toarray()
+        if center is not None:  # X'DX - s c' - c s' + (1'd) c c',  s = X'd
+            cross = np.outer(X.T @ d, center)
+            gram += d.sum() * np.outer(center, center) - cross - cross.T
+        return gram
+    out = np.zeros((X.shape[1], X.shape[1]))
+    step = max(1, _CHUNK // X.shape[1])
+    for i in range(0, rows.size, step):
+        index = rows[i : i + step]
+        part = X[index] if center is None else X[index] - center
+        part = part * np.sqrt(d[index])[:, None]
+        out += part.T @ part
+    return out
+
+
+class SampleMap(LinearMap):
+    """`q -> sum_i s_i q_i x_i`, the samples x_i in the rows of X, signs s_i (None: all +1)."""
+
+    def __init__(self, X: Matrix, signs: Vec | None = None) -> None:
+        self.X, self.signs = X, signs
+        self.shape = (X.shape[1], X.shape[0])
+        self.entries = _stored(X)
+
+    def matvec(self, q: Vec) -> Vec:
+        return self.X.T @ (q if self.signs is None else self.signs * q)
+
+    def rmatvec(self, w: Vec) -> Vec:
+        g = self.X @ w
+        return g if self.signs is None else self.signs * g
+
+    def column_norms(self) -> Vec:
+        return row_norms(self.X)
+
+    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.X.T @ (Q if self.signs is None else self.signs[:, None] * Q)
+
+    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
+        return _weighted_row_gram(self.X, d)
+
+    def matrix(self) -> Any:
+        signed = self.X if self.signs is None else sparse.diags_array(self.signs) @ self.X
+        return sparse.csr_matrix(signed.T) if sparse.issparse(self.X) else np.asarray(signed).T
+
+
+class CenteredMap(LinearMap):
+    """`q -> (X - 1 mean')' q / sqrt(m)`: a factor of the 1/m covariance, centring implicit."""
+
+    def __init__(self, X: Matrix, mean: Vec) -> None:
+        self.X, self.mean = X, mean
+        self.root = np.sqrt(X.shape[0])
+        self.shape = (X.shape[1], X.shape[0])
+        self.entries = _stored(X)
+
+    def matvec(self, q: Vec) -> Vec:
+        return (self.X.T @ q - self.mean * q.sum()) / self.root
+
+    def rmatvec(self, w: Vec) -> Vec:
+        return (self.X @ w - self.mean @ w) / self.root
+
+    def column_norms(self) -> Vec:
+        return row_norms(self.X, self.mean) / self.root
+
+    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        return (self.X.T @ Q - np.outer(self.mean, Q.sum(axis=0))) / self.root
+
+    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
+        return _weighted_row_gram(self.X, d, self.mean) / self.X.shape[0]
+
+    def matrix(self) -> Any:
+        dense = self.X.toarray() if sparse.issparse(self.X) else self.X
+        return (dense - self.mean).T / self.root
+
+
+class MatrixMap(LinearMap):
+    """`q -> M q` for an explicit matrix, dense or CSR."""
+
+    def __init__(self, M: Matrix) -> None:
+        self.M = M
+        self.shape = (M.shape[0], M.shape[1])
+        self.entries = _stored(M)
+
+    def matvec(self, q: Vec) -> Vec:
+        return self.M @ q
+
+    def rmatvec(self, w: Vec) -> Vec:
+        return self.M.T @ w
+
+    def column_norms(self) -> Vec:
+        return row_norms(sparse.csr_matrix(self.M.T) if sparse.issparse(self.M) else self.M.T)
+
+    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(self.M @ Q)
+
+    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
+        if sparse.issparse(self.M):
+            return _weighted_row_gram(sparse.csr_matrix(self.M.T), d)
+        part = self.M * np.sqrt(d)
+        return part @ part.T
+
+    def matrix(self) -> Any:
+        return self.M
+
+
+class IdentityMap(LinearMap):
+    """`q -> factor q`."""
+
+    def __init__(self, n: int, factor: float = 1.0) -> None:
+        self.factor = factor
+        self.shape = (n, n)
+        self.entries = n
+
+    def matvec(self, q: Vec) -> Vec:
+        return self.factor * q
+
+    def rmatvec(self, w: Vec) -> Vec:
+        return self.factor * w
+
+    def column_norms(self) -> Vec:
+        return np.full(self.shape[1], abs(self.factor))
+
+    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.factor * Q
+
+    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
+        return np.diag(self.factor**2 * d)
+
+    def matrix(self) -> Any:
+        return self.factor * sparse.eye_array(self.shape[0], format="csr")
+
+
+class ZeroMap(LinearMap):
+    """`q -> 0`: a block that meets the others only through a coupling."""
+
+    def __init__(self, n: int, d: int) -> None:
+        self.shape = (n, d)
+        self.entries = 0
+
+    def matvec(self, q: Vec) -> Vec:
+        return np.zeros(self.shape[0])
+
+    def rmatvec(self, w: Vec) -> Vec:
+        return np.zeros(self.shape[1])
+
+    def column_norms(self) -> Vec:
+        return np.zeros(self.shape[1])
+
+    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.zeros((self.shape[0], Q.shape[1]))
+
+    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
+        return np.zeros((self.shape[0], self.shape[0]))
+
+    def matrix(self) -> Any:
+        return sparse.csr_matrix(self.shape)
+
+
+class ComposedMap(LinearMap):
+    """`q -> factor M (A q)`; M is None for the identity."""
+
+    def __init__(self, inner: LinearMap, M: Matrix | None = None, factor: float = 1.0) -> None:
+        self.inner, self.M, self.factor = inner, M, factor
+        self.shape = (inner.shape[0] if M is None else M.shape[0], inner.shape[1])
+        self.entries = inner.entries + (0 if M is None else _stored(M))
+
+    def matvec(self, q: Vec) -> Vec:
+        x = self.inner.matvec(q)
+        return self.factor * (x if self.M is None else self.M @ x)
+
+    def rmatvec(self, w: Vec) -> Vec:
+        return self.inner.rmatvec(self.factor * (w if self.M is None else self.M.T @ w))
+
+    def column_norms(self) -> Vec:
+        if self.M is None:
+            return abs(self.factor) * self.inner.column_norms()
+        # the columns of M A, a few at a time
+        norms = np.empty(self.shape[1])
+        step = max(1, _CHUNK // max(1, sum(self.shape)))
+        for i in range(0, self.shape[1], step):
+            width = min(step, self.shape[1] - i)
+            unit = np.zeros((self.shape[1], width))
+            unit[i + np.arange(width), np.arange(width)] = 1.0
+            norms[i : i + width] = np.linalg.norm(self.matmat(unit), axis=0)
+        return norms
+
+    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        x = self.inner.matmat(Q)
+        return self.factor * (x if self.M is None else self.M @ x)
+
+    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
+        gram = self.factor**2 * self.inner.weighted_gram(d)
+        return gram if self.M is None else np.asarray((self.M @ (self.M @ gram).T).T)
+
+    def matrix(self) -> Any:
+        inner = self.inner.matrix()
+        return self.factor * (inner if self.M is None else self.M @ inner)
+
+
+class StackedMap(LinearMap):
+    """`(q_1, ..., q_k) -> sum_k A_k q_k`, the parameters stacked."""
+
+    def __init__(self, *maps: LinearMap) -> None:
+        self.maps = maps
+        self.ends = np.cumsum([A.shape[1] for A in maps])
+        self.shape = (maps[0].shape[0], int(self.ends[-1]))
+        self.entries = sum(A.entries for A in maps)
+
+    def _parts(self, q: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        return np.split(q, self.ends[:-1])
+
+    def matvec(self, q: Vec) -> Vec:
+        return sum(
+            (A.matvec(p) for A, p in zip(self.maps, self._parts(q), strict=True)),
+            start=np.zeros(self.shape[0]),
+        )
+
+    def rmatvec(self, w: Vec) -> Vec:
+        return np.concatenate([A.rmatvec(w) for A in self.maps])
+
+    def column_norms(self) -> Vec:
+        return np.concatenate([A.column_norms() for A in self.maps])
+
+    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        return sum(
+            (A.matmat(P) for A, P in zip(self.maps, self._parts(Q), strict=True)),
+            start=np.zeros((self.shape[0], Q.shape[1])),
+        )
+
+    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
+        return sum(
+            (A.weighted_gram(p) for A, p in zip(self.maps, self._parts(d), strict=True)),
+            start=np.zeros((self.shape[0], self.shape[0])),
+        )
+
+    def matrix(self) -> Any:
+        parts = [A.matrix() for A in self.maps]
+        if any(sparse.issparse(part) for part in parts):
+            return sparse.hstack(parts, format="csr")
+        return np.hstack(parts)
+
+
+class RowsMap(LinearMap):
+    """`q -> (a_1 A_1 q; ...; a_k A_k q)`, maps of one parameter above each other.
+
+    Each row is (factor, number of rows, map or None for zeros).
+    """
+
+    def __init__(self, rows: list[tuple[float, int, LinearMap | None]], d: int) -> None:
+        self.rows = rows
+        self.shape = (sum(n for _, n, _ in rows), d)
+        self.entries = sum(A.entries for _, _, A in rows if A is not None)
+
+    def matvec(self, q: Vec) -> Vec:
+        return np.concatenate(
+            [np.zeros(n) if A is None else a * A.matvec(q) for a, n, A in self.rows]
+        )
+
+    def rmatvec(self, w: Vec) -> Vec:
+        out, start = np.zeros(self.shape[1]), 0
+        for a, n, A in self.rows:
+            if A is not None:
+                out += a * A.rmatvec(w[start : start + n])
+            start += n
+        return out
+
+    def column_norms(self) -> Vec:
+        return np.sqrt(sum((a * A.column_norms()) ** 2 for a, _, A in self.rows if A is not None))
+
+    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.vstack(
+            [np.zeros((n, Q.shape[1])) if A is None else a * A.matmat(Q) for a, n, A in self.rows]
+        )
+
+    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
+        if len(self.rows) == 1 and self.rows[0][2] is not None:
+            return self.rows[0][0] ** 2 * self.rows[0][2].weighted_gram(d)
+        kept = np.flatnonzero(d)
+        M = self.matrix()[:, kept] * np.sqrt(d[kept])
+        return M @ M.T
+
+    @functools.cached_property
+    def _dense(self) -> NDArray[np.float64]:
+        parts = []
+        for a, n, A in self.rows:
+            M = np.zeros((n, self.shape[1])) if A is None else A.matrix()
+            parts.append(a * (M.toarray() if sparse.issparse(M) else M))
+        return np.vstack(parts)
+
+    def matrix(self) -> Any:
+        return self._dense
+
+
+def scaled(A: LinearMap, factor: float) -> LinearMap:
+    """`factor A`; nested factors are folded into one."""
+    if factor == 1.0:
+        return A
+    if isinstance(A, IdentityMap):
+        return IdentityMap(A.shape[0], factor * A.factor)
+    if isinstance(A, ComposedMap):
+        return ComposedMap(A.inner, A.M, factor * A.factor)
+    return ComposedMap(A, None, factor)
