@@ -9,11 +9,12 @@ import lazy_loader as _lazy
 
 __version__ = "0.1.0"
 
-_getattr, _dir, _ = _lazy.attach(
+_getattr, _, _names = _lazy.attach(
     __name__,
     submodules=["datasets", "domains", "models", "solvers", "testing"],
     submod_attrs={
-        "compiler.plan": ["Plan", "compile", "solve"],
+        "compiler.compile": ["compile", "solve"],
+        "compiler.plan": ["Plan"],
         "contracts": ["Domain", "Leveled", "Projectable", "SemiSmooth", "UncertaintySet"],
         "domains": ["Box", "CappedSimplex", "KLBall", "LossBall", "NormBall", "Product", "Simplex"],
         "errors": [
@@ -28,15 +29,16 @@ _getattr, _dir, _ = _lazy.attach(
         "estimators.classifier": ["Classifier"],
         "evidence.admissible": ["Interval", "admissible"],
         "evidence.verify": ["Verification"],
-        "expression": ["Param", "from_json", "to_json"],
+        "expression": ["Param"],
         "language.losses": ["Exponential", "Hinge", "Logistic", "SquaredHinge"],
         "language.objective": ["RobustMargin"],
         "language.samples": ["neg", "pos", "signed"],
         "language.sets": ["Ball", "Ellipsoid", "Hull", "Image", "Point", "ReducedHull"],
+        "serialization": ["from_json", "to_json"],
         "solution": ["Certificate", "Solution", "Stats"],
     },
 )
-__all__ = sorted(name for name in _ if name != "compile")  # `import *` keeps the builtin
+__all__ = [name for name in _names if name != "compile"]  # `import *` keeps the builtin
 
 
 def __getattr__(name: str) -> object:

@@ -269,11 +269,12 @@ def _read(options: argparse.Namespace) -> tuple[Any, Any, list[str]]:
     """Samples, labels -1 and +1, and what these two stand for in the file."""
     signature(options.model)  # an unknown model is reported before a long file is read
     X, raw = read_table(options.file, label=options.label)
-    labels, y = np.unique(raw, return_inverse=True)
+    found, y = np.unique(raw, return_inverse=True)
+    labels = [f"{x:g}" if isinstance(x, float) else str(x) for x in found.tolist()]
     if len(labels) != 2:
-        some = ", ".join(str(label) for label in labels[:5]) + (", ..." if len(labels) > 5 else "")
+        some = ", ".join(labels[:5]) + (", ..." if len(labels) > 5 else "")
         raise DataError(f"{options.file}: {len(labels)} different labels ({some}); expected two")
-    return X, 2 * y - 1, [f"{x:g}" if isinstance(x, float) else str(x) for x in labels.tolist()]
+    return X, 2 * y - 1, labels
 
 
 def _values(assignments: Iterable[str]) -> dict[str, float]:

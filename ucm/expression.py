@@ -1,4 +1,4 @@
-"""Declarations as immutable trees: parameters, nodes, printing, JSON.
+"""Declarations as immutable trees.
 
 A node is a frozen dataclass whose fields are numbers, `Param`s, arrays, strings, other nodes, or
 tuples of these. Equality and hash are structural; `repr` is source text; `str` is mathematics.
@@ -7,77 +7,21 @@ tuples of these. Equality and hash are structural; `repr` is source text; `str` 
 from __future__ import annotations
 
 import functools
-import json
 import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields, replace
-from numbers import Real
 from typing import Any, Self, dataclass_transform
 
 import numpy as np
 from scipy import sparse
 
-from ucm.errors import CompositionError, UCMError
+from ucm.errors import CompositionError
+from ucm.notation import LATEX, TEXT, Notation
+from ucm.parameter import Param, Scalar, as_number, value
 
-__all__ = ["LATEX", "TEXT", "Node", "Notation", "Param", "Scalar", "from_json", "to_json", "value"]
-
-
-@dataclass(frozen=True)
-class Param:
-    """A named hyperparameter with its present value.
-
-    Parameters
-    ----------
-    name : str
-        A Python identifier; equal names within one model must carry equal values.
-    value : float
-        The present value; `model.with_params(name=...)` returns a model with another one.
-
-    Raises
-    ------
-    CompositionError
-        The name is no identifier, or the value no real number.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> nu = ucm.Param("nu", 0.3)
-    >>> ucm.ReducedHull(ucm.pos, nu=nu).params()
-    {'nu': 0.3}
-    """
-
-    name: str
-    value: float
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.isidentifier():
-            raise CompositionError(
-                f"Param: the name must be a Python identifier, got {self.name!r}; "
-                'write for example Param("nu", 0.3)'
-            )
-        object.__setattr__(self, "value", _number(self.value, f"Param({self.name!r})"))
-
-    def __repr__(self) -> str:
-        return f"Param({self.name!r}, {self.value:.12g})"
-
-
-Scalar = float | Param
-
-
-def value(scalar: Scalar) -> float:
-    """The number behind a constant or a `Param`."""
-    return scalar.value if isinstance(scalar, Param) else scalar
-
-
-def _number(x: Any, where: str) -> float:
-    """`x` as a float; refuses what is no real number."""
-    if isinstance(x, np.ndarray) and x.ndim == 0:
-        x = x.item()
-    if isinstance(x, bool) or not isinstance(x, Real) or math.isnan(float(x)):
-        raise CompositionError(f"{where}: expected a real number or a Param, got {x!r}")
-    return float(x)
+__all__ = ["LATEX", "TEXT", "Node", "Notation", "Param", "Scalar", "registered", "value"]
 
 
 def _frozen_array(x: Any, where: str) -> Any:
@@ -108,7 +52,7 @@ def _freeze(x: Any, where: str) -> Any:
         return tuple(_freeze(item, where) for item in x)
     if sparse.issparse(x) or isinstance(x, list) or (isinstance(x, np.ndarray) and x.ndim > 0):
         return _frozen_array(x, where)
-    return _number(x, where)
+    return as_number(x, where)
 
 
 def _key(x: Any) -> Any:
@@ -123,6 +67,11 @@ def _key(x: Any) -> Any:
 
 
 _REGISTRY: dict[str, type[Node]] = {}
+
+
+def registered(name: str) -> type[Node] | None:
+    """The node class of that name."""
+    return _REGISTRY.get(name)
 
 
 @dataclass_transform(frozen_default=True)
@@ -287,249 +236,3 @@ def _with_values(node: Node, notation: Notation) -> str:
     values = (f"{notation.symbol(n)} = {v:.6g}" for n, v in node.params().items())
     listed = ", ".join(values)
     return notation.separated(node.formula(notation), *([listed] if listed else []))
-
-
-# --- notation ----------------------------------------------------------------------------------
-_GREEK = {
-    "Delta": "Δ", "Sigma": "Σ", "alpha": "α", "beta": "β", "eta": "η", "gamma": "γ", "kappa": "κ", "lam": "λ", "mu": "μ",
-    "nu": "ν", "rho": "ρ", "sigma": "σ", "tau": "τ", "theta": "θ",
-}  # fmt: skip
-_SUBSCRIPTS = str.maketrans("0123456789+-", "₀₁₂₃₄₅₆₇₈₉₊₋")
-
-
-class Notation(ABC):
-    """How the pieces of a formula are written: as plain text, or as LaTeX."""
-
-    minkowski_sum: str
-    minkowski_difference: str
-    intersection: str
-    leq: str
-    element: str
-    times: str
-
-    @abstractmethod
-    def symbol(self, name: str) -> str:
-        """A name, Greek where it is a Greek letter; `kappa_pos` becomes a subscripted κ."""
-
-    @abstractmethod
-    def sub(self, base: str, index: str) -> str: ...
-
-    @abstractmethod
-    def power(self, base: str, exponent: str) -> str: ...
-
-    @abstractmethod
-    def norm(self, inner: str, p: str) -> str: ...
-
-    @abstractmethod
-    def bar(self, inner: str) -> str: ...
-
-    @abstractmethod
-    def set_of(self, element: str, condition: str) -> str: ...
-
-    @abstractmethod
-    def sum_over(self, index: str, term: str) -> str: ...
-
-    @abstractmethod
-    def fraction(self, top: str, bottom: str) -> str: ...
-
-    @abstractmethod
-    def word(self, text: str) -> str: ...
-
-    @abstractmethod
-    def under(self, operation: str, index: str) -> str:
-        """An operation with its index below, as in a minimum over a set."""
-
-    @abstractmethod
-    def separated(self, *clauses: str) -> str:
-        """Clauses one after the other."""
-
-    def scalar(self, x: Scalar) -> str:
-        """A constant as a number, a `Param` as its symbol."""
-        if isinstance(x, Param):
-            return self.symbol(x.name)
-        return self.word("inf") if x == math.inf else f"{x:.6g}"
-
-    def array(self, x: Any) -> str:
-        """A constant vector or matrix: entries when short, the shape otherwise."""
-        if not sparse.issparse(x) and x.ndim == 1 and x.size <= 4:
-            return "(" + ", ".join(f"{v:.6g}" for v in x) + ")"
-        return "[" + "×".join(str(d) for d in x.shape) + "]"
-
-
-class _Text(Notation):
-    minkowski_sum, minkowski_difference, intersection = " ⊕ ", " ⊖ ", " ∩ "
-    leq, element, times = " ≤ ", " ∈ ", "·"
-
-    def symbol(self, name: str) -> str:
-        base, _, index = name.partition("_")
-        return self.sub(_GREEK.get(base, base), index) if index else _GREEK.get(base, base)
-
-    def sub(self, base: str, index: str) -> str:
-        plain = index.translate(_SUBSCRIPTS)
-        return base + (plain if all(ch in "₀₁₂₃₄₅₆₇₈₉₊₋" for ch in plain) else f"_{index}")
-
-    def power(self, base: str, exponent: str) -> str:
-        return f"{base}^{exponent}"
-
-    def norm(self, inner: str, p: str) -> str:
-        return self.sub(f"‖{inner}‖", "∞" if p == "inf" else p)
-
-    def bar(self, inner: str) -> str:
-        return inner[0] + "\u0304" + inner[1:]
-
-    def set_of(self, element: str, condition: str) -> str:
-        return f"{{{element} : {condition}}}"
-
-    def sum_over(self, index: str, term: str) -> str:
-        return f"Σ_{{{index}}} {term}"
-
-    def fraction(self, top: str, bottom: str) -> str:
-        return f"{top}/({bottom})" if " " in bottom or len(bottom) > 1 else f"{top}/{bottom}"
-
-    def word(self, text: str) -> str:
-        return "∞" if text == "inf" else text
-
-    def under(self, operation: str, index: str) -> str:
-        return f"{operation}_{{{index}}}"
-
-    def separated(self, *clauses: str) -> str:
-        return ",  ".join(clauses)
-
-
-class _Latex(Notation):
-    minkowski_sum, minkowski_difference, intersection = r" \oplus ", r" \ominus ", r" \cap "
-    leq, element, times = r" \le ", r" \in ", r" \cdot "
-
-    def symbol(self, name: str) -> str:
-        base, _, index = name.partition("_")
-        greek = {"lam": r"\lambda"}.get(base, f"\\{base}" if base in _GREEK else base)
-        return self.sub(greek, r"\mathrm{" + index.replace("_", r"\_") + "}") if index else greek
-
-    def sub(self, base: str, index: str) -> str:
-        return f"{base}_{{{index}}}"
-
-    def power(self, base: str, exponent: str) -> str:
-        return f"{base}^{{{exponent}}}"
-
-    def norm(self, inner: str, p: str) -> str:
-        index = r"\infty" if p == "inf" else p
-        return rf"\lVert {inner} \rVert_{{{index}}}"
-
-    def bar(self, inner: str) -> str:
-        return rf"\bar {inner}"
-
-    def set_of(self, element: str, condition: str) -> str:
-        return rf"\left\{{ {element} : {condition} \right\}}"
-
-    def sum_over(self, index: str, term: str) -> str:
-        return rf"\sum_{{{index}}} {term}"
-
-    def fraction(self, top: str, bottom: str) -> str:
-        return rf"\frac{{{top}}}{{{bottom}}}"
-
-    def word(self, text: str) -> str:
-        return r"\infty" if text == "inf" else rf"\mathrm{{{text}}}"
-
-    def under(self, operation: str, index: str) -> str:
-        return rf"\{operation}_{{{index}}}"
-
-    def separated(self, *clauses: str) -> str:
-        return r",\quad ".join(clauses)
-
-
-TEXT: Notation = _Text()
-LATEX: Notation = _Latex()
-
-
-# --- JSON --------------------------------------------------------------------------------------
-_FORMAT = 1
-
-
-def to_json(node: Node, *, indent: int | None = None) -> str:
-    """The declaration as JSON text; `from_json` reads it back unchanged.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> U = ucm.ReducedHull(ucm.pos, nu=0.3) - ucm.ReducedHull(ucm.neg, nu=0.3)
-    >>> ucm.from_json(ucm.to_json(U)) == U
-    True
-    """
-    if not isinstance(node, Node):
-        raise CompositionError(f"to_json: expected a declaration, got {type(node).__name__}")
-    return json.dumps({"ucm": _FORMAT, "model": _encode(node)}, indent=indent, allow_nan=False)
-
-
-def from_json(text: str) -> Node:
-    """The declaration that `to_json` wrote. Nothing in the text is executed: a node is rebuilt
-    only by the class registered under its name, which checks its fields as it does when written.
-
-    Raises
-    ------
-    CompositionError
-        The text is no JSON, or no declaration of this library.
-    """
-    try:
-        document = json.loads(text)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise CompositionError(f"from_json: not JSON text ({error})") from error
-    if not isinstance(document, dict) or document.get("ucm") != _FORMAT or "model" not in document:
-        raise CompositionError(
-            f'from_json: expected {{"ucm": {_FORMAT}, "model": ...}}; write the file with to_json'
-        )
-    try:
-        node = _decode(document["model"])
-    except UCMError:
-        raise
-    except (AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
-        raise CompositionError(f"from_json: malformed declaration ({error})") from error
-    if not isinstance(node, Node):
-        raise CompositionError(f"from_json: expected a declaration, got {type(node).__name__}")
-    return node
-
-
-def _encode(x: Any) -> Any:
-    if isinstance(x, Node):
-        names = [f.name for f in fields(x)]  # type: ignore[arg-type]
-        return {"node": type(x).__name__, "fields": {n: _encode(getattr(x, n)) for n in names}}
-    if isinstance(x, Param):
-        return {"param": x.name, "value": _encode(x.value)}
-    if isinstance(x, tuple):
-        return {"tuple": [_encode(item) for item in x]}
-    if sparse.issparse(x):
-        return {
-            "csr": list(x.shape),
-            "data": x.data.tolist(),
-            "indices": x.indices.tolist(),
-            "indptr": x.indptr.tolist(),
-        }
-    if isinstance(x, np.ndarray):
-        return {"array": x.tolist()}
-    if isinstance(x, float) and math.isinf(x):
-        return {"float": "inf" if x > 0 else "-inf"}
-    return x
-
-
-def _decode(x: Any) -> Any:
-    if not isinstance(x, dict):
-        if isinstance(x, list):
-            raise CompositionError("from_json: a bare list stands where a declaration should")
-        return x
-    if "node" in x:
-        cls = _REGISTRY.get(x["node"])
-        if cls is None or getattr(cls, "__abstractmethods__", None):
-            raise CompositionError(
-                f"from_json: no declaration is named {x['node']!r}; import the module that defines it"
-            )
-        return cls(**{name: _decode(item) for name, item in x["fields"].items()})
-    if "param" in x:
-        return Param(x["param"], _decode(x["value"]))
-    if "tuple" in x:
-        return tuple(_decode(item) for item in x["tuple"])
-    if "csr" in x:
-        return sparse.csr_matrix((x["data"], x["indices"], x["indptr"]), shape=tuple(x["csr"]))
-    if "array" in x:
-        return np.array(x["array"], dtype=np.float64)
-    if "float" in x:
-        return float(x["float"])
-    raise CompositionError(f"from_json: unknown entry {sorted(x)}")

@@ -109,8 +109,6 @@ def check_domain(
 def _check_case(case: _Case, *, compare: bool) -> None:
     _check_center(case)
     _check_support(case)
-    if compare:
-        _check_against_cvxpy(case)
     if isinstance(case.domain, Projectable):
         _check_projection(case, case.domain)
         _check_memory(case, lambda v, d=case.domain: d.project(v, classes=case.classes))
@@ -118,6 +116,8 @@ def _check_case(case: _Case, *, compare: bool) -> None:
         _check_jacobian(case, case.domain)
     if isinstance(case.domain, Leveled):
         _check_levels(case, case.domain)
+    if compare:
+        _check_against_cvxpy(case)
 
 
 def _check_center(case: _Case) -> None:

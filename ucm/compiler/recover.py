@@ -11,9 +11,9 @@ import numpy as np
 from ucm.contracts import AffineImage, Leveled, UncertaintySet, Vec
 from ucm.data import Data
 from ucm.errors import ParameterError
+from ucm.expression import Node, value
 from ucm.language.samples import Samples
 from ucm.language.sets import LinearImage, Scaled, Sum
-from ucm.expression import Node, value
 
 __all__ = ["BIAS_RULES", "bias", "feature_normal", "sample_weights"]
 

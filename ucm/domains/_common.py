@@ -154,7 +154,7 @@ def whole(ratio: float, most: int) -> int:
 def order_interval(part: Vec, mass: float, cap: float) -> tuple[float, float]:
     """The multipliers of the mass of a capped simplex at a maximiser: order statistics."""
     k = whole(mass / cap, part.size)
-    if abs(mass / cap - k) > ROUNDING * max(k, 1):
+    if k == 0 or abs(mass / cap - k) > ROUNDING * k:
         theta = float(np.partition(part, part.size - 1 - k)[part.size - 1 - k])
         return theta, theta
     if k == part.size:

@@ -96,7 +96,9 @@ def solve(
                 return point
             slope = _slope(point, parts)
             height = max(value - least, 0.0)
-            step = 2.0 * height * (np.sqrt(height / target) - 1.0) / slope if target > 0 else np.nan
+            step = np.nan
+            if target > 0.0 and slope > 0.0:
+                step = 2.0 * height * (np.sqrt(height / target) - 1.0) / slope
             after = lam + step
             if abs(step) <= 2.0 * _EPS * lam:
                 return point
@@ -158,10 +160,11 @@ def _level(equation: Equation, u: Vec, lam: float, mass: float, x: float) -> flo
             return x
         if excess > 0.0 or np.isnan(excess):
             lo = x
-            step = excess / slope
+            step = excess
         else:
             hi = x
-            step = np.log(total / mass) * total / slope
+            step = np.log(total / mass) * total if total > 0.0 else np.nan
+        step = step / slope if slope > 0.0 else np.nan
         if abs(step) <= _EPS * abs(x):
             return x + step
         after = x + step

@@ -32,10 +32,13 @@ class ConjugateCurve(curved.Curve):
     def __init__(self, loss: Loss, dim: int) -> None:
         self.loss = loss
         self.dim = dim
-        self.cap = float(loss.gradient(np.array([math.inf]))[0]) / dim
+        self.steepest = float(loss.gradient(np.array([math.inf]))[0])
+        self.cap = self.steepest / dim
 
     def value(self, q: Vec) -> float:
-        return float(self.loss.conjugate(self.dim * q).sum()) / self.dim
+        s = self.dim * q
+        rounded = (s > self.steepest) & (s <= self.steepest * (1.0 + common.ROUNDING))
+        return float(self.loss.conjugate(np.where(rounded, self.steepest, s)).sum()) / self.dim
 
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
         n, x = self.dim, self.dim * u
@@ -173,10 +176,10 @@ class SimplexLoss(SemiSmooth, Leveled):
         radius = value(self.radius)
         caps = self._caps(curve, classes)
         flat = project_capped(v, None, classes, caps) if prox else common.greedy(v, caps, classes)
-        if curve.value(np.minimum(flat, curve.cap)) <= radius:
+        if curve.value(flat) <= radius:
             return flat, None
         q = common.uniform(v.size, classes)
-        least = curve.value(np.minimum(q, curve.cap))
+        least = curve.value(q)
         if not radius > least + common.ROUNDING * abs(least):
             return q, curved.single_point(q, len(caps))
         equation = curve.prox if prox else curve.tilt
@@ -227,7 +230,7 @@ class SimplexLoss(SemiSmooth, Leveled):
         curve = ConjugateCurve(self.loss, dim)
         q = common.uniform(dim, classes)
         if q.max() <= curve.cap * (1.0 + common.ROUNDING):
-            return _emptiness(self, self.radius, curve.value(np.minimum(q, curve.cap)))
+            return _emptiness(self, self.radius, curve.value(q))
         return (
             f"{self!r}: empty, the loss has slope at most {curve.cap * dim:.6g}, and the weights "
             f"need {q.max() * dim:.6g}; divide the loss by at least that ratio"

@@ -13,7 +13,7 @@ from ucm.errors import SolverError
 from ucm.forms import MinNorm, Raw
 from ucm.solvers.driver import Monitor
 
-__all__ = ["Clarabel", "ECOS", "SCS"]
+__all__ = ["ECOS", "SCS", "Clarabel"]
 
 _OPTIONS = {
     # tolerances well below the gap that is asked for, as the solver's own measure is another one

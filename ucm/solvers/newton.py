@@ -75,16 +75,20 @@ class Newton(Solver):
             steps = self._inner(state, monitor)
             state.advance()
             x, upper, gap = state.assess(monitor)
-            best = raw.w is None or gap <= state.best
-            if best:
-                state.best = gap
+            # a point that misses its couplings can be "nearer" than the optimum: both errors count
+            merit = max(abs(gap) * upper, state.residual * state.scale)
+            if raw.w is None or merit <= state.merit:
+                state.best, state.merit = gap, merit
                 raw.q, raw.w, raw.multipliers = state.q, state.direction, state.split()
             stop = monitor.report(outer, -upper, gap)
             if state.proves_empty():
                 raw.status = "infeasible"
                 raw.message = "the set is empty: a separating direction was found"
                 return raw
-            if state.solved(gap, upper, monitor.tol) or state.at_zero(x, monitor.tol):
+            if state.solved(gap, upper, monitor.tol):
+                return raw
+            if state.at_zero(x, monitor.tol):
+                raw.q, raw.w, raw.multipliers = state.q, state.direction, state.split()
                 return raw
             if stop:
                 raw.status, raw.message = "interrupted", "stopped by the callback"
@@ -132,6 +136,8 @@ class _State:
         if sum(parts) == 0.0 or self.scale == _TINY:
             columns = [b.map.column_norms().max(initial=0.0) for b in form.blocks]
             self.scale = max([self.scale, *columns])
+        if self.scale == _TINY:  # every map is zero: only couplings are left
+            self.scale = 1.0
         self.units = [self._unit(j) for j in range(len(form.couplings))]
         self.G: list[LinearMap] = [
             form.stacked(k, [self.scale / u for u in self.units]) for k in range(len(form.blocks))
@@ -154,7 +160,7 @@ class _State:
         self.pull = [A.rmatvec(self.y) / self.scale for A in self.G]
         self.sigma = [self._first_sigma(k) for k in range(len(form.blocks))]
         self.p = self.project()
-        self.best = np.inf
+        self.best = self.merit = np.inf
         self.largest = self.scale
         self.history: list[float] = []
 

@@ -88,7 +88,7 @@ class Hull(UncertaintySet):
 
     def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
         space = self.space(data)
-        weights = [next(q) for _ in range(space.count())][0]
+        weights, *_ = [next(q) for _ in range(space.count())]
         violation = max(
             space.violation(weights), Simplex().violation(weights, classes=space.classes)
         )

@@ -98,7 +98,7 @@ class Image(UncertaintySet):
 
     def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
         space = self._space()
-        first = [next(q) for _ in range(space.count())][0]
+        first, *_ = [next(q) for _ in range(space.count())]
         return self._center(data) + self.A @ first, space.violation(first)
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:

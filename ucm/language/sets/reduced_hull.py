@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ucm.contracts import AffineImage, Scope, Size, Splits, UncertaintySet, Vec
 from ucm.data import Data
-from ucm.domains import CappedSimplex, Simplex
+from ucm.domains import CappedSimplex
 from ucm.errors import CompositionError
 from ucm.expression import Notation, Param, Scalar, value
 from ucm.language.samples import Samples

@@ -1,0 +1,176 @@
+"""A robust-margin model: lowered to a minimum-norm problem, routed, certified."""
+
+from __future__ import annotations
+
+import functools
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ucm.compiler.plan import Plan
+from ucm.compiler.recover import bias, sample_weights
+from ucm.compiler.routes import choose
+from ucm.contracts import Solver, Vec
+from ucm.data import Data
+from ucm.errors import ConvergenceWarning, EmptySetError, ParameterError, SolverError
+from ucm.evidence.admissible import advice
+from ucm.evidence.certificate import certify
+from ucm.evidence.reference import twin
+from ucm.evidence.verify import Verification, verify
+from ucm.forms import MinNorm, Raw
+from ucm.language.objective import RobustMargin
+from ucm.solution import Certificate, Solution, Stats
+from ucm.solvers.driver import Monitor
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["RobustPlan"]
+
+
+class RobustPlan(Plan):
+    """A compiled `RobustMargin`.
+
+    Attributes
+    ----------
+    form : the standard form
+    """
+
+    model: RobustMargin
+
+    def __init__(self, model: RobustMargin, data: Data, solver: str | Solver) -> None:
+        began = time.perf_counter()
+        model.set.dimension(data.n)
+        why = model.set.emptiness(data)
+        if why is not None:
+            raise EmptySetError(why)
+        self.model, self.data = model, data
+        self.form = MinNorm.of(model.set.lower(data), model.dual, data.stored)
+        self.solver, self._table = choose(self.form, solver)
+        self.setup_time = time.perf_counter() - began
+
+    def explain(self) -> str:
+        """The form, the route chosen, the routes refused and why, the cost of a pass."""
+        form = self.form
+        sizes = ", ".join(f"{b.map.shape[1]} in {b.domain!r}" for b in form.blocks)
+        regime = "convex while 0 is not in U; when 0 is in U the status is zero_in_set"
+        passes = self.solver.predicted_passes(form)
+        lines = [
+            str(self.model),
+            f"data      {self.data.m} samples, {self.data.n} features, {self.data.stored} entries",
+            f"form      min ||c + sum A_k q_k||_{form.norm:g} in dimension {form.n}; "
+            f"blocks: {sizes or 'none'}",
+        ]
+        if form.couplings:
+            lines.append(
+                f"coupled   {len(form.couplings)} intersection(s), {form.coupled} equations"
+            )
+        lines += [
+            f"regime    {regime}",
+            f"route     {self.solver.name}"
+            + ("" if np.isnan(passes) else f", about {passes:g} passes to a gap of 1e-6"),
+            f"a pass    {2 * self.data.stored:,} multiplications; one product of this form costs "
+            f"{form.pass_cost():.3g} passes",
+        ]
+        width = max(len(name) for name, _ in self._table)
+        lines += [f"  {name:<{width}}  {verdict}" for name, verdict in self._table]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return (
+            f"Plan({self.model!r}, m={self.data.m}, n={self.data.n}, solver={self.solver.name!r})"
+        )
+
+    def _solve(
+        self, monitor: Monitor, warm_start: Solution | None, starts: int, bias_rule: str
+    ) -> Solution:
+        return self._finish(self._run(monitor, warm_start), monitor, bias_rule)
+
+    def _run(self, monitor: Monitor, warm_start: Solution | None) -> Raw:
+        start = None if warm_start is None or warm_start.raw is None else warm_start.raw.q
+        if start is not None and [v.size for v in start] != [
+            b.map.shape[1] for b in self.form.blocks
+        ]:
+            raise ParameterError(
+                "solve: warm_start is the solution of a model of another shape; "
+                "give one of the same set over the same samples"
+            )
+        if not self.form.blocks:  # a single point, or several that must coincide
+            apart = max((float(np.abs(c.offset).max()) for c in self.form.couplings), default=0.0)
+            if apart > 1e-12 * max(self.data.scale, float(np.abs(self.form.center).max())):
+                return Raw([], status="infeasible", message=f"its points lie {apart:.3g} apart")
+            return Raw([], multipliers=[np.zeros_like(c.offset) for c in self.form.couplings])
+        if not self.form.couplings and start is not None:
+            start = [
+                b.domain.project(v, classes=b.classes)  # type: ignore[attr-defined]
+                for b, v in zip(self.form.blocks, start, strict=True)
+            ]
+        return self.solver.solve(self.form, monitor, start)
+
+    def _finish(self, raw: Raw, monitor: Monitor, bias_rule: str) -> Solution:
+        stats = Stats(
+            self.solver.name,
+            self.setup_time,
+            monitor.seconds,
+            monitor.iterations,
+            monitor.passes,
+            monitor.kernel_operations,
+        )
+        make = functools.partial(Solution, stats=stats, history=monitor.history, raw=raw)
+        zero = np.zeros(self.form.n)
+        if raw.status == "infeasible":
+            nothing = Certificate(-np.inf, -np.inf, np.nan, np.nan, np.nan, "none")
+            message = f"U is empty: {raw.message}. {advice(self.model, self.data)}".strip()
+            return make(zero, None, zero, None, -np.inf, nothing, "infeasible", message)
+        splits = raw.multiplier_map(self.form)
+        certificate, w, x = certify(self.model, self.data, raw.q, raw.w, splits)
+        norm = -certificate.dual
+        size = self._size(raw.q)
+        weights = sample_weights(self.form, raw.q, self.data.m)
+        if norm <= max(monitor.tol, 1e-9) * size and certificate.violation <= max(
+            monitor.tol, 1e-6
+        ):
+            certificate = Certificate(0.0, -norm, norm, 0.0, certificate.violation, "global")
+            message = (
+                "0 lies in U, so no direction has a positive worst-case margin and w = 0. "
+                + advice(self.model, self.data)
+            )
+            return make(zero, None, x, weights, 0.0, certificate, "zero_in_set", message, size=size)
+        b, rule = bias(bias_rule, self.model.set, self.form, self.data, raw.q, w)
+        status, message = self._judge(raw, certificate, monitor.tol)
+        return make(
+            w, b, x, weights, -norm, certificate, status, message, bias_rule=rule, size=size
+        )
+
+    def _size(self, q: list[Vec]) -> float:
+        """`||c|| + sum ||A_k q_k||`."""
+        norm = self.data.space.norm
+        parts = [norm(b.map.matvec(v)) for b, v in zip(self.form.blocks, q, strict=True)]
+        return norm(self.form.center) + sum(parts)
+
+    def _judge(self, raw: Raw, certificate: Certificate, tol: float) -> tuple[str, str]:
+        inside = certificate.violation <= tol
+        if inside and abs(certificate.relative_gap) <= tol:
+            return "optimal", f"proven: {certificate}"
+        if inside and certificate.relative_gap < -tol:
+            raise SolverError(
+                f"{self.solver.name}: the certificate contradicts the answer (relative gap "
+                f"{certificate.relative_gap:.2g}, a point of U nearer than its support allows); "
+                "the lowering of this set is wrong: please report it"
+            )
+        status = raw.status
+        message = (
+            f"{self.solver.name} stopped with a relative gap of {certificate.relative_gap:.2g} and "
+            f"a violation of {certificate.violation:.2g}, tolerance {tol:.2g}. "
+            + (raw.message or "Lower the solver's own tolerance, or take another solver.")
+        )
+        warnings.warn(message, ConvergenceWarning, stacklevel=5)
+        return status, message
+
+    def reference(self) -> cp.Problem:
+        return twin(self.model, self.data).problem
+
+    def _verify(self, solution: Solution, **options: Any) -> Verification:
+        return verify(self.model, self.data, solution, **options)
