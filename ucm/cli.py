@@ -24,7 +24,7 @@ from rich.table import Table
 from ucm import __version__, bench, datasets, models
 from ucm.bench.choose import declare, model_names, sample, signature
 from ucm.bench.clock import timed
-from ucm.compiler import plan as compiler
+from ucm.compiler import compile as compiler
 from ucm.errors import ConvergenceWarning, DataError, ParameterError, UCMError
 from ucm.evidence.admissible import admissible
 from ucm.expression import TEXT, to_json

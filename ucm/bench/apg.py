@@ -7,7 +7,7 @@ from typing import Any
 
 from ucm import datasets
 from ucm.bench.clock import timed
-from ucm.compiler import plan
+from ucm.compiler import compile as plan
 from ucm.models import nu_svm
 from ucm.solvers import APG
 

@@ -8,7 +8,7 @@ from typing import Any
 from ucm import datasets
 from ucm.bench.choose import declare, model_names
 from ucm.bench.clock import timed
-from ucm.compiler import plan as compiler
+from ucm.compiler import compile as compiler
 from ucm.evidence.admissible import admissible
 
 __all__ = ["rows"]

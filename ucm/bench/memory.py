@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ucm import datasets
 from ucm.bench.clock import timed
-from ucm.compiler.plan import solve
+from ucm.compiler.compile import solve
 from ucm.models import mm_mpm
 
 __all__ = ["rows"]
