@@ -27,8 +27,9 @@ from ucm.bench.clock import timed
 from ucm.compiler import compile as compiler
 from ucm.errors import ConvergenceWarning, DataError, ParameterError, UCMError
 from ucm.evidence.admissible import admissible
-from ucm.expression import TEXT, to_json
+from ucm.expression import TEXT
 from ucm.files import read_table
+from ucm.serialization import to_json
 
 __all__ = ["main"]
 

@@ -121,9 +121,9 @@ class SimplexKL(SemiSmooth, Leveled):
 
     Examples
     --------
-    >>> import ucm
-    >>> ucm.SimplexKL(0.6).project([1.0, 0.0]).round(4)
-    array([0.9553, 0.0447])
+    >>> from ucm.domains import SimplexKL
+    >>> SimplexKL(0.6).project([1.0, 0.0]).round(4)
+    array([0.9554, 0.0446])
     """
 
     alpha: Scalar
@@ -136,10 +136,8 @@ class SimplexKL(SemiSmooth, Leveled):
         """The solution, and its multipliers where the bound is active."""
         curve = EntropyCurve(v.size)
         radius = _radius(value(self.alpha))
-        if prox:
-            flat = Simplex().project(v, classes=classes)
-        else:
-            flat = Simplex().support(v, classes=classes)[1]
+        free = Simplex()
+        flat = free.project(v, classes=classes) if prox else free.support(v, classes=classes)[1]
         if curve.value(flat) <= radius:
             return flat, None
         q = common.uniform(v.size, classes)

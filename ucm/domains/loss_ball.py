@@ -43,7 +43,7 @@ class ConjugateCurve(curved.Curve):
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
         n, x = self.dim, self.dim * u
         s = self.loss.conjugate_prox(x, lam * n)
-        h = 1e-5 * (1.0 + np.abs(s))
+        h = 1e-5 * (1.0 + np.abs(x))
         ahead = self.loss.conjugate_prox(x + h, lam * n)
         behind = self.loss.conjugate_prox(x - h, lam * n)
         return s / n, (ahead - behind) / (2.0 * h), (x - s) / (lam * n)
@@ -155,7 +155,8 @@ class SimplexLoss(SemiSmooth, Leveled):
     Examples
     --------
     >>> import ucm
-    >>> ucm.SimplexLoss(ucm.Hinge() / 0.5, 0.0).emptiness(4) is None
+    >>> from ucm.domains import SimplexLoss
+    >>> SimplexLoss(ucm.Hinge() / 0.5, 0.0).emptiness(4) is None
     True
     """
 

@@ -43,9 +43,9 @@ class SimplexBall(SemiSmooth, Leveled):
 
     Examples
     --------
-    >>> import ucm
-    >>> ucm.SimplexBall(0.8).project([1.0, 0.0]).round(4)
-    array([0.8742, 0.1258])
+    >>> from ucm.domains import SimplexBall
+    >>> SimplexBall(0.8).project([1.0, 0.0]).round(4)
+    array([0.7646, 0.2354])
     """
 
     radius: Scalar
@@ -126,8 +126,8 @@ class SimplexBall(SemiSmooth, Leveled):
         g = common.vector(g)
         if self.p == 2.0:
             q = self._round(g, classes, math.inf)[0]
-        else:
-            q = self._curved(g, classes, prox=False)[0]
+            return float(g @ q), q
+        q = self._curved(g, classes, prox=False)[0]
         return float(g @ q), q
 
     def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:

@@ -51,7 +51,7 @@ class ALM(Solver):
         return None
 
     def predicted_passes(self, form: MinNorm) -> float:
-        return 20_000.0
+        return 5_000.0
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
         q = form.centers() if start is None else list(start)
@@ -96,7 +96,7 @@ class ALM(Solver):
                 return raw
             if _empty(form, mu, units, scale):
                 raw.status = "infeasible"
-                raw.message = "the set is empty: a separating direction was found"
+                raw.message = "a separating direction was found"
                 return raw
             if stop:
                 raw.status, raw.message = "interrupted", "stopped by the callback"

@@ -76,14 +76,14 @@ class Newton(Solver):
             state.advance()
             x, upper, gap = state.assess(monitor)
             # a point that misses its couplings can be "nearer" than the optimum: both errors count
-            merit = max(abs(gap) * upper, state.residual * state.scale)
+            merit = max(abs(gap) * max(upper, _TINY), state.residual * state.scale)
             if raw.w is None or merit <= state.merit:
                 state.best, state.merit = gap, merit
                 raw.q, raw.w, raw.multipliers = state.q, state.direction, state.split()
             stop = monitor.report(outer, -upper, gap)
             if state.proves_empty():
                 raw.status = "infeasible"
-                raw.message = "the set is empty: a separating direction was found"
+                raw.message = "a separating direction was found"
                 return raw
             if state.solved(gap, upper, monitor.tol):
                 return raw

@@ -14,7 +14,7 @@ from ucm.domains import NormBall
 from ucm.expression import Notation, Scalar
 from ucm.language.arithmetic import common_dimension
 from ucm.language.matrices import MatrixNode, as_matrix, covariance_map
-from ucm.language.vectors import VectorNode, as_vector
+from ucm.language.vectors import VectorNode, as_vector, offset
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -102,8 +102,7 @@ class Ellipsoid(UncertaintySet):
         shape = self.shape.formula(notation)
         root = notation.power(f"({shape})" if " " in shape else shape, "(1/2)")
         norm = notation.norm("u", "2") + notation.leq + notation.scalar(self.radius)
-        center = self.center.formula(notation)
-        return notation.set_of(f"{center} + {root} u", norm)
+        return notation.set_of(offset(self.center, f"{root} u", notation), norm)
 
 
 def _root(F: LinearMap) -> Any:
