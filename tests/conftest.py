@@ -7,8 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from threadpoolctl import threadpool_limits
 
 import ucm.datasets
+
+# two test processes share the cores: BLAS threads beside them would only wait for each other
+threadpool_limits(limits=1, user_api="blas")
 
 ROOT = Path(__file__).resolve().parent.parent
 Loader = Callable[[str], tuple]

@@ -34,9 +34,11 @@ from ucm.serialization import to_json
 
 __all__ = ["main"]
 
-FORMATS = {"gap": ".1e", "difference": ".1e", "passes": ".3g", "seconds": ".2g"}
+FORMATS = {"here": ".5g", "gap": ".1e", "difference": ".1e", "accuracy": ".1%", "seconds": ".2g"}
 DEMO_SETS = ("breast_cancer", "wine")
 DEMO_MODELS = ("nu_svm", "mm_mpm", "mm_fda", "l2_nu_svm", "kl_svm", "coherent_mm_mpm")
+
+DEMO_COLUMNS = ("model", "with", "objective", "CVXPY", "gap", "accuracy", "seconds", "agrees")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -125,9 +127,7 @@ def _demo(options: argparse.Namespace) -> int:
     else:
         for set_name in DEMO_SETS:
             shown = [
-                {name: entry for name, entry in row.items() if name not in ("set", "status")}
-                for row in rows
-                if row["set"] == set_name
+                {name: row[name] for name in DEMO_COLUMNS} for row in rows if row["set"] == set_name
             ]
             console.print(_table(shown, f"{set_name}: proven relative gap, and the CVXPY twin"))
         console.print("all agree" if agree else "NOT all agree", style="bold")
@@ -142,7 +142,7 @@ def _demo_row(
     return {
         "set": set_name,
         "model": model_name,
-        "parameters": model.params(),
+        "with": model.params(),
         "status": solution.status,
         "objective": solution.objective,
         "CVXPY": check.reference_objective,
@@ -322,13 +322,19 @@ def _accuracy(solution: Any, X: Any, y: Any) -> float:
 
 
 def _table(rows: list[dict[str, Any]], title: str) -> Table:
-    table = Table(title=f"\n{title}", title_justify="left", box=SIMPLE_HEAD, collapse_padding=True)
+    table = Table(
+        title=f"\n{title}",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
     columns = list(dict.fromkeys(name for row in rows for name in row))
     for name in columns:
         numeric = any(isinstance(row.get(name), float | int) for row in rows)
         table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(_cell(row.get(name), FORMATS.get(name, ".5g")) for name in columns))
+        table.add_row(*(_cell(row.get(name), FORMATS.get(name, ".4g")) for name in columns))
     return table
 
 

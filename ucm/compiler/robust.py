@@ -166,7 +166,7 @@ class RobustPlan(Plan):
         if inside and abs(certificate.relative_gap) <= tol:
             return "optimal", f"proven: {certificate}"
         # where a domain is curved, a violation of v allows a point sqrt(v) outside
-        slack = tol + math.sqrt(certificate.violation) * max(
+        slack = tol + 10.0 * math.sqrt(certificate.violation) * max(
             1.0, size / max(-certificate.dual, 1e-300)
         )
         if inside and certificate.relative_gap < -slack:

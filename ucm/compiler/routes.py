@@ -36,7 +36,7 @@ def solver_named(name: str | Solver) -> Solver:
     if isinstance(name, Solver):
         return name
     known = {r.solver.name: r.solver for r in ROUTES}
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise ParameterError(
             f'solver: expected "auto", a solver instance or one of {", ".join(known)}; got {name!r}'
         )

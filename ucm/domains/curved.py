@@ -112,7 +112,7 @@ def solve(
             if not lo < after < hi:
                 break
             lam = after
-    return _join(low, high, point)
+    return _join(low, high)
 
 
 def _between(lo: float, hi: float, lam: float) -> float:
@@ -123,10 +123,12 @@ def _between(lo: float, hi: float, lam: float) -> float:
     return float(np.sqrt(lo * hi)) if hi > 4.0 * lo else 0.5 * (lo + hi)
 
 
-def _join(low: Any, high: Any, last: Point) -> Point:
+def _join(low: Any, high: Any) -> Point:
     """The point between both sides of a jump of h."""
-    if low is None or high is None or not np.isfinite(low[1]):
-        return last if high is None else high[2]
+    if high is None:
+        return low[2]
+    if low is None or not np.isfinite(low[1]):
+        return high[2]
     share = -high[1] / (low[1] - high[1])
     q = share * low[2].q + (1.0 - share) * high[2].q
     return Point(q, high[2].w, high[2].normal, high[2].lam, high[2].theta)

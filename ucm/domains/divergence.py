@@ -87,7 +87,7 @@ class KLBall(Domain):
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
         return _emptiness(self, self.alpha, 1.0)
 
-    def size(self) -> Size | None:
+    def size(self) -> Size:
         return _size(self.alpha)
 
     def constraints(
@@ -188,7 +188,7 @@ class SimplexKL(SemiSmooth, Leveled):
             largest = 2.0 * math.sqrt(m) * math.sqrt(n) / (m + n)
         return _emptiness(self, self.alpha, largest)
 
-    def size(self) -> Size | None:
+    def size(self) -> Size:
         return _size(self.alpha)
 
     def constraints(

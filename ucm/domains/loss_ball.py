@@ -117,7 +117,7 @@ class LossBall(Domain):
         least = ConjugateCurve(self.loss, dim).value(self.center(dim))
         return _emptiness(self, self.radius, least)
 
-    def size(self) -> Size | None:
+    def size(self) -> Size:
         return Size(self.radius)
 
     def constraints(
@@ -237,7 +237,7 @@ class SimplexLoss(SemiSmooth, Leveled):
             f"need {q.max() * dim:.6g}; divide the loss by at least that ratio"
         )
 
-    def size(self) -> Size | None:
+    def size(self) -> Size:
         return Size(self.radius)
 
     def constraints(

@@ -177,7 +177,7 @@ class CappedSimplex(SemiSmooth, Leveled):
             f"below {mass:g}; {common.subject(self.cap, 'cap')} must be at least {least:.6g}"
         )
 
-    def size(self) -> Size | None:
+    def size(self) -> Size:
         return Size(self.cap)
 
     def constraints(

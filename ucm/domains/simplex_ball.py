@@ -113,7 +113,7 @@ class SimplexBall(SemiSmooth, Leveled):
         parts = common.groups(v.size, classes)
         if self.p == 2.0:
             q, t, _ = self._round(v, classes, 1.0)
-            return common.jacobian(t * (q > 0.0), parts, q if t < 1.0 else None)
+            return common.jacobian(np.where(q > 0.0, t, 0.0), parts, q if t < 1.0 else None)
         q, point = self._curved(v, classes, prox=True)
         if point is None:
             return common.jacobian((q > 0.0).astype(float), parts)
@@ -165,7 +165,7 @@ class SimplexBall(SemiSmooth, Leveled):
             f"uniform vector; {common.subject(self.radius, 'radius')} must be at least {least:.6g}"
         )
 
-    def size(self) -> Size | None:
+    def size(self) -> Size:
         return Size(self.radius)
 
     def constraints(

@@ -29,11 +29,13 @@ class ALM(Solver):
     ----------
     inner : solver of the subproblems
     growth : of sigma, when the residual did not fall to `decrease` of the one before
+    inner_limit : iterations of `inner` in one subproblem
     """
 
     inner: Solver
     growth: float = 4.0
     decrease: float = 0.25
+    inner_limit: int = 2000
     name: ClassVar[str] = "alm"
 
     def __post_init__(self) -> None:
@@ -75,7 +77,7 @@ class ALM(Solver):
                 ),
                 couplings=(),
             )
-            part = Monitor(tol=accuracy * monitor.tol**0.5 if outer > 3 else accuracy)
+            part = Monitor(accuracy * monitor.tol**0.5 if outer > 3 else accuracy, self.inner_limit)
             q = self.inner.solve(stacked, part, q).q
             monitor.passes += part.passes
             residual = 0.0

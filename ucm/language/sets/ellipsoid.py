@@ -111,4 +111,4 @@ def _root(F: LinearMap) -> Any:
         return F.matrix()
     M = F.matrix()
     M = M.toarray() if sparse.issparse(M) else M
-    return np.linalg.qr(M.T, mode="r").T
+    return np.asarray(np.linalg.qr(M.T, mode="r")).T
