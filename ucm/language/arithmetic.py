@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ucm.errors import CompositionError
 from ucm.expression import Node
 
-__all__ = ["coefficient", "common_dimension", "in_parentheses", "signed_sum"]
+__all__ = ["axes", "coefficient", "common_dimension", "in_parentheses", "signed_sum"]
 
 
 def coefficient(c: Any, node: Node) -> float:
@@ -22,6 +24,16 @@ def coefficient(c: Any, node: Node) -> float:
             f"{node!r}: a statistic is multiplied by finite numbers only, got {c!r}"
         )
     return float(c)
+
+
+def axes(x: Any, where: str) -> int:
+    """The number of axes of an array, nested lists, or a number."""
+    if sparse.issparse(x):
+        return 2
+    try:
+        return np.ndim(x)
+    except ValueError as error:
+        raise CompositionError(f"{where}: expected rows of equal length, got {x!r}") from error
 
 
 def common_dimension(node: Node, sizes: list[int | None]) -> int | None:
@@ -36,11 +48,13 @@ def common_dimension(node: Node, sizes: list[int | None]) -> int | None:
     return known.pop() if known else None
 
 
-def signed_sum(terms: list[tuple[float, str]], times: str) -> str:
+def signed_sum(
+    terms: list[tuple[float, str]], times: str, number: Callable[[float], str] = "{:.6g}".format
+) -> str:
     """`a x - b y` from pairs (coefficient, word); a coefficient of 1 is not written."""
     text = ""
     for c, word in terms:
-        body = word if abs(c) == 1.0 else f"{abs(c):.6g}{times}{word}"
+        body = word if abs(c) == 1.0 else f"{number(abs(c))}{times}{word}"
         if text:
             text += (" - " if c < 0 else " + ") + body
         else:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ucm.contracts import Loss, Vec
 from ucm.errors import CompositionError
-from ucm.expression import Notation, Param, Scalar, value
+from ucm.expression import Notation, Param, Scalar, source, value
+from ucm.language.arithmetic import in_parentheses
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -94,6 +95,12 @@ class ScaledLoss(ConvexLoss):
     def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
         c = self._c()
         return self.loss.conjugate_constraint(s / c, size / c)
+
+    def __repr__(self) -> str:
+        text = in_parentheses(repr(self.loss))
+        if self.factor != 1.0:
+            text = f"{source(self.factor)} * {text}"
+        return text if self.divisor == 1.0 else f"{text} / {source(self.divisor)}"
 
     def formula(self, notation: Notation) -> str:
         factor = notation.scalar(self.factor)
