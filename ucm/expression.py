@@ -15,7 +15,7 @@ from typing import Any, Self, dataclass_transform
 import numpy as np
 from scipy import sparse
 
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.notation import LATEX, TEXT, Notation
 from ucm.parameter import Param, Scalar, as_number, number_source, value
 
@@ -38,6 +38,8 @@ def _frozen_array(x: Any, where: str) -> Any:
     if sparse.issparse(x):
         csr = sparse.csr_matrix(x, dtype=np.float64, copy=True)
         try:
+            if np.any(np.diff(csr.indptr) < 0):  # SciPy does not look where the last one is 0
+                raise ValueError("the row pointers decrease")
             csr.check_format(full_check=True)
         except ValueError as error:
             raise CompositionError(f"{where}: a malformed sparse matrix ({error})") from error
@@ -52,7 +54,9 @@ def _frozen_array(x: Any, where: str) -> Any:
         try:
             csr = finite = np.array(x, dtype=np.float64) + 0.0  # no -0.0
         except (TypeError, ValueError) as error:
-            raise CompositionError(f"{where}: expected an array of numbers, got {x!r}") from error
+            raise CompositionError(
+                f"{where}: expected an array of numbers, got {brief(x)}"
+            ) from error
         csr.flags.writeable = False
     if not np.isfinite(finite).all():
         raise CompositionError(f"{where}: the array holds NaN or inf; give finite entries")

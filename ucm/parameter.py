@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 
 __all__ = ["Param", "Scalar", "as_number", "number_source", "value"]
 
@@ -44,7 +44,7 @@ class Param:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():
             raise CompositionError(
-                f"Param: the name must be a Python identifier, got {self.name!r}; "
+                f"Param: the name must be a Python identifier, got {brief(self.name)}; "
                 'write for example Param("nu", 0.3)'
             )
         object.__setattr__(self, "value", as_number(self.value, f"Param({self.name!r})"))
@@ -72,7 +72,7 @@ def as_number(x: Any, where: str) -> float:
             f"{where}: expected a number below 1e308, got a longer one"
         ) from None
     if math.isnan(number):
-        raise CompositionError(f"{where}: expected a real number or a Param, got {x!r}")
+        raise CompositionError(f"{where}: expected a real number or a Param, got {brief(x)}")
     return number
 
 

@@ -8,7 +8,7 @@ from ucm.compiler.plan import Plan
 from ucm.compiler.robust import RobustPlan
 from ucm.contracts import Solver, UncertaintySet
 from ucm.data import bind
-from ucm.errors import ParameterError
+from ucm.errors import ParameterError, brief
 from ucm.language.objective import RobustMargin, as_model
 from ucm.solution import Solution
 
@@ -61,7 +61,7 @@ def compile(
     robust = as_model(model, "compile")
     if kernel not in (None, "linear"):
         raise ParameterError(
-            f'kernel: expected None or "linear", got {kernel!r}; map the features first, '
+            f'kernel: expected None or "linear", got {brief(kernel)}; map the features first, '
             "for example with sklearn.kernel_approximation.Nystroem"
         )
     if kernel_params:

@@ -11,7 +11,7 @@ import numpy as np
 from ucm.compiler.recover import BIAS_RULES
 from ucm.contracts import Solver
 from ucm.data import Data
-from ucm.errors import ParameterError
+from ucm.errors import ParameterError, brief
 from ucm.evidence.verify import Verification
 from ucm.solution import Solution
 from ucm.solvers.driver import Monitor
@@ -91,14 +91,23 @@ class Plan(ABC):
         ConvergenceWarning
             The tolerance was not reached; the message carries the gap.
         """
-        if not isinstance(tol, float) or not 0.0 < tol < 1.0:
-            raise ParameterError(f"solve: tol lies in (0, 1), got {tol!r}")
+        if not isinstance(tol, float | np.floating) or not 0.0 < tol < 1.0:
+            raise ParameterError(f"solve: tol lies in (0, 1), got {brief(tol)}")
         for name, limit in (("max_iter", max_iter), ("starts", starts)):
-            if limit is not None and (not isinstance(limit, int | np.integer) or limit < 1):
-                raise ParameterError(f"solve: {name} is a positive whole number, got {limit!r}")
+            whole = isinstance(limit, int | np.integer) and not isinstance(limit, bool)
+            if limit is not None and not (whole and limit >= 1):
+                raise ParameterError(
+                    f"solve: {name} is a positive whole number, got {brief(limit)}"
+                )
+        if warm_start is not None and not isinstance(warm_start, Solution):
+            raise ParameterError(f"solve: warm_start is a Solution, got {brief(warm_start)}")
+        if callback is not None and not callable(callback):
+            raise ParameterError(
+                f"solve: callback is a function of one record, got {brief(callback)}"
+            )
         if bias_rule not in BIAS_RULES:
             raise ParameterError(
-                f"solve: bias_rule is one of {', '.join(BIAS_RULES)}, got {bias_rule!r}"
+                f"solve: bias_rule is one of {', '.join(BIAS_RULES)}, got {brief(bias_rule)}"
             )
         monitor = Monitor(tol, max_iter, callback, verbose)
         self._last = self._solve(monitor, warm_start, starts, bias_rule)

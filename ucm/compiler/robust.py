@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 import time
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from ucm.compiler.recover import bias, sample_weights
 from ucm.compiler.routes import choose
 from ucm.contracts import Solver, Vec
 from ucm.data import Data
-from ucm.errors import ConvergenceWarning, EmptySetError, ParameterError, SolverError
+from ucm.errors import ConvergenceWarning, EmptySetError, ParameterError, SolverError, warn_of
 from ucm.evidence.admissible import advice
 from ucm.evidence.certificate import certify
 from ucm.evidence.reference import twin
@@ -182,7 +181,7 @@ class RobustPlan(Plan):
             f"a violation of {certificate.violation:.2g}, tolerance {tol:.2g}. "
             + (raw.message or "Lower the solver's own tolerance, or take another solver.")
         )
-        warnings.warn(message, ConvergenceWarning, stacklevel=5)
+        warn_of(message, ConvergenceWarning)
         return status, message
 
     def reference(self) -> cp.Problem:

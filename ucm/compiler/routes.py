@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ucm.contracts import Solver
-from ucm.errors import ParameterError, SolverError
+from ucm.errors import ParameterError, SolverError, brief
 from ucm.forms import MinNorm
 from ucm.solvers import ALM, APG, ECOS, SCS, Clarabel, Newton
 
@@ -38,7 +38,7 @@ def solver_named(name: str | Solver) -> Solver:
     known = {r.solver.name: r.solver for r in ROUTES}
     if not isinstance(name, str) or name not in known:
         raise ParameterError(
-            f'solver: expected "auto", a solver instance or one of {", ".join(known)}; got {name!r}'
+            f'solver: expected "auto", a solver instance or one of {", ".join(known)}; got {brief(name)}'
         )
     return known[name]
 

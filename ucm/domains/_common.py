@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ucm.contracts import Jacobian, Vec
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.expression import Param, Scalar, value
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def scalar_field(owner: object, scalar: Scalar, what: str) -> None:
     """Refuses what is neither a number nor a `Param`."""
     if not isinstance(scalar, float | Param):
         raise CompositionError(
-            f"{type(owner).__name__}: {what}: expected a real number or a Param, got {scalar!r}"
+            f"{type(owner).__name__}: {what}: expected a real number or a Param, got {brief(scalar)}"
         )
 
 

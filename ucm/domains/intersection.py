@@ -8,7 +8,7 @@ import numpy as np
 
 from ucm.contracts import Domain, Size, Vec, operator
 from ucm.domains import _common as common
-from ucm.errors import CompositionError, SolverError
+from ucm.errors import CompositionError, SolverError, brief
 from ucm.expression import Notation
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class DomainIntersection(Domain):
         for operand in (self.left, self.right):
             if not isinstance(operand, Domain):
                 raise CompositionError(
-                    f"A & B of domains: expected a domain, got {operand!r}; "
+                    f"A & B of domains: expected a domain, got {brief(operand)}; "
                     "write for example NormBall(0.2) & Box(0, 0.1)"
                 )
 

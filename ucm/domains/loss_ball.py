@@ -11,7 +11,7 @@ from ucm.contracts import Domain, Jacobian, Leveled, Loss, SemiSmooth, Size, Vec
 from ucm.domains import _common as common
 from ucm.domains import curved
 from ucm.domains.simplex import Simplex, project_capped
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.expression import Notation, Scalar, value
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ class SimplexLoss(SemiSmooth, Leveled):
 def _check(node: Domain, loss: Any, radius: Scalar) -> None:
     if not isinstance(loss, Loss):
         raise CompositionError(
-            f"{type(node).__name__}: expected a convex loss, got {loss!r}; write for example "
+            f"{type(node).__name__}: expected a convex loss, got {brief(loss)}; write for example "
             "Hinge() / 0.5"
         )
     common.scalar_field(node, radius, "radius")

@@ -10,7 +10,7 @@ import numpy as np
 from ucm import numerics
 from ucm.contracts import Vec
 from ucm.domains.curved import Curve
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.expression import Notation, Param, Scalar
 
 if TYPE_CHECKING:
@@ -62,12 +62,12 @@ def check_exponent(owner: object, p: Any) -> None:
     """Refuses an exponent that gives no norm."""
     if isinstance(p, Param):
         raise CompositionError(
-            f"{type(owner).__name__}: p is part of the form and cannot be a Param, got {p!r}; "
+            f"{type(owner).__name__}: p is part of the form and cannot be a Param, got {brief(p)}; "
             "write a plain number"
         )
     if not isinstance(p, float) or not p >= 1.0:
         raise CompositionError(
-            f"{type(owner).__name__}: p must be a number of at least 1 (inf allowed), got {p!r}"
+            f"{type(owner).__name__}: p must be a number of at least 1 (inf allowed), got {brief(p)}"
         )
 
 

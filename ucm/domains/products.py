@@ -10,7 +10,7 @@ from scipy.linalg import block_diag
 
 from ucm.contracts import Domain, Jacobian, SemiSmooth, Size, Vec
 from ucm.domains import _common as common
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.expression import Notation
 
 if TYPE_CHECKING:
@@ -49,11 +49,11 @@ class Product(SemiSmooth):
         super().__post_init__()
         parts, sizes = self.parts, self.sizes
         if not isinstance(parts, tuple) or not parts:
-            raise CompositionError(f"Product: parts is a tuple of domains, got {parts!r}")
+            raise CompositionError(f"Product: parts is a tuple of domains, got {brief(parts)}")
         for part in parts:
             if not isinstance(part, SemiSmooth):
                 raise CompositionError(
-                    f"Product: every part needs a projection, got {part!r}; "
+                    f"Product: every part needs a projection, got {brief(part)}; "
                     "use the sum of one Image for each part, which is the same set"
                 )
         whole = isinstance(sizes, tuple) and all(
@@ -61,7 +61,7 @@ class Product(SemiSmooth):
         )
         if not whole or len(sizes) != len(parts):
             raise CompositionError(
-                f"Product: sizes is a tuple of {len(parts)} positive integers, got {sizes!r}"
+                f"Product: sizes is a tuple of {len(parts)} positive integers, got {brief(sizes)}"
             )
 
     def _slices(self) -> Iterator[tuple[SemiSmooth, slice]]:

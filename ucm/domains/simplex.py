@@ -10,7 +10,7 @@ import numpy as np
 from ucm import numerics
 from ucm.contracts import Domain, Jacobian, Leveled, SemiSmooth, Size, Vec
 from ucm.domains import _common as common
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.expression import Notation, Scalar, value
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class CappedSimplex(SemiSmooth, Leveled):
             and all(isinstance(x, float) and 0.0 < x < math.inf for x in weight)
         ):
             raise CompositionError(
-                f"CappedSimplex: class_weight is a pair of positive numbers, got {weight!r}; "
+                f"CappedSimplex: class_weight is a pair of positive numbers, got {brief(weight)}; "
                 "write (weight of +1, weight of -1)"
             )
 

@@ -113,7 +113,7 @@ def verify(
     value = reference.scale * float(reference.unit.value)
     size = max(abs(value), 1e-12 * data.scale)
     if solution.status == "zero_in_set":
-        size = max(size, solution.size)
+        size = max(size, solution.size, data.scale)
     difference = abs(solution.objective - value) / size
     agrees = difference <= allowed and solution.certificate.violation <= allowed
     x_distance = x_allowed = math.nan

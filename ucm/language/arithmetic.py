@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.expression import Node
 
 __all__ = ["axes", "coefficient", "common_dimension", "in_parentheses", "signed_sum"]
@@ -21,7 +21,7 @@ def coefficient(c: Any, node: Node) -> float:
         c = c.item()
     if isinstance(c, bool) or not isinstance(c, Real) or not np.isfinite(float(c)):
         raise CompositionError(
-            f"{node!r}: a statistic is multiplied by finite numbers only, got {c!r}"
+            f"{node!r}: a statistic is multiplied by finite numbers only, got {brief(c)}"
         )
     return float(c)
 
@@ -33,7 +33,7 @@ def axes(x: Any, where: str) -> int:
     try:
         return np.ndim(x)
     except ValueError as error:
-        raise CompositionError(f"{where}: expected rows of equal length, got {x!r}") from error
+        raise CompositionError(f"{where}: expected rows of equal length, got {brief(x)}") from error
 
 
 def common_dimension(node: Node, sizes: list[int | None]) -> int | None:

@@ -11,7 +11,7 @@ from scipy import linalg, sparse
 
 from ucm.contracts import LinearMap
 from ucm.data import Data
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.expression import Node, Notation, number_source, source
 from ucm.language.arithmetic import axes, coefficient, common_dimension, signed_sum
 from ucm.operators import MatrixMap, StackedMap, scaled
@@ -170,7 +170,7 @@ def as_matrix(x: Any, where: str) -> MatrixNode:
         return x
     if isinstance(x, Node) or axes(x, where) != 2:
         raise CompositionError(
-            f"{where}: expected a covariance or a square matrix, got {x!r}; "
+            f"{where}: expected a covariance or a square matrix, got {brief(x)}; "
             "use for example pos.cov + neg.cov"
         )
     return ConstantMatrix(x)

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ucm.contracts import UncertaintySet
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.expression import Node, Notation
 
 __all__ = ["RobustMargin", "as_model", "dual_exponent"]
@@ -47,13 +47,13 @@ class RobustMargin(Node):
     def __post_init__(self) -> None:
         if not isinstance(self.set, UncertaintySet):
             raise CompositionError(
-                f"RobustMargin: expected an uncertainty set, got {self.set!r}; "
+                f"RobustMargin: expected an uncertainty set, got {brief(self.set)}; "
                 "write for example RobustMargin(Hull(pos) - Hull(neg))"
             )
         super().__post_init__()
         if not isinstance(self.norm, float) or not self.norm >= 1.0:
             raise CompositionError(
-                f"RobustMargin: the norm is a number p >= 1 (or inf), got {self.norm!r}"
+                f"RobustMargin: the norm is a number p >= 1 (or inf), got {brief(self.norm)}"
             )
 
     @property
@@ -74,6 +74,6 @@ def as_model(model: Any, where: str) -> RobustMargin:
     if isinstance(model, UncertaintySet):
         return RobustMargin(model)
     raise CompositionError(
-        f"{where}: expected an uncertainty set or a RobustMargin, got {model!r}; "
+        f"{where}: expected an uncertainty set or a RobustMargin, got {brief(model)}; "
         "write for example ucm.models.nu_svm(0.3)"
     )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ucm.contracts import LinearMap, Vec
 from ucm.data import Data
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.expression import Node, Notation
 from ucm.language.matrices import MatrixNode
 from ucm.language.vectors import VectorNode
@@ -43,7 +43,7 @@ class Samples(Node):
         super().__post_init__()
         if self.kind not in _SIGN:
             raise CompositionError(
-                f"Samples: expected one of {', '.join(_SIGN)}, got {self.kind!r}; "
+                f"Samples: expected one of {', '.join(_SIGN)}, got {brief(self.kind)}; "
                 "use ucm.pos, ucm.neg or ucm.signed"
             )
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ucm.contracts import Vec
 from ucm.data import Data
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.expression import Node, Notation, number_source, source
 from ucm.language.arithmetic import axes, coefficient, common_dimension, signed_sum
 
@@ -82,7 +82,7 @@ class ConstantVector(VectorNode):
         super().__post_init__()
         if not isinstance(self.entries, np.ndarray) or self.entries.ndim != 1:
             raise CompositionError(
-                f"a vector of feature space has one axis, got {self.entries!r}; "
+                f"a vector of feature space has one axis, got {brief(self.entries)}; "
                 "write for example [1.0, 2.0]"
             )
 
@@ -177,12 +177,14 @@ def as_vector(x: Any, where: str) -> VectorNode:
     if isinstance(x, VectorNode):
         return x
     if isinstance(x, Node):
-        raise CompositionError(f"{where}: expected a vector, got {x!r}; use for example pos.mean")
+        raise CompositionError(
+            f"{where}: expected a vector, got {brief(x)}; use for example pos.mean"
+        )
     count = axes(x, where)
     if count == 0 and not isinstance(x, str) and x == 0:
         return Origin()
     if count == 0:
         raise CompositionError(
-            f"{where}: expected a vector, got {x!r}; give an array of n numbers, a mean, or 0"
+            f"{where}: expected a vector, got {brief(x)}; give an array of n numbers, a mean, or 0"
         )
     return ConstantVector(np.asarray(x))

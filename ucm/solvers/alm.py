@@ -57,8 +57,10 @@ class ALM(Solver):
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
         q = form.centers() if start is None else list(start)
-        scale = max(form.space.norm(form.center), form.space.norm(form.matvec(q)), 1e-300)
         units = [_unit(form, j, q) for j in range(len(form.couplings))]
+        scale = max(form.space.norm(form.center), form.space.norm(form.matvec(q)))
+        if scale <= 1e-12 * max(units):  # a start at 0
+            scale = max(units)
         mu = [np.zeros(c.offset.size) for c in form.couplings]
         sigma, last, accuracy = 1.0, math.inf, 0.1
         raw = Raw(q)

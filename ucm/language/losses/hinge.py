@@ -8,7 +8,7 @@ import numpy as np
 
 from ucm import numerics
 from ucm.contracts import Vec
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.expression import Notation
 from ucm.language.losses.scaled import ConvexLoss
 
@@ -52,7 +52,7 @@ class Hinge(ConvexLoss):
         super().__post_init__()
         if not isinstance(self.p, float) or not 1.0 <= self.p < np.inf:
             raise CompositionError(
-                f"Hinge: p is a plain number with 1 <= p < inf, got {self.p!r}; write Hinge(p=1.5)"
+                f"Hinge: p is a plain number with 1 <= p < inf, got {brief(self.p)}; write Hinge(p=1.5)"
             )
 
     def value(self, margin: Vec) -> float:

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ucm.contracts import Loss, Vec
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.expression import Notation, Param, Scalar, source, value
 from ucm.language.arithmetic import in_parentheses
 
@@ -68,11 +68,11 @@ class ScaledLoss(ConvexLoss):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.loss, Loss):
-            raise CompositionError(f"ScaledLoss: expected a loss, got {self.loss!r}")
+            raise CompositionError(f"ScaledLoss: expected a loss, got {brief(self.loss)}")
         for scalar in (self.factor, self.divisor):
             if not isinstance(scalar, float | Param) or not 0.0 < value(scalar) < math.inf:
                 raise CompositionError(
-                    f"ScaledLoss: a loss is multiplied by positive finite numbers, got {scalar!r}"
+                    f"ScaledLoss: a loss is multiplied by positive finite numbers, got {brief(scalar)}"
                 )
 
     def _c(self) -> float:

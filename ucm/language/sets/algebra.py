@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.contracts import Domain, UncertaintySet, operator
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.expression import Node, Param
 from ucm.language.arithmetic import axes
 from ucm.language.samples import Samples
@@ -39,7 +39,7 @@ def as_set(x: Any, symbol: str) -> UncertaintySet:
             "did you mean Hull(pos, weights=...) or Image(A, domain)?"
         )
     raise CompositionError(
-        f"{symbol}: expected a set or a vector of feature space, got {x!r}; write Point(v) for a vector"
+        f"{symbol}: expected a set or a vector of feature space, got {brief(x)}; write Point(v) for a vector"
     )
 
 
@@ -61,7 +61,7 @@ def scale(c: Any, a: UncertaintySet) -> UncertaintySet:
     if isinstance(c, np.ndarray) and c.ndim == 0:
         c = c.item()
     if isinstance(c, bool) or not isinstance(c, Param | Real):
-        what = "two sets do not multiply" if isinstance(c, Node) else f"got the factor {c!r}"
+        what = "two sets do not multiply" if isinstance(c, Node) else f"got the factor {brief(c)}"
         raise CompositionError(
             f"{a!r}: {what}; a set is multiplied by a number, and by a matrix with M @ U"
         )
@@ -94,7 +94,7 @@ def transform(M: Any, a: Any) -> LinearImage:
     """`{M x : x in A}`."""
     if isinstance(M, Node) or not (isinstance(M, np.ndarray | list | tuple) or sparse.issparse(M)):
         raise CompositionError(
-            f"{M!r} @ {a!r}: `@` takes a matrix on its left and a set on its right"
+            f"{brief(M)} @ {brief(a)}: `@` takes a matrix on its left and a set on its right"
         )
     return LinearImage(M, a)
 

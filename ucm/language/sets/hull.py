@@ -10,7 +10,7 @@ import numpy as np
 from ucm.contracts import AffineImage, Domain, Scope, Size, Splits, UncertaintySet, Vec
 from ucm.data import Data
 from ucm.domains import Simplex
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.expression import Notation
 from ucm.language.samples import Samples
 from ucm.language.sets.weights import WeightSpace, below, placed, weigh
@@ -52,12 +52,12 @@ class Hull(UncertaintySet):
     def __post_init__(self) -> None:
         if not isinstance(self.samples, Samples):
             raise CompositionError(
-                f"Hull: expected pos, neg or signed, got {self.samples!r}; "
+                f"Hull: expected pos, neg or signed, got {brief(self.samples)}; "
                 "to add points write Hull(pos) + Point(v)"
             )
         if self.weights is not None and not isinstance(self.weights, Domain):
             raise CompositionError(
-                f"Hull: weights must be a domain, got {self.weights!r}; "
+                f"Hull: weights must be a domain, got {brief(self.weights)}; "
                 "use for example weights=NormBall(0.2)"
             )
         super().__post_init__()

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from ucm.contracts import AffineImage, Domain, Scope, Size, Splits, UncertaintySet, Vec
 from ucm.data import Data
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.expression import Notation
 from ucm.language.arithmetic import axes
 from ucm.language.sets.weights import WeightSpace, below, placed
@@ -29,7 +29,7 @@ def as_linear_map(M: Any, where: str) -> Any:
         return sparse.csr_matrix(M)
     if not isinstance(M, np.ndarray | list | tuple) or axes(M, where) != 2 or 0 in np.shape(M):
         raise CompositionError(
-            f"{where}: expected a matrix with rows and columns, got {M!r}; "
+            f"{where}: expected a matrix with rows and columns, got {brief(M)}; "
             "give a two-dimensional array"
         )
     return np.asarray(M)
@@ -59,7 +59,7 @@ class Image(UncertaintySet):
         object.__setattr__(self, "A", as_linear_map(self.A, "Image"))
         object.__setattr__(self, "center", as_vector(self.center, "Image"))
         if not isinstance(self.domain, Domain):
-            raise CompositionError(f"Image: expected a domain, got {self.domain!r}")
+            raise CompositionError(f"Image: expected a domain, got {brief(self.domain)}")
         super().__post_init__()
         if self.center.dimension(None) not in (None, self.A.shape[0]):
             raise CompositionError(

@@ -10,7 +10,7 @@ import numpy as np
 from ucm.contracts import AffineImage, Scope, Size, Splits, UncertaintySet, Vec
 from ucm.data import Data
 from ucm.domains import CappedSimplex
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.expression import Notation, Param, Scalar, value
 from ucm.language.samples import Samples
 from ucm.language.sets.hull import Hull, hull_formula
@@ -56,7 +56,7 @@ class ReducedHull(UncertaintySet):
     def __post_init__(self) -> None:
         if not isinstance(self.samples, Samples) or self.samples.kind == "signed":
             raise CompositionError(
-                f"ReducedHull: expected pos or neg, got {self.samples!r}; over all samples "
+                f"ReducedHull: expected pos or neg, got {brief(self.samples)}; over all samples "
                 "write Hull(signed, weights=CappedSimplex(cap))"
             )
         if (self.eta is None) == (self.nu is None):

@@ -1,0 +1,213 @@
+"""Bad input, end to end: the error names what, got and remedy, or the answer is right.
+
+What `bind` refuses is in `test_data.py`, what has no meaning when written in `test_language.py`.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from bundled import load
+from scipy import sparse
+
+import ucm
+from ucm import Param, neg, pos
+from ucm.errors import (
+    CompositionError,
+    ConvergenceWarning,
+    DataError,
+    EmptySetError,
+    ParameterError,
+    SolverError,
+    UCMError,
+)
+
+X, Y = load("iris")
+NU = ucm.models.nu_svm(0.85)
+WITH_NAN, WITH_INF = X.copy(), X.copy()
+WITH_NAN[7, 1], WITH_INF[7, 1] = np.nan, np.inf
+WEIGHT_BALL = ucm.Hull(pos, weights=ucm.NormBall(1))
+
+CASES: dict[str, tuple[Any, type[UCMError], str]] = {
+    "NaN": (lambda: ucm.solve(NU, WITH_NAN, Y), DataError, r"entry \(\d+, \d+\) is nan"),
+    "inf": (lambda: ucm.solve(NU, WITH_INF, Y), DataError, r"entry \(\d+, \d+\) is inf"),
+    "one class": (lambda: ucm.solve(NU, X, np.ones(100)), DataError, "two classes, got one"),
+    "three classes": (lambda: ucm.solve(NU, X, np.arange(100) % 3), DataError, "got 3 value"),
+    "empty X": (lambda: ucm.solve(NU, X[:0], Y[:0]), DataError, "expected samples, got none"),
+    "mismatched lengths": (lambda: ucm.solve(NU, X, Y[:-1]), DataError, "100 labels.* got 99"),
+    "zero features": (lambda: ucm.solve(NU, X[:, :0], Y), DataError, "expected features, got none"),
+    "strings": (lambda: ucm.solve(NU, X.astype(str).astype(object) + "cm", Y), DataError, "numbers"),
+    "nu above": (lambda: ucm.solve(ucm.models.nu_svm(1.2), X, Y), EmptySetError, r"at most 1 \(= 2 min"),
+    "nu zero": (lambda: ucm.solve(ucm.models.nu_svm(0.0), X, Y), EmptySetError, "nu must be positive"),
+    "nu negative": (lambda: ucm.solve(ucm.models.nu_svm(-0.3), X, Y), EmptySetError, "nu must be positive"),
+    "nu infinite": (lambda: ucm.solve(ucm.models.nu_svm(np.inf), X, Y), EmptySetError, "nu must be"),
+    "nu NaN": (lambda: ucm.models.nu_svm(np.nan), CompositionError, "real number"),
+    "nu text": (lambda: ucm.models.nu_svm("0.3"), CompositionError, "real number"),
+    "eta below": (lambda: ucm.solve(ucm.ReducedHull(pos, eta=0.01), X, Y), EmptySetError, "at least 0.02"),
+    "negative radius": (lambda: ucm.solve(ucm.models.mm_mpm(-0.5), X, Y), EmptySetError, "kappa|radius"),
+    "negative ball": (lambda: ucm.solve(ucm.Ball(pos.mean, -1), X, Y), EmptySetError, "-1"),
+    "weight ball below": (lambda: ucm.solve(ucm.models.l2_nu_svm(0.05), X, Y), EmptySetError, "at least 0.1"),
+    "alpha zero": (lambda: ucm.solve(ucm.models.kl_svm(0.0), X, Y), EmptySetError, r"\(0, 1\]"),
+    "alpha above": (lambda: ucm.solve(ucm.models.kl_svm(1.5), X, Y), EmptySetError, r"\(0, 1\]"),
+    "alpha negative": (lambda: ucm.solve(ucm.models.kl_svm(-0.5), X, Y), EmptySetError, r"\(0, 1\]"),
+    "dimensions": (lambda: ucm.solve(ucm.Hull(pos) - ucm.Ball([1.0], 1), X, Y), CompositionError,
+                   "dimension 1 and 2"),
+    "M @ U": (lambda: ucm.solve(np.eye(3) @ ucm.Hull(pos), X, Y), CompositionError, "3 columns"),
+    "mean @ samples": (lambda: pos.mean @ pos, CompositionError, "no linear map"),
+    "no set": (lambda: ucm.solve(pos, X, Y), CompositionError, "expected an uncertainty set"),
+    "a class": (lambda: ucm.solve(ucm.Hull, X, Y), CompositionError, "expected an uncertainty set"),
+    "None": (lambda: ucm.compile(None, X, Y), CompositionError, "expected an uncertainty set"),
+    "swapped": (lambda: ucm.compile(X, NU, Y), CompositionError, "expected an uncertainty set"),
+    "labels as samples": (lambda: ucm.compile(NU, Y, X), DataError, "reshape"),
+    "solver": (lambda: ucm.solve(NU, X, Y, solver="liblinear"), ParameterError, "liblinear"),
+    "kernel": (lambda: ucm.compile(NU, X, Y, kernel="cubic"), ParameterError, "kernel"),
+    "tolerance": (lambda: ucm.solve(NU, X, Y, tol=-1.0), ParameterError, r"\(0, 1\)"),
+    "class weight": (lambda: ucm.compile(WEIGHT_BALL, X, Y, class_weight=(2.0, 1.0)),
+                     CompositionError, "class_weight"),
+    "wrong route": (lambda: ucm.compile(ucm.RobustMargin(NU, 1), X, Y, solver="apg"),
+                    SolverError, "Euclidean"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_error_says_what_it_got_and_what_to_do(name: str) -> None:
+    act, kind, words = CASES[name]
+    with pytest.raises(UCMError, match=words) as error:
+        act()
+    assert type(error.value) is kind and isinstance(error.value, ValueError)
+    message = str(error.value)
+    assert "\n" not in message and len(message) < 600
+    assert re.search(r"[;(]|must|expected|use |did you mean", message)
+
+
+def test_extreme_units() -> None:
+    """Entries near the ends of the floating-point range: the answer scales, or an error says so."""
+    base = ucm.solve(NU, X, Y)
+    for scale in (1e-150, 1e-100, 1e100, 1e150):
+        for model in (NU, ucm.models.mm_fda(0.3)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                sol = ucm.solve(model, scale * X, Y)
+            assert np.isfinite(sol.w).all() and np.isfinite(sol.x).all()
+            assert sol.status in ("optimal", "max_iter", "converged")
+            if model is NU and sol.status == "optimal":
+                assert sol.objective / scale == pytest.approx(base.objective, rel=1e-5)
+
+
+def test_features_of_very_different_units() -> None:
+    scales = np.array([1e-6, 1e6])
+    for model in (ucm.models.nu_svm(0.97), ucm.models.mm_fda(0.2), ucm.models.kl_svm(0.95)):
+        plan = ucm.compile(model, X * scales, Y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            sol = plan.solve()
+        assert np.isfinite(sol.w).all() and sol.status in ("optimal", "zero_in_set", "max_iter")
+        if sol.status == "optimal":
+            assert sol.certificate.gap <= 1e-6 * abs(sol.objective)
+
+
+def test_all_samples_equal() -> None:
+    same = np.ones((6, 2))
+    y = np.array([1.0, 1, 1, -1, -1, -1])
+    m = ucm.models
+    for make in (m.nu_svm, m.mm_mpm, m.mm_fda, m.l2_nu_svm, m.kl_svm, m.coherent_mm_mpm):
+        model = make(0.5)
+        plan = ucm.compile(model, same, y)
+        sol = plan.solve()
+        assert sol.status == "zero_in_set" and not sol.w.any() and sol.message
+        assert plan.verify().agrees
+
+
+def test_all_zero_samples() -> None:
+    zero, y = np.zeros((4, 3)), np.array([1.0, 1, -1, -1])
+    for model in (NU, ucm.models.mm_fda(0.5), ucm.Hull(ucm.signed)):
+        for samples in (zero, sparse.csr_matrix(zero)):
+            sol = ucm.solve(model, samples, y)
+            assert sol.status == "zero_in_set" and sol.objective == 0.0
+
+
+def test_a_single_feature() -> None:
+    x = np.array([[0.0], [1.0], [2.0], [5.0], [6.0], [9.0]])
+    y = np.array([-1.0, -1, -1, 1, 1, 1])
+    sol = ucm.solve(ucm.Hull(pos) - ucm.Hull(neg), x, y)
+    assert sol.objective == pytest.approx(-3.0) and sol.b == pytest.approx(-3.5)
+    flipped = ucm.solve(ucm.Hull(pos) - ucm.Hull(neg), -x, y)
+    assert flipped.w[0] == -1.0 and flipped.b == pytest.approx(-3.5)
+
+
+def test_a_parameter_at_the_border_of_the_admissible() -> None:
+    for model in (NU, ucm.models.mm_fda(0.3), ucm.models.l2_nu_svm(0.11), ucm.models.kl_svm(0.9)):
+        (found,) = ucm.admissible(model, X, Y).values()
+        (name,) = model.params()
+        for value in (found.lower, found.upper):
+            for nudge in (1 - 1e-9, 1.0, 1 + 1e-9):
+                try:
+                    plan = ucm.compile(model.with_params(**{name: value * nudge}), X, Y)
+                except EmptySetError:
+                    assert nudge != 1.0
+                    continue
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ConvergenceWarning)
+                    sol = plan.solve()
+                assert np.isfinite(sol.w).all()
+                assert sol.status in ("optimal", "zero_in_set", "converged", "max_iter")
+                assert abs(sol.objective) < 1e-4 or sol.status == "optimal"
+
+
+def test_huge_and_tiny_sizes() -> None:
+    for model in (ucm.models.mm_mpm(1e9), ucm.models.mm_fda(1e9), ucm.Ball(pos.mean, 1e12)):
+        assert ucm.solve(model, X, Y).status == "zero_in_set"
+    for model in (ucm.models.mm_mpm(1e-12), ucm.Ball(pos.mean - neg.mean, Param("r", 1e-300))):
+        sol = ucm.solve(model, X, Y)
+        assert sol.status == "optimal"
+        d = X[Y > 0].mean(0) - X[Y < 0].mean(0)
+        assert sol.objective == pytest.approx(-np.linalg.norm(d), rel=1e-9)
+    eta = ucm.ReducedHull(pos, eta=1e9) - ucm.ReducedHull(neg, eta=1e9)
+    assert ucm.solve(eta, *load("wine")).objective == pytest.approx(
+        ucm.solve(ucm.Hull(pos) - ucm.Hull(neg), *load("wine")).objective, rel=1e-6
+    )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_ctrl_c_leaves_no_broken_state() -> None:
+    """A real signal in the middle of a solve: KeyboardInterrupt, then the same plan solves."""
+    code = textwrap.dedent("""
+        import os, signal, warnings
+        import numpy as np, ucm
+        rng = np.random.default_rng(0)
+        y = np.where(rng.random(400) < 0.5, 1.0, -1.0)
+        X = rng.standard_normal((400, 8)) + 0.6 * y[:, None]
+        for solver in ("newton", "apg"):
+            plan = ucm.compile(ucm.models.nu_svm(0.8), X, y, solver=solver)
+            expected = plan.solve().objective
+            signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+            signal.setitimer(signal.ITIMER_REAL, 0.002)
+            try:
+                warnings.simplefilter("ignore")
+                for _ in range(10_000):
+                    plan.solve(tol=1e-9, max_iter=50)
+            except KeyboardInterrupt:
+                print("interrupted")
+            assert plan.solve().objective == expected
+            assert plan.verify().agrees
+    """)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == ["interrupted", "interrupted"]
+    assert signal.getsignal(signal.SIGINT) is not None
+
+
+def test_errors_are_one_family() -> None:
+    for kind in (CompositionError, DataError, EmptySetError, ParameterError, SolverError):
+        assert issubclass(kind, UCMError) and issubclass(kind, ValueError)
+    assert issubclass(ConvergenceWarning, UserWarning)
