@@ -7,6 +7,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "ball": ["project_ball_simplex"],
         "power": ["power_root"],
+        "psmo": ["hinge_gap", "hinge_levels", "slacks", "smo"],
         "simplex": ["project_capped", "threshold"],
     },
 )
