@@ -225,6 +225,8 @@ class Gram:
             self._check(X)
         self.diagonal = np.diagonal(X).copy() if self.given else kernel.diagonal(X)
         self._squares = row_norms(X) ** 2 if kernel.name == "rbf" else None
+        if self._squares is not None:
+            self._scaled_squares = kernel.gamma * self._squares
         slots = self.m if self.given else min(self.m, max(2, limit // (8 * self.m)))
         self.store = X if self.given else np.empty((slots, self.m))
         self.where = np.arange(self.m) if self.given else np.full(self.m, -1)
@@ -270,7 +272,7 @@ class Gram:
         else:
             slot = int(np.argmin(self.used))
             self.where[self._owner[slot]] = -1
-        self.store[slot] = self.block(np.array([i]))[0]
+        self._row(i, self.store[slot])
         self._owner[slot], self.where[i] = i, slot
         self.used[slot] = np.inf  # until it is used
 
@@ -300,6 +302,17 @@ class Gram:
             part = support[i : i + step]
             out += coefficients[part] @ self.block(part)
         return out
+
+    def _row(self, i: int, out: Vec) -> None:
+        if self._squares is None or sparse.issparse(self.X):
+            out[:] = self.block(np.array([i]))[0]
+            return
+        self.computed += self.m
+        np.matmul(self.X, self.X[i] * (2.0 * self.kernel.gamma), out=out)
+        out -= self.kernel.gamma * self._squares[i]
+        out -= self._scaled_squares
+        np.minimum(out, 0.0, out=out)
+        np.exp(out, out=out)
 
     def combine(self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp]) -> Vec:
         """`sum_k c_k K[rows_k, columns]`, from rows in the store where they are there."""

@@ -125,6 +125,54 @@ def move(d, eta, ai, yi, ci, aj, yj, cj, p, top):
     return general(d, max(eta, 0.0), ai, yi, ci, aj, yj, cj, p, top)
 
 
+@jit(types.UniTuple(f8, 2)(f8, f8, f8, types.boolean))
+def sides(a, c, y, bounded):
+    """(0, 0) for a free multiplier; -inf in the first place when y a cannot grow, +inf in the second
+    when it cannot fall."""
+    full = bounded and a >= c
+    empty = a <= 0.0
+    grows = not full if y > 0.0 else not empty
+    falls = not empty if y > 0.0 else not full
+    return 0.0 if grows else -np.inf, 0.0 if falls else np.inf
+
+
+@jit(types.Tuple((i8, f8, f8))(READ, READ, READ))
+def extremes(F, up, low):
+    """Where F is largest over I_up, that value, and the least over I_low."""
+    i = -1
+    best, least = -np.inf, np.inf
+    for k in range(F.size):
+        if F[k] + up[k] > best:
+            best = F[k]
+            i = k
+        if F[k] + low[k] < least:
+            least = F[k]
+    return i, best, least
+
+
+@jit(i8(READ, READ, READ, READ, READ, f8, f8))
+def partner(F, low, diagonal, h, Ki, best, base):
+    """The j of the largest `(best - F_j)^2 / curvature`, without a branch and without a division."""
+    j = -1
+    top_gain, top_curve = 0.0, 1.0
+    tiny = 1e-12 * max(abs(base), 1e-300)
+    for k in range(F.size):
+        d = max(best - (F[k] + low[k]), 0.0)
+        curve = max(base + diagonal[k] - 2.0 * Ki[k] + h[k], tiny)
+        gain = d * d
+        if gain * top_curve > top_gain * curve:
+            top_gain, top_curve = gain, curve
+            j = k
+    return j
+
+
+@jit(types.void(WRITE, READ, READ, f8))
+def slide(F, Ki, Kj, t):
+    """`F -= t (K_i - K_j)`."""
+    for k in range(F.size):
+        F[k] -= t * (Ki[k] - Kj[k])
+
+
 @jit(
     types.Tuple((i8, i8, i8, f8))(
         _MATRIX, _INDEX, _INDEX, READ, READ, READ, f8, f8, i8, i8, f8, WRITE, WRITE, WRITE
@@ -143,26 +191,19 @@ def smo(rows, where, index, diagonal, y, C, p, eps, limit, seed, clock, used, a,
     """
     n = a.size
     bounded = p == 1.0
+    whole = n == rows.shape[1]  # then index counts 0, 1, ...
+    gi = np.empty(0 if whole else n)
     xi = np.empty(n)
     h = np.zeros(n)
+    up = np.zeros(n)  # 0 in I_up, -inf outside; F + up needs no branch
+    low = np.zeros(n)  # 0 in I_low, +inf outside
     for k in range(n):
         xi[k] = slack(a[k], C[k], p)
+        up[k], low[k] = sides(a[k], C[k], y[k], bounded)
     reference = -1.0
     state = seed
-    violation = np.inf
+    i, best, least = extremes(F, up, low)
     for step in range(limit):
-        i = -1
-        best = -np.inf
-        least = np.inf
-        for k in range(n):
-            full = bounded and a[k] >= C[k]
-            empty = a[k] <= 0.0
-            v = F[k]
-            if v > best and not (full if y[k] > 0.0 else empty):
-                best = v
-                i = k
-            if v < least and not (empty if y[k] > 0.0 else full):
-                least = v
         violation = best - least
         if i < 0 or not violation > eps:
             return step, 0, -1, max(violation, 0.0)
@@ -180,22 +221,16 @@ def smo(rows, where, index, diagonal, y, C, p, eps, limit, seed, clock, used, a,
             state = (state * 1103515245 + 12345) % 2147483648
             for shift in range(n):
                 k = (state + shift) % n
-                free = a[k] > 0.0 if y[k] > 0.0 else not (bounded and a[k] >= C[k])
-                if free and best - F[k] > 0.5 * eps:
+                if best - (F[k] + low[k]) > 0.5 * eps:
                     j = k
                     break
         else:
-            top_gain, top_curve = 0.0, 1.0
-            base = diagonal[i] + h[i]
-            tiny = 1e-12 * max(abs(diagonal[i]), 1e-300)
-            for k in range(n):
-                d = best - F[k]
-                if d > 0.0 and (a[k] > 0.0 if y[k] > 0.0 else not (bounded and a[k] >= C[k])):
-                    curve = base + diagonal[k] - 2.0 * Ki[index[k]] + h[k]
-                    curve = curve if curve > tiny else tiny
-                    if d * d * top_curve > top_gain * curve:
-                        top_gain, top_curve = d * d, curve
-                        j = k
+            if whole:
+                j = partner(F, low, diagonal, h, Ki, best, diagonal[i] + h[i])
+            else:
+                for k in range(n):
+                    gi[k] = Ki[index[k]]
+                j = partner(F, low, diagonal, h, gi, best, diagonal[i] + h[i])
         slot = where[index[j]]
         if slot < 0:
             return step, 3, index[j], violation
@@ -206,36 +241,26 @@ def smo(rows, where, index, diagonal, y, C, p, eps, limit, seed, clock, used, a,
         if eta < -1e-8 * (size + 2.0 * abs(Ki[index[j]])):
             return step, 2, -1, violation
         eta = eta if eta > 1e-15 * size else 0.0
-        top = np.inf
-        if y[i] < 0.0:
-            top = a[i]
-        elif bounded:
-            top = C[i] - a[i]
-        if y[j] > 0.0:
-            top = min(top, a[j])
-        elif bounded:
-            top = min(top, C[j] - a[j])
+        room_i = a[i] if y[i] < 0.0 else (C[i] - a[i] if bounded else np.inf)
+        room_j = a[j] if y[j] > 0.0 else (C[j] - a[j] if bounded else np.inf)
+        top = min(room_i, room_j)
         t = move(best - F[j], eta, a[i], y[i], C[i], a[j], y[j], C[j], p, top)
-        ai, aj = a[i] + y[i] * t, a[j] - y[j] * t
-        if t >= top:  # the bound that was met is met exactly
-            if y[i] < 0.0 and top == a[i]:
-                ai = 0.0
-            elif bounded and y[i] > 0.0 and top == C[i] - a[i]:
-                ai = C[i]
-            if y[j] > 0.0 and top == a[j]:
-                aj = 0.0
-            elif bounded and y[j] < 0.0 and top == C[j] - a[j]:
-                aj = C[j]
-        a[i], a[j] = ai, aj
-        for k in range(n):
-            F[k] -= t * (Ki[index[k]] - Kj[index[k]])
-        if not bounded:
-            for k in (i, j):
-                old = xi[k]
-                xi[k] = slack(a[k], C[k], p)
-                F[k] -= y[k] * (xi[k] - old)
-                h[k] = stiffness(a[k], xi[k], C[k], p, reference)
-    return limit, 1, -1, violation
+        # a bound that was met is met exactly
+        a[i] = (0.0 if y[i] < 0.0 else C[i]) if t >= room_i else a[i] + y[i] * t
+        a[j] = (0.0 if y[j] > 0.0 else C[j]) if t >= room_j else a[j] - y[j] * t
+        for k in (i, j):
+            old = xi[k]
+            xi[k] = slack(a[k], C[k], p)
+            F[k] -= y[k] * (xi[k] - old)
+            h[k] = stiffness(a[k], xi[k], C[k], p, reference)
+            up[k], low[k] = sides(a[k], C[k], y[k], bounded)
+        if whole:
+            slide(F, Ki, Kj, t)
+        else:
+            for k in range(n):
+                F[k] -= t * (Ki[index[k]] - Kj[index[k]])
+        i, best, least = extremes(F, up, low)
+    return limit, 1, -1, best - least
 
 
 @jit(WRITE(READ, READ, f8))
@@ -252,12 +277,9 @@ def hinge_levels(y, C, a, p, F):
     """`max F over I_up` and `min F over I_low`: the bias lies between them at the optimum."""
     best, least = -np.inf, np.inf
     for k in range(a.size):
-        full = p == 1.0 and a[k] >= C[k]
-        empty = a[k] <= 0.0
-        if F[k] > best and not (full if y[k] > 0.0 else empty):
-            best = F[k]
-        if F[k] < least and not (empty if y[k] > 0.0 else full):
-            least = F[k]
+        up, low = sides(a[k], C[k], y[k], p == 1.0)
+        best = max(best, F[k] + up)
+        least = min(least, F[k] + low)
     return best, least
 
 
