@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from ucm import numerics
 from ucm.contracts import Solver, Vec
@@ -22,7 +23,7 @@ from ucm.solvers.driver import Monitor
 
 __all__ = ["PSMO"]
 
-_DONE, _LIMIT, _INDEFINITE, _MISSING = 0, 1, 2, 3
+_DONE, _LIMIT, _INDEFINITE, _MISSING, _FULL = 0, 1, 2, 3, 4
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,13 @@ class PSMO(Solver):
     partner : "second-order" (the largest decrease by a quadratic model), or "random" as in the
         paper's experiments
     shrinking : leave out samples whose multiplier will stay at its bound, until the end
+    cap : largest working set of a linear kernel; with more support vectors it is left for Gram rows
     seed : of the random partner
     """
 
     partner: str = "second-order"
     shrinking: bool = True
+    cap: int = 2000
     seed: int = 42
     name: ClassVar[str] = "psmo"
 
@@ -59,12 +62,20 @@ class PSMO(Solver):
         return float("nan")
 
     def solve(self, form: HingeDual, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
-        state = _State(form, self, None if start is None else start[0])
+        first = None if start is None else start[0]
+        linear = form.X is not None
+        state = (_WorkingSet if linear else _State)(form, self, first)
         limit = monitor.limit(100 * form.m + 10_000_000)
         raw = Raw([state.a])
         eps, gap, best = 1e-2, np.inf, np.inf
         while True:
             violation, code = state.reduce(eps, limit)
+            if code == _FULL:
+                rest = _State(form, self, state.a)
+                rest.updates = state.updates
+                state, linear = rest, False
+                raw.q = [state.a]
+                continue
             if code == _INDEFINITE:
                 raw.status = "indefinite"
                 raw.message = (
@@ -72,9 +83,10 @@ class PSMO(Solver):
                     "use a positive semidefinite kernel such as rbf"
                 )
                 break
-            value, gap = state.gap()
+            value, gap = _gap(state)
             monitor.kernel_operations = form.gram.computed
-            monitor.passes = form.gram.computed / max(1, form.m)
+            if linear:
+                monitor.passes = state.passes
             stop = monitor.report(state.updates, value, gap)
             if gap < -1e-6:
                 raw.status = "indefinite"
@@ -122,16 +134,6 @@ class _State:
         self.stale = self.a.copy()
         self.updates = 0
         self.chunk = max(200, min(form.m, 1000)) if options.shrinking else np.iinfo(np.int64).max
-
-    def gap(self) -> tuple[float, float]:
-        """The primal objective and the relative gap."""
-        top, bottom = numerics.hinge_levels(self.y, self.C, self.a, self.p, self.F)
-        loss, dual = numerics.hinge_gap(
-            self.y, self.C, self.a, self.f, 0.5 * (top + bottom), self.p
-        )
-        square = float((self.a * self.y) @ self.f)
-        primal = 0.5 * square + loss
-        return primal, (primal - dual + 0.5 * square) / max(abs(primal), 1e-300)
 
     def reduce(self, eps: float, limit: int) -> tuple[float, int]:
         """Pair updates until the violation over all samples is eps; the violation left, a code."""
@@ -191,6 +193,115 @@ class _State:
             self.F[rest] = self.y[rest] * (1.0 - xi) - self.f[rest]
         self.stale = self.a.copy()
         self.active = np.arange(self.form.m)
+
+
+class _WorkingSet:
+    """The same behind a linear kernel, where scores cost one product with the samples.
+
+    Pair updates run on the Gram matrix of a growing working set; then the scores of all samples come
+    from w, and the largest violators join. It costs passes over the data, not m^2, while the support
+    vectors fit into `cap` rows.
+
+    work : the samples in the working set
+    K : their Gram matrix, (cap, cap), filled up to len(work)
+    """
+
+    def __init__(self, form: HingeDual, options: PSMO, start: Vec | None) -> None:
+        self.form, self.options = form, options
+        self.y, self.C, self.p, self.X = form.y, form.C, form.p, form.X
+        self.a = np.zeros(form.m) if start is None else _feasible(start, form)
+        self.cap = min(form.m, options.cap)
+        self.K = np.empty((self.cap, self.cap))
+        self.work = np.empty(0, dtype=np.int64)
+        self.updates = 0
+        self.passes = 0.0
+        self._score()
+        if not self.a.any():
+            # far from the means' half-way point nothing will support the margin
+            positive = self.y > 0
+            mean = self.X.T @ np.where(positive, 1.0 / positive.sum(), -1.0 / (~positive).sum())
+            reach = self.y * np.asarray(self.X @ mean).ravel()
+            near = [np.flatnonzero(side) for side in (positive, ~positive)]
+            first = [k[np.argsort(reach[k], kind="stable")[:64]] for k in near]
+            self._grow(np.concatenate(first))
+        else:
+            self._grow(np.flatnonzero(self.a > 0.0)[: self.cap])
+
+    def _score(self) -> None:
+        support = np.flatnonzero(self.a)
+        w = self.X[support].T @ (self.a * self.y)[support]
+        self.f = np.asarray(self.X @ w).ravel()
+        self.passes += 0.5 * (1.0 + support.size / self.form.m)
+        self.F = self.y * (1.0 - numerics.slacks(self.a, self.C, self.p)) - self.f
+
+    def _grow(self, fresh: NDArray[np.intp]) -> bool:
+        """Take samples in, putting idle ones out where there is no room; False when it is full."""
+        if self.work.size + fresh.size > self.cap:
+            kept = np.flatnonzero(self.a[self.work] > 0.0)
+            if kept.size + fresh.size > self.cap:
+                return False
+            self.K[: kept.size, : kept.size] = self.K[np.ix_(kept, kept)]
+            self.work = self.work[kept]
+        old = self.work.size
+        self.work = np.concatenate([self.work, fresh])
+        new = self.work.size
+        block = self.X[fresh] @ self.X[self.work].T
+        block = np.asarray(block.todense()) if sparse.issparse(block) else block
+        self.K[old:new, :new] = block
+        self.K[:new, old:new] = block.T
+        return True
+
+    def reduce(self, eps: float, limit: int) -> tuple[float, int]:
+        """Pair updates until the violation over all samples is eps; the violation left, a code."""
+        seed = self.options.seed if self.options.partner == "random" else -1
+        while True:
+            top, bottom = numerics.hinge_levels(self.y, self.C, self.a, self.p, self.F)
+            violation = max(top - bottom, 0.0)
+            if violation <= eps:
+                return violation, _DONE
+            if self.updates >= limit:
+                return violation, _LIMIT
+            if not self._grow(self._violators(top, bottom)):
+                return violation, _FULL
+            k, n = self.work, self.work.size
+            K = np.ascontiguousarray(self.K[:n, :n])
+            a, F = self.a[k], self.F[k]
+            inner = max(0.5 * eps, 0.05 * violation)
+            done, code, _, _ = numerics.smo(
+                K, np.arange(n), np.arange(n), np.diagonal(K).copy(), self.y[k], self.C[k], self.p,
+                inner, limit - self.updates, seed, 0.0, np.zeros(n), a, F,
+            )  # fmt: skip
+            self.updates += done
+            self.a[k] = a
+            self._score()
+            if code == _INDEFINITE:
+                return violation, code
+
+    def _violators(self, top: float, bottom: float) -> NDArray[np.intp]:
+        """Samples outside of the working set that violate most against its own levels."""
+        inside = np.zeros(self.form.m, dtype=bool)
+        inside[self.work] = True
+        bounded = self.p == 1.0
+        full = (self.a >= self.C) if bounded else np.zeros(self.form.m, dtype=bool)
+        empty = self.a <= 0.0
+        middle = 0.5 * (top + bottom)
+        rise = np.where(np.where(self.y > 0, ~full, ~empty), self.F - middle, -np.inf)
+        fall = np.where(np.where(self.y > 0, ~empty, ~full), middle - self.F, -np.inf)
+        worst = np.maximum(rise, fall)
+        worst[inside] = -np.inf
+        count = min(max(64, self.work.size // 2), self.form.m)
+        index = np.argpartition(worst, self.form.m - count)[self.form.m - count :]
+        return index[worst[index] > 0.0]
+
+
+def _gap(state: _State | _WorkingSet) -> tuple[float, float]:
+    """The primal objective and the relative gap."""
+    y, C, a, f, p = state.y, state.C, state.a, state.f, state.p
+    top, bottom = numerics.hinge_levels(y, C, a, p, state.F)
+    loss, dual = numerics.hinge_gap(y, C, a, f, 0.5 * (top + bottom), p)
+    square = float((a * y) @ f)
+    primal = 0.5 * square + loss
+    return primal, (primal - dual + 0.5 * square) / max(abs(primal), 1e-300)
 
 
 def _feasible(a: Vec, form: HingeDual) -> Vec:
