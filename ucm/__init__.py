@@ -11,7 +11,7 @@ __version__ = "0.1.0"
 
 _getattr, _, _names = _lazy.attach(
     __name__,
-    submodules=["datasets", "domains", "models", "solvers", "testing"],
+    submodules=["datasets", "domains", "models", "solvers", "terms", "testing"],
     submod_attrs={
         "compiler.compile": ["compile", "solve"],
         "compiler.plan": ["Plan"],
@@ -30,8 +30,20 @@ _getattr, _, _names = _lazy.attach(
         "evidence.admissible": ["Interval", "admissible"],
         "evidence.verify": ["Verification"],
         "expression": ["Param"],
-        "language.losses": ["Exponential", "Hinge", "Logistic", "SquaredHinge"],
+        "language.losses": ["Exponential", "Hinge", "Logistic", "Ramp", "SquaredHinge"],
         "language.objective": ["RobustMargin"],
+        "language.penalties": [
+            "CappedL1",
+            "ElasticNet",
+            "ExpL0",
+            "L1",
+            "L2",
+            "LInf",
+            "Lp",
+            "MCP",
+            "SCAD",
+        ],
+        "language.regularised": ["Objective"],
         "language.samples": ["neg", "pos", "signed"],
         "language.sets": ["Ball", "Ellipsoid", "Hull", "Image", "Point", "ReducedHull"],
         "serialization": ["from_json", "to_json"],

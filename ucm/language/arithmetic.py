@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from ucm.errors import CompositionError
-from ucm.expression import Node
+from ucm.expression import Node, Notation, Param, Scalar, value
 
-__all__ = ["coefficient", "common_dimension", "in_parentheses", "signed_sum"]
+__all__ = [
+    "coefficient",
+    "common_dimension",
+    "in_parentheses",
+    "multiple",
+    "positive",
+    "signed_sum",
+]
 
 
 def coefficient(c: Any, node: Node) -> float:
@@ -56,3 +64,23 @@ def in_parentheses(text: str) -> str:
         if ch == " " and depth == 0:
             return f"({text})"
     return text
+
+
+def positive(node: Node, *scalars: Any) -> None:
+    """Refuse multiples that are not positive and finite."""
+    for scalar in scalars:
+        if not isinstance(scalar, float | Param) or not 0.0 < value(scalar) < math.inf:
+            raise CompositionError(
+                f"{type(node).__name__}: losses and penalties are multiplied by positive finite "
+                f"numbers, got {scalar!r}; a negative multiple would make the objective concave"
+            )
+
+
+def multiple(factor: Scalar, divisor: Scalar, inner: str, notation: Notation) -> str:
+    """`factor / divisor` times a formula; a factor of 1 is not written."""
+    head = notation.scalar(factor)
+    if divisor != 1.0:
+        head = notation.fraction(head, notation.scalar(divisor))
+    elif factor == 1.0:
+        return inner
+    return head + notation.times + inner
