@@ -139,7 +139,7 @@ class Raw:
     ----------
     q : the blocks
     w : a dual vector with `||w||_p = 1`, or None to take that of x
-    multipliers : of the couplings, scaled to w
+    multipliers : of the couplings, scaled to w; of `HingeDual`, b where the solver knows it
     status : "converged", "max_iter", "infeasible" or "interrupted"
     message : a sentence for the person, empty when all is well
     """

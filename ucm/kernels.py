@@ -14,10 +14,10 @@ from ucm.contracts import Vec
 from ucm.errors import DataError, ParameterError
 from ucm.operators import row_norms
 
-__all__ = ["KERNELS", "Gram", "Kernel", "kernel_of"]
+__all__ = ["KERNELS", "KERNEL_OPTIONS", "Expansion", "Gram", "Kernel", "kernel_of"]
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
-_OPTIONS = ("gamma", "degree", "coef0", "cache_size")
+KERNEL_OPTIONS = ("gamma", "degree", "coef0", "cache_size")
 _MEGABYTE = 1 << 20
 
 
@@ -84,7 +84,7 @@ class Kernel:
         return np.exp(G, out=G)
 
     def _called(self, A: Any, B: Any) -> NDArray[np.float64]:
-        assert_shape = (A.shape[0], B.shape[0])
+        shape = (A.shape[0], B.shape[0])
         try:
             K = np.asarray(self.function(A, B), dtype=np.float64)  # type: ignore[misc]
         except (TypeError, ValueError) as error:
@@ -92,10 +92,10 @@ class Kernel:
                 f"kernel: the callable failed on arrays of shapes {A.shape} and {B.shape} "
                 f"({error}); it must return k(a, b) for all rows a and b"
             ) from error
-        if K.shape != assert_shape:
+        if K.shape != shape:
             raise DataError(
                 f"kernel: the callable returned shape {K.shape} for {A.shape[0]} and {B.shape[0]} "
-                f"rows; it must return shape {assert_shape}"
+                f"rows; it must return shape {shape}"
             )
         if not np.isfinite(K).all():
             raise DataError("kernel: the callable returned NaN or inf; it must be finite everywhere")
@@ -154,10 +154,10 @@ def kernel_of(kernel: Any, X: Any, **options: Any) -> tuple[Kernel, int]:
     ParameterError
         An unknown kernel or option, or a number out of range.
     """
-    unknown = sorted(set(options) - set(_OPTIONS))
+    unknown = sorted(set(options) - set(KERNEL_OPTIONS))
     if unknown:
         raise ParameterError(
-            f"kernel: unknown option {', '.join(unknown)}; the options are {', '.join(_OPTIONS)}"
+            f"kernel: unknown option {', '.join(unknown)}; the options are {', '.join(KERNEL_OPTIONS)}"
         )
     size = _positive("cache_size", options.get("cache_size", 200.0))
     if not 0.0 < size < np.inf:
@@ -361,3 +361,61 @@ class Gram:
                 "semidefinite kernel such as rbf, or project the matrix on its positive eigenvalues"
             )
         return F
+
+    def spectral(self) -> NDArray[np.float64]:
+        """E (m, r) with `E E' = K` from its eigenvalues: a root by another computation."""
+        values, vectors = np.linalg.eigh(np.asarray(self.whole()))
+        kept = values > self.m * np.finfo(float).eps * max(float(values[-1]), 0.0)
+        if not kept.any():
+            return np.zeros((self.m, 1))
+        return vectors[:, kept] * np.sqrt(values[kept])
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """`f(x) = sum_i c_i k(x_i, x)`.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    coefficients : (k,) the c_i
+    samples : the x_i in rows, or None for a precomputed kernel
+    support : (k,) which of the m samples they are
+    m : how many samples there were
+    """
+
+    kernel: Kernel
+    coefficients: Vec
+    samples: Any
+    support: NDArray[np.intp]
+    m: int
+
+    @classmethod
+    def of(cls, gram: Gram, coefficients: Vec) -> Expansion:
+        """The expansion over the samples whose coefficient is not 0."""
+        support = np.flatnonzero(coefficients)
+        samples = None if gram.given else gram.X[support]
+        return cls(gram.kernel, coefficients[support], samples, support, gram.m)
+
+    def scores(self, X: Any) -> Vec:
+        """f for the rows of X; for a precomputed kernel X holds k(x, x_i) for all m samples.
+
+        Raises
+        ------
+        DataError
+            A precomputed X without one column per sample of the fit.
+        """
+        if self.samples is None:
+            if np.ndim(X) != 2 or X.shape[1] != self.m:
+                raise DataError(
+                    f'kernel="precomputed": expected k(x, x_i) for all {self.m} samples of the fit, '
+                    f"got shape {np.shape(X)}; pass an array of shape (rows, {self.m})"
+                )
+            return np.asarray(X[:, self.support] @ self.coefficients)
+        out = np.zeros(X.shape[0])
+        if self.support.size == 0:
+            return out
+        step = max(1, _MEGABYTE // self.support.size)
+        for i in range(0, X.shape[0], step):
+            out[i : i + step] = self.kernel(X[i : i + step], self.samples) @ self.coefficients
+        return out

@@ -8,6 +8,9 @@ from __future__ import annotations
 from ucm.contracts import UncertaintySet
 from ucm.domains import KLBall, NormBall
 from ucm.expression import Param, Scalar, value
+from ucm.language.losses import Hinge
+from ucm.language.penalties import L2
+from ucm.language.regularised import Objective
 from ucm.language.samples import neg, pos, signed
 from ucm.language.sets import Ellipsoid, Hull, ReducedHull
 
@@ -20,6 +23,7 @@ __all__ = [
     "mm_fda",
     "mm_mpm",
     "nu_svm",
+    "psvm",
 ]
 
 
@@ -83,6 +87,20 @@ def kl_svm(alpha: float) -> UncertaintySet:
     Ito, Takeda and Toh (2015), equation (46).
     """
     return Hull(signed, weights=KLBall(_param("alpha", alpha)))
+
+
+def psvm(p: float, C: float) -> Objective:
+    """The pSVM: `C sum max(0, 1 - margin)^p + ||w||_2^2 / 2`. p = 1 is the soft-margin SVM.
+
+    p is a plain number, C a `Param`. Sun (2024), equation (9).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.models.psvm(1.5, 2.0).params()
+    {'C': 2.0}
+    """
+    return _param("C", C) * Hinge(p) + 0.5 * L2()
 
 
 def coherent_mm_mpm(kappa: float) -> UncertaintySet:

@@ -72,7 +72,7 @@ class HingeNewton(Solver):
             monitor.passes += 1.0
             if gap < best:
                 since = 0 if gap < 0.5 * best else since + 1
-                best, raw.q = gap, [a]
+                best, raw.q, raw.multipliers = gap, [a], [np.array([state.b])]
             else:
                 since += 1
             stop = monitor.report(outer, value, gap)
