@@ -244,5 +244,9 @@ class FoldedConcave(Penalty):
         """`r'(0) ||w||_1` as a declaration."""
 
     @abstractmethod
+    def relaxed(self) -> ProximalPenalty:
+        """The convex penalty that DCA starts from: `||w||_1` at the weight of this penalty."""
+
+    @abstractmethod
     def excess_formula(self, notation: Any) -> str:
         """`sum_j r'(0) |w_j| - r(|w_j|)` as mathematics."""

@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from ucm.compiler.plan import Plan
+from ucm.compiler.regularised import ObjectivePlan
 from ucm.compiler.robust import RobustPlan
 from ucm.contracts import Solver, UncertaintySet
 from ucm.data import bind
 from ucm.errors import ParameterError
 from ucm.language.objective import RobustMargin, as_model
+from ucm.language.regularised import Objective
 from ucm.solution import Solution
 
 __all__ = ["compile", "solve"]
 
 
 def compile(
-    model: UncertaintySet | RobustMargin,
+    model: UncertaintySet | RobustMargin | Objective,
     X: Any,
     y: Any,
     *,
@@ -29,7 +31,7 @@ def compile(
 
     Parameters
     ----------
-    model : uncertainty set or RobustMargin
+    model : uncertainty set, RobustMargin, or Objective (`loss + lam * penalty`)
     X : (m, n) array, data frame or sparse matrix
     y : (m,) labels -1 and +1
     kernel : None or "linear"
@@ -58,7 +60,7 @@ def compile(
     >>> plan.solve().status
     'optimal'
     """
-    robust = as_model(model, "compile")
+    declared = model if isinstance(model, Objective) else as_model(model, "compile")
     if kernel not in (None, "linear"):
         raise ParameterError(
             f'kernel: expected None or "linear", got {kernel!r}; map the features first, '
@@ -69,11 +71,14 @@ def compile(
             f"compile: unknown option {', '.join(sorted(kernel_params))}; "
             "the options are kernel, solver and class_weight, and only a kernel takes others"
         )
-    return RobustPlan(robust, bind(X, y, class_weight), solver)
+    data = bind(X, y, class_weight)
+    if isinstance(declared, Objective):
+        return ObjectivePlan(declared, data, solver)
+    return RobustPlan(declared, data, solver)
 
 
 def solve(
-    model: UncertaintySet | RobustMargin,
+    model: UncertaintySet | RobustMargin | Objective,
     X: Any,
     y: Any,
     *,
