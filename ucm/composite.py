@@ -122,6 +122,25 @@ class Composite:
         """The part that is a multiple of the largest absolute weight."""
         return ScaledPenalty(self.norms[2], LInf())
 
+    def _inside(self, z: Vec, u: Vec) -> tuple[float, float]:
+        """The largest share of z with `u + share z` in the domain of R*, at most 1, and what is
+        missed: on the boundary there is nothing to pull towards, and the share stays 1."""
+        a, c, s, others = self.norms
+        over = self.gauge(u + z) - 1.0
+        if over <= 0.0:
+            return 1.0, 0.0
+        if self.gauge(u) >= 1.0 - 1e-6:
+            return 1.0, over
+        if s == 0.0 and not others:
+            out = np.abs(u + z) > a
+            return float(((a - np.sign(z[out]) * u[out]) / np.abs(z[out])).min()), 0.0
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            inside = self.gauge(u + middle * z) <= 1.0
+            low, high = (middle, high) if inside else (low, middle)
+        return low, 0.0
+
     def gauge(self, z: Vec) -> float:
         """The least s with z in s times the domain of R*, R the sum of the penalties."""
         a, c, s, others = self.norms
@@ -174,8 +193,7 @@ class Composite:
         if len(self.losses) == 1 or margin is None:
             parts, rest = [], slopes
             for loss in self.losses:
-                top = float(loss.gradient(np.array([np.inf]))[0])
-                parts.append(np.clip(rest, 0.0, top))
+                parts.append(np.clip(rest, 0.0, steepest(loss)))
                 rest = rest - parts[-1]
             return parts
         reach = 1e-6 * (1.0 + np.abs(margin))
@@ -206,23 +224,18 @@ class Composite:
         else:
             keep[:] = 0.0
         z = self.pull(keep * beta)
-        over = self.gauge(z + tilt.normal) - 1.0
-        violation = 0.0
-        if over > 0.0:
-            if self.gauge(tilt.normal) < 1.0 - 1e-6:
-                low, high = 0.0, 1.0
-                for _ in range(60):
-                    middle = 0.5 * (low + high)
-                    inside = self.gauge(middle * z + tilt.normal) <= 1.0
-                    low, high = (middle, high) if inside else (low, middle)
-                keep, z = low * keep, low * z
-            else:  # on the boundary already: nothing to pull towards
-                violation = over
+        share, violation = self._inside(z, tilt.normal)
+        keep, z = share * keep, share * z
         bound = -self.conjugate(z + tilt.normal)
         for loss, a, base in zip(self.losses, alpha, rest, strict=True):
             point = base + keep * (a - base)
             bound += loss.offset * float(point.sum()) - float(loss.conjugate(point).sum())
         return bound, violation
+
+
+def steepest(loss: ConvexLoss) -> float:
+    """The largest slope of l, the end of the domain of l*."""
+    return float(loss.gradient(np.array([np.inf]))[0])
 
 
 def _infinite(z: Vec) -> float:

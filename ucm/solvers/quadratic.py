@@ -26,12 +26,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from ucm import numerics
 from ucm.composite import Composite, InnerSolver, Point, Session, Tilt
 from ucm.contracts import Vec
 from ucm.errors import ParameterError
 from ucm.solvers.driver import Monitor
 
 __all__ = ["DualNewton"]
+
+_GROWTH = {0: 9.0, 1: 9.0, 2: 6.0, 3: 4.2}  # of sigma, by inner steps; else 3
+_STEPS = 40  # of Newton in one outer step; sigma shrinks when they do not suffice
+_COMPILED = 200_000  # entries of Z up to which the whole loop runs in compiled code
+_START = 10.0  # sigma of a problem that starts from the answer of another, in slopes
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,6 @@ class _Multipliers(Session):
         self.top = float(self.loss.gradient(np.array([np.inf]))[0])
         self.kinked = self.loss.slope() is not None
         self.z = np.zeros(self.Z.shape[1])
-        self.alpha = np.asarray(self.loss.gradient(np.full(form.m, -1e-3)))
         self.alpha = np.full(form.m, 0.5 * min(self.top, 2.0))
         self.sigma = min(self.top, 1.0)
 
@@ -104,7 +109,14 @@ class _Multipliers(Session):
     def solve(self, form: Composite, tilt: Tilt, tol: float) -> Point:
         c = form.norms[1]
         v = tilt.margin
-        message, status = "", "max_iter"
+        if self.kinked and self.Z.size <= _COMPILED:
+            gap, outer, passes = numerics.plus_newton(
+                self.Z, np.ascontiguousarray(v), self.z, self.alpha, self.loss.offset, self.top, c,
+                self.sigma, tol, self.max_outer,
+            )  # fmt: skip
+            self.monitor.passes += passes
+            return self._point(gap <= 0.3 * tol, gap, int(outer))
+        status = "max_iter"
         sigma = self.sigma
         b0 = self.z[-1]
         for outer in range(self.max_outer):
@@ -120,14 +132,19 @@ class _Multipliers(Session):
                 break
             if outer > 25 and sigma >= 1e13:
                 break
-            sigma *= {1: 9.0, 2: 6.0, 3: 4.2, 0: 9.0}.get(steps, 3.0)
+            sigma *= _GROWTH.get(steps, 3.0) if steps < _STEPS else 0.3
         else:
             outer = self.max_outer
-        if status != "converged":
-            message = f"{outer} multiplier steps left a relative gap of {gap / abs(value):.2g}"
-        self.sigma = float(np.clip(sigma / 10.0, 0.1, 1e6))
+        return self._point(status == "converged", gap / max(abs(value), 1e-300), outer)
+
+    def _point(self, solved: bool, gap: float, outer: int) -> Point:
+        self.sigma = _START * min(self.top, 1.0)
         w = self.z[:-1] if self.basis is None else self.basis @ self.z[:-1]
-        return Point(w.copy(), float(self.z[-1]), self.alpha.copy(), status, message)
+        point = Point(w.copy(), float(self.z[-1]), self.alpha.copy())
+        if not solved:
+            point.status = "max_iter"
+            point.message = f"{outer} multiplier steps left a relative gap of {gap:.2g}"
+        return point
 
     def _dual(self, sigma: float, t: Vec) -> Vec:
         return self.loss.conjugate_prox(self.alpha + sigma * (self.loss.offset - t), sigma)
@@ -151,7 +168,7 @@ class _Multipliers(Session):
         Z, ridge = self.Z, np.full(self.z.size, 2.0 * c)
         ridge[-1] = 1e-8 * sigma
         t = Z @ self.z
-        for step in range(40):
+        for step in range(_STEPS):
             argument = self.alpha + sigma * (self.loss.offset - t)
             a = self.loss.conjugate_prox(argument, sigma)
             g = ridge * self.z - Z.T @ (a + v)
@@ -181,7 +198,7 @@ class _Multipliers(Session):
             length = self._search(c, v, sigma, b0, t, along, direction, slope, ridge)
             self.z = self.z + length * direction
             t = t + length * along
-        return 40
+        return _STEPS
 
     def _search(
         self, c: float, v: Vec, sigma: float, b0: float, t: Vec, along: Vec, d: Vec, start: float,
