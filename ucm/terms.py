@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -160,7 +160,7 @@ class Penalty(Term):
     """A penalty of the normal w, never of the bias b."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Penalty:
-        names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
+        names = list(cls.__dataclass_fields__)  # type: ignore[attr-defined]
         unknown = [k for k in kwargs if k not in names]
         if len(args) > len(names) or unknown:
             got = unknown[0] if unknown else repr(args[len(names)])
@@ -242,6 +242,10 @@ class FoldedConcave(Penalty):
     @abstractmethod
     def tangent(self) -> ProximalPenalty:
         """`r'(0) ||w||_1` as a declaration."""
+
+    @abstractmethod
+    def relaxed(self) -> ProximalPenalty:
+        """The convex penalty that DCA starts from: `||w||_1` at the weight of this penalty."""
 
     @abstractmethod
     def excess_formula(self, notation: Any) -> str:

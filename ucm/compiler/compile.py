@@ -8,6 +8,7 @@ from typing import Any
 from ucm.compiler.hinge import HingePlan, hinge_terms
 from ucm.compiler.kernelised import check_kernel, gram_of
 from ucm.compiler.plan import Plan
+from ucm.compiler.regularised import ObjectivePlan
 from ucm.compiler.robust import RobustPlan
 from ucm.contracts import Solver, UncertaintySet
 from ucm.data import bind
@@ -33,7 +34,7 @@ def compile(
 
     Parameters
     ----------
-    model : uncertainty set, RobustMargin or `C * Hinge(p) + lam * L2()`
+    model : uncertainty set, RobustMargin, or Objective (`loss + lam * penalty`)
     X : (m, n) array, data frame or sparse matrix
     y : (m,) labels -1 and +1
     kernel : None, "linear", "poly", "rbf", "sigmoid", "precomputed" (X holds k(x_i, x_j)) or a
@@ -65,16 +66,18 @@ def compile(
     >>> plan.solve().status
     'optimal'
     """
+    declared = model if isinstance(model, Objective) else as_model(model, "compile")
     data = bind(X, y, class_weight)
     gram = gram_of(kernel, data, kernel_params)
-    terms = hinge_terms(model)
+    terms = hinge_terms(declared, solver)
     if terms is not None:
-        return HingePlan(model, terms, data, gram, solver)
-    robust = as_model(model, "compile")
+        return HingePlan(declared, terms, data, gram, solver)
     if gram is not None:
-        check_kernel(robust)
+        check_kernel(declared)
         data = data.in_feature_space(gram)
-    return RobustPlan(robust, data, solver)
+    if isinstance(declared, Objective):
+        return ObjectivePlan(declared, data, solver)
+    return RobustPlan(declared, data, solver)
 
 
 def solve(

@@ -45,9 +45,10 @@ class HingeTerms:
     lam: float
 
 
-def hinge_terms(model: Any) -> HingeTerms | None:
-    """The numbers of a pSVM; None for any other model."""
-    if not isinstance(model, Objective):
+def hinge_terms(model: Any, solver: str | Solver = "auto") -> HingeTerms | None:
+    """The numbers of a pSVM; None for any other model, and for a solver of all objectives."""
+    ours = solver == "auto" or isinstance(solver, HingeNewton | PSMO)
+    if not isinstance(model, Objective) or not (ours or solver in (HingeNewton.name, PSMO.name)):
         return None
     C, loss = 1.0, model.loss
     while isinstance(loss, ScaledLoss):

@@ -14,6 +14,7 @@ from ucm.errors import CompositionError, ParameterError
 from ucm.kernels import KERNEL_OPTIONS, Expansion, Gram, kernel_of
 from ucm.language.matrices import ConstantMatrix
 from ucm.language.objective import RobustMargin
+from ucm.language.regularised import Objective
 from ucm.language.sets import Ball, Image, LinearImage
 from ucm.language.vectors import ConstantVector
 from ucm.solution import Solution
@@ -42,14 +43,21 @@ def gram_of(kernel: Any, data: Data, options: dict[str, Any]) -> Gram | None:
     return Gram(found, data.X, limit)
 
 
-def check_kernel(model: RobustMargin) -> None:
+def check_kernel(model: RobustMargin | Objective) -> None:
     """Refuse what has no meaning in the feature space of a kernel.
 
     Raises
     ------
     CompositionError
-        A norm other than 2, or a set written in the features themselves.
+        A norm other than 2, a set written in the features themselves, or an objective other than
+        `C * Hinge(p) + lam * L2()`.
     """
+    if isinstance(model, Objective):
+        raise CompositionError(
+            f"kernel: {model!r} needs the coordinates of w, or has no route behind a kernel; "
+            "C * Hinge(p) + lam * L2() has one with solver=\"auto\" or \"psmo\", or map the features "
+            "first with sklearn.kernel_approximation.Nystroem"
+        )
     if model.norm != 2.0:
         raise CompositionError(
             f"kernel: it gives inner products, hence the Euclidean norm only; got norm={model.norm:g}; "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from ucm.errors import SolverError
 from ucm.evidence.reference import twin
 from ucm.language.objective import RobustMargin
 from ucm.solution import Solution
+
+if TYPE_CHECKING:
+    import cvxpy as cp
 
 __all__ = ["Verification", "verify"]
 
@@ -66,6 +69,26 @@ class Verification:
         return "\n".join(lines)
 
 
+def _solve(problem: cp.Problem, solver: str, options: dict[str, Any]) -> None:
+    """Solve; Clarabel first with tolerances that not every problem can reach, then with its own."""
+    import cvxpy as cp
+
+    attempts: tuple[dict[str, float], ...] = (_TIGHT, {}) if solver.upper() == "CLARABEL" else ({},)
+    for tight in attempts:
+        try:
+            with warnings.catch_warnings():
+                # CVXPY's remark on "optimal_inaccurate"; the report shows that status
+                warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
+                problem.solve(solver=solver.upper(), **{**tight, **options})
+            return
+        except (cp.error.SolverError, ArithmeticError) as error:
+            if tight is attempts[-1]:
+                raise SolverError(
+                    f"verify: the reference solver {solver} failed ({str(error).splitlines()[0]}); "
+                    "try verify(solver='SCS'), or scale the features"
+                ) from error
+
+
 def verify(
     model: RobustMargin, data: Data, solution: Solution, tol: float = 1e-6, **options: Any
 ) -> Verification:
@@ -83,22 +106,9 @@ def verify(
     SolverError
         The reference solver failed.
     """
-    import cvxpy as cp
-
     reference = twin(model, data)
     solver = str(options.pop("solver", "CLARABEL"))
-    if solver.upper() == "CLARABEL":
-        options = {**_TIGHT, **options}
-    try:
-        with warnings.catch_warnings():
-            # CVXPY's remark on "optimal_inaccurate"; the report shows that status
-            warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
-            reference.unit.solve(solver=solver.upper(), **options)
-    except (cp.error.SolverError, ArithmeticError) as error:
-        raise SolverError(
-            f"verify: the reference solver {solver} failed ({str(error).splitlines()[0]}); "
-            "try verify(solver='SCS'), or scale the features"
-        ) from error
+    _solve(reference.unit, solver, options)
     status = reference.unit.status
     allowed = max(1e-6, tol)
     empty = status in ("infeasible", "infeasible_inaccurate")

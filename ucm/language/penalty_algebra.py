@@ -122,6 +122,9 @@ class ScaledFolded(FoldedConcave):
     def tangent(self) -> ProximalPenalty:
         return ScaledPenalty(self.factor, self.penalty.tangent(), self.divisor)
 
+    def relaxed(self) -> ProximalPenalty:
+        return ScaledPenalty(self.factor, self.penalty.relaxed(), self.divisor)
+
     def excess_formula(self, notation: Notation) -> str:
         return multiple(self.factor, self.divisor, self.penalty.excess_formula(notation), notation)
 

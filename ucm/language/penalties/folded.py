@@ -81,6 +81,9 @@ class ExpL0(FoldedConcave):
     def tangent(self) -> ProximalPenalty:
         return scaled_penalty(self.a, L1())  # type: ignore[return-value]
 
+    def relaxed(self) -> ProximalPenalty:
+        return L1()
+
     def excess_formula(self, notation: Notation) -> str:
         a, w = notation.scalar(self.a), f"|{notation.sub('w', 'j')}|"
         term = f"{a}{notation.times}{w} - 1 + {notation.word('exp')}(-{a}{notation.times}{w})"
@@ -137,6 +140,9 @@ class CappedL1(FoldedConcave):
         return _far(s, value(self.a), tol)
 
     def tangent(self) -> ProximalPenalty:
+        return L1()
+
+    def relaxed(self) -> ProximalPenalty:
         return L1()
 
     def excess_formula(self, notation: Notation) -> str:
@@ -200,6 +206,9 @@ class MCP(FoldedConcave):
 
     def tangent(self) -> ProximalPenalty:
         return scaled_penalty(self.lam, L1())  # type: ignore[return-value]
+
+    def relaxed(self) -> ProximalPenalty:
+        return self.tangent()
 
     def excess_formula(self, notation: Notation) -> str:
         lam = notation.scalar(self.lam)
@@ -266,6 +275,9 @@ class SCAD(FoldedConcave):
 
     def tangent(self) -> ProximalPenalty:
         return scaled_penalty(self.lam, L1())  # type: ignore[return-value]
+
+    def relaxed(self) -> ProximalPenalty:
+        return self.tangent()
 
     def excess_formula(self, notation: Notation) -> str:
         lam = notation.scalar(self.lam)
