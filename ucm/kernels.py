@@ -363,12 +363,9 @@ class Gram:
         return F
 
     def spectral(self) -> NDArray[np.float64]:
-        """E (m, r) with `E E' = K` from its eigenvalues: a root by another computation."""
+        """The symmetric root E (m, m), `E E = K`, from the eigenvalues: another computation."""
         values, vectors = np.linalg.eigh(np.asarray(self.whole()))
-        kept = values > self.m * np.finfo(float).eps * max(float(values[-1]), 0.0)
-        if not kept.any():
-            return np.zeros((self.m, 1))
-        return vectors[:, kept] * np.sqrt(values[kept])
+        return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 
 @dataclass(frozen=True)
