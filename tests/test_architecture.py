@@ -23,6 +23,7 @@ FLOORS = [
     {"notation", "parameter", "expression", "contracts"},
     {"numerics"},
     {"operators"},
+    {"kernels", "gram"},
     {"data"},
     {"domains"},
     {"language"},

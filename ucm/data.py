@@ -12,7 +12,7 @@ from scipy import sparse
 
 from ucm.contracts import LinearMap, Vec
 from ucm.errors import DataError, ParameterError
-from ucm.kernels import Gram
+from ucm.gram import Gram
 from ucm.operators import CenteredMap, SampleMap
 
 __all__ = ["Data", "EuclideanSpace", "bind"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from ucm.contracts import AffineImage, Block, Coupling, LinearMap, Projectable, Vec
 from ucm.data import EuclideanSpace
-from ucm.kernels import Gram
+from ucm.gram import Gram
 from ucm.operators import RowsMap
 
 __all__ = ["HingeDual", "MinNorm", "Raw"]

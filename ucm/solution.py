@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ucm.contracts import Vec
-from ucm.kernels import Expansion
+from ucm.gram import Expansion
 
 __all__ = ["Certificate", "Solution", "Stats"]
 

@@ -18,7 +18,8 @@ from ucm.evidence.hinge import HingeTwin, certify_hinge, compare_hinge
 from ucm.evidence.verify import Verification
 from ucm.expression import value
 from ucm.forms import HingeDual, Raw
-from ucm.kernels import Expansion, Gram, Kernel
+from ucm.gram import Expansion, Gram
+from ucm.kernels import Kernel
 from ucm.language.loss_algebra import ScaledLoss
 from ucm.language.losses import Hinge
 from ucm.language.penalties import L2
@@ -100,7 +101,9 @@ class HingePlan(Plan):
         """The form, the route chosen, the routes refused and why."""
         m = self.data.m
         space = (
-            f"{self.data.n} features" if self.gram is None else f"{self.gram.kernel}, "
+            f"{self.data.n} features"
+            if self.gram is None
+            else f"{self.gram.kernel}, "
             + ("whole" if self.gram.fits else f"{self.gram.store.shape[0]} rows kept at a time")
         )
         lines = [
@@ -112,10 +115,14 @@ class HingePlan(Plan):
             f"route     {self.solver.name}",
         ]
         width = max(len(name) for name, _ in self._table)
-        return "\n".join([*lines, *(f"  {name:<{width}}  {verdict}" for name, verdict in self._table)])
+        return "\n".join(
+            [*lines, *(f"  {name:<{width}}  {verdict}" for name, verdict in self._table)]
+        )
 
     def __repr__(self) -> str:
-        return f"Plan({self.model!r}, m={self.data.m}, n={self.data.n}, solver={self.solver.name!r})"
+        return (
+            f"Plan({self.model!r}, m={self.data.m}, n={self.data.n}, solver={self.solver.name!r})"
+        )
 
     def _solve(
         self, monitor: Monitor, warm_start: Solution | None, starts: int, bias_rule: str
@@ -156,7 +163,7 @@ class HingePlan(Plan):
         return Solution(
             w, b, None, 2.0 * self.terms.lam * a, certificate.primal, certificate, status, message,
             stats, monitor.history, bias_rule="kkt", raw=raw, coefficients=c,
-            expansion=None if linear else Expansion.of(form.gram, c),
+            expansion=None if linear else Expansion.of(form.gram.kernel, form.gram.X, c),
         )  # fmt: skip
 
     def _judge(self, raw: Raw, certificate: Any, tol: float) -> tuple[str, str]:

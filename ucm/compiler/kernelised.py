@@ -11,7 +11,8 @@ import numpy as np
 from ucm.contracts import Vec
 from ucm.data import Data
 from ucm.errors import CompositionError, ParameterError
-from ucm.kernels import KERNEL_OPTIONS, Expansion, Gram, kernel_of
+from ucm.gram import Expansion, Gram
+from ucm.kernels import KERNEL_OPTIONS, kernel_of
 from ucm.language.matrices import ConstantMatrix
 from ucm.language.objective import RobustMargin
 from ucm.language.regularised import Objective
@@ -55,7 +56,7 @@ def check_kernel(model: RobustMargin | Objective) -> None:
     if isinstance(model, Objective):
         raise CompositionError(
             f"kernel: {model!r} needs the coordinates of w, or has no route behind a kernel; "
-            "C * Hinge(p) + lam * L2() has one with solver=\"auto\" or \"psmo\", or map the features "
+            'C * Hinge(p) + lam * L2() has one with solver="auto" or "psmo", or map the features '
             "first with sklearn.kernel_approximation.Nystroem"
         )
     if model.norm != 2.0:
@@ -102,5 +103,5 @@ def expand(model: RobustMargin, data: Data, gram: Gram, solution: Solution) -> S
         w=w,
         x=x,
         coefficients=c,
-        expansion=None if linear else Expansion.of(gram, c),
+        expansion=None if linear else Expansion.of(gram.kernel, gram.X, c),
     )

@@ -65,7 +65,9 @@ class RobustPlan(Plan):
         lines = [
             str(self.model),
             f"data      {self.data.m} samples, {self.data.n} features, {self.data.stored} entries"
-            + ("" if self.data.gram is None else f"; {self.data.gram.kernel}, features spanning it"),
+            + (
+                "" if self.data.gram is None else f"; {self.data.gram.kernel}, features spanning it"
+            ),
             f"form      min ||c + sum A_k q_k||_{form.norm:g} in dimension {form.n}; "
             f"blocks: {sizes or 'none'}",
         ]

@@ -125,7 +125,7 @@ class _State:
         e = 1.0 / (self.p - 1.0)
         s = np.empty_like(v)
         for c in np.unique(self.C):
-            k = self.C == c
+            k = c == self.C
             part = np.empty(np.count_nonzero(k))
             numerics.power_root(v[k], self.sigma * (c * self.p) ** -e, e, part)
             s[k] = part

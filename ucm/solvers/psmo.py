@@ -175,7 +175,7 @@ class _State:
         empty = a <= 0.0
         up, low = np.where(y > 0, ~full, ~empty), np.where(y > 0, ~empty, ~full)
         top, bottom = F[up].max(initial=-np.inf), F[low].min(initial=np.inf)
-        kept = (up & low) | (up & (F >= bottom)) | (low & (F <= top))
+        kept = (up & low) | (up & (bottom <= F)) | (low & (top >= F))
         if kept.any() and np.count_nonzero(~kept) > 0.1 * k.size:
             self.active = k[kept]
 
