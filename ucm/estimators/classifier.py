@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ucm import models
 from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
-from ucm.contracts import Solver, UncertaintySet, Vec
+from ucm.contracts import Solver, UncertaintySet
 from ucm.errors import ParameterError, SolverError
 from ucm.estimators.multiclass import Pair, one_vs_one_scores, pairs_of, solve_pairs
 from ucm.estimators.validation import class_weights, data_errors, labels_of, normal_in_features
@@ -237,9 +237,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """
         former = dict(vars(self))
         try:
-            for name in former:
-                if name.endswith("_"):
-                    delattr(self, name)
+            for name in [name for name in former if name.endswith("_")]:
+                delattr(self, name)
             return self._fit(X, y)
         except BaseException:  # Ctrl-C too
             vars(self).clear()
@@ -257,6 +256,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         weights = class_weights(self.class_weight, classes, y)[index]
         kernel = self._kernel(X)
         options = {} if kernel is None else {k: getattr(kernel, k) for k in _KERNEL_OPTIONS}
+        options["kernel"] = None if kernel is None else self.kernel
         pairs = list(pairs_of(index, classes.size, self.multi_class))
 
         def work(pair: Pair) -> tuple[Plan, Solution]:
@@ -266,9 +266,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
             own = weights[pair.rows]
             factors = tuple(float(own[pair.signs == sign].mean()) for sign in (1.0, -1.0))
             plan = compile(
-                model, part, pair.signs, kernel=None if kernel is None else self.kernel, solver=self.solver,
-                class_weight=factors, **options,
-            )  # fmt: skip
+                model, part, pair.signs, solver=self.solver, class_weight=factors, **options
+            )
             solution = plan.solve(
                 tol=self.tol,
                 max_iter=self.max_iter,
@@ -315,9 +314,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
             C = np.zeros((m, len(pairs)))
             for k, (pair, s) in enumerate(zip(pairs, solutions, strict=True)):
                 C[pair.rows, k] = s.coefficients
-            self._expansion = Expansion.of(kernel, X, C)
-            self.support_ = self._expansion.support
-            self.dual_coef_ = self._expansion.coefficients.T
+            self.expansion_ = Expansion.of(kernel, X, C)
+            self.support_ = self.expansion_.support
+            self.dual_coef_ = self.expansion_.coefficients.T
         elif all(s.weights is not None for s in solutions):
             carry = np.zeros(m, dtype=bool)
             for pair, s in zip(pairs, solutions, strict=True):
@@ -332,9 +331,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
             ("decision_function_shape", ("ovr", "ovo")),
         ):
             if getattr(self, name) not in known:
+                got = getattr(self, name)
                 raise ParameterError(
-                    f'Classifier: {name} is "{known[0]}" or "{known[1]}", got '
-                    f"{getattr(self, name)!r}; for two classes both are the same"
+                    f'Classifier: {name} is "{known[0]}" or "{known[1]}", got {got!r}'
                 )
 
     def _kernel(self, X: Any) -> Kernel | None:
@@ -374,22 +373,13 @@ class Classifier(ClassifierMixin, BaseEstimator):
         with data_errors("predict"):
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         linear = "coef_" in vars(self)
-        scores = X @ self.coef_.T if linear else self._expansion.scores(X)
+        scores = X @ self.coef_.T if linear else self.expansion_.scores(X)
         return np.asarray(scores) + self.intercept_
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The label of every row of X.
-
-        Parameters
-        ----------
-        X : as in `decision_function`
-
-        Returns
-        -------
-        (m,) array of labels
-        """
+        """The label of every row of X, (m,); X as in `decision_function`."""
         scores = self._scores(X)
-        if self.classes_.size == 2:
+        if scores.shape[1] == 1:
             return self.classes_[(scores[:, 0] > 0.0).astype(np.intp)]
         if self.multi_class == "ovo":
             scores = one_vs_one_scores(scores, self.classes_.size)
@@ -397,15 +387,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     @available_if(lambda self: self.probability)
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probabilities of the classes, by the calibration that `probability=True` fits.
-
-        Parameters
-        ----------
-        X : as in `decision_function`
-
-        Returns
-        -------
-        (m, k) array, rows summing to 1
-        """
+        """Probabilities of the classes, (m, k), by the calibration that `probability=True` fits; X as
+        in `decision_function`."""
         check_is_fitted(self)
         return self.calibration_.predict_proba(X)

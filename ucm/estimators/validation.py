@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
+from ucm.compiler.recover import feature_normal
 from ucm.contracts import Vec
 from ucm.errors import CompositionError, DataError, ParameterError, UCMError
 from ucm.language.objective import RobustMargin
