@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from numbers import Real
 from typing import Any
 
@@ -62,6 +63,10 @@ class Objective(Term):
 
     def dc(self) -> tuple[ConvexPart, ConvexPart]:
         """Convex functions (G, H) whose difference this objective is, from the splits of its terms."""
+        return self._parts
+
+    @functools.cached_property
+    def _parts(self) -> tuple[ConvexPart, ConvexPart]:
         added, subtracted = self.loss.split()
         plus, minus = self.penalty.split()
         return ConvexPart(added, plus), ConvexPart(subtracted, minus)
