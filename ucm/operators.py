@@ -339,7 +339,7 @@ class RowsMap(LinearMap):
     def _dense(self) -> NDArray[np.float64]:
         parts = []
         for a, n, A in self.rows:
-            M = np.zeros((n, self.shape[1])) if A is None else A.matrix()
+            M: Any = np.zeros((n, self.shape[1])) if A is None else A.matrix()
             parts.append(a * (M.toarray() if sparse.issparse(M) else M))
         return np.vstack(parts)
 

@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ucm import domains
 from ucm.errors import CompositionError, UCMError
 from ucm.expression import Node, registered
+from ucm.language import losses, objective, sets
 from ucm.parameter import Param
 
 __all__ = ["from_json", "to_json"]
 
 _FORMAT = 1
+_MODULES = (domains, losses, objective, sets)  # importing them registers their nodes
 
 
 def to_json(node: Node, *, indent: int | None = None) -> str:

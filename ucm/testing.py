@@ -42,7 +42,7 @@ class _Case:
             yield scale * self.rng.standard_normal(self.dim)
         yield np.zeros(self.dim)
         yield np.ones(self.dim)
-        yield np.arange(self.dim) % 2.0
+        yield np.where(np.arange(self.dim) % 2, 1.0, 0.0)
         yield 1e-12 * self.rng.standard_normal(self.dim)
 
     def support(self, g: Vec) -> tuple[float, Vec]:
@@ -142,7 +142,7 @@ def _check_support(case: _Case) -> None:
         double = case.support(2.0 * g)[0]
         case.at_most("the support is homogeneous", abs(double - 2.0 * top), 4.0 * case.tol * scale)
         for _, _, other in found:
-            case.at_most("no point is beyond the support", g @ other - top, case.tol * scale)
+            case.at_most("no point is beyond the support", float(g @ other) - top, case.tol * scale)
         for h, bound, _ in found:
             both = case.support(g + h)[0]
             slack = case.tol * (scale + float(np.abs(h).sum()))
@@ -271,7 +271,7 @@ def _check_against_cvxpy(case: _Case) -> None:
             problem.solve(solver=cp.CLARABEL)
             q = domain.project(v, classes=y)
             error = abs(float(problem.value) - float((q - v) @ (q - v)))
-            case.at_most("the projection agrees with CVXPY", error / (1.0 + v @ v), 1e-5)
+            case.at_most("the projection agrees with CVXPY", error / (1.0 + float(v @ v)), 1e-5)
     if size is not None:
         parameter, variable = cp.Parameter(), cp.Variable()
         with_parameter = cp.Problem(cp.Minimize(0), domain.constraints(x, parameter, classes=y))

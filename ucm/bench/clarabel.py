@@ -24,11 +24,13 @@ def rows() -> Iterator[dict[str, Any]]:
         for model_name in model_names():
             model = declare(model_name, {}, X, y)
             yield _row(name, model_name, model, X, y)
-        if name == "sonar":  # where the hulls of the coherent models bind
-            for model_name in ("coherent_mm_mpm", "coherent_mm_fda"):
-                model = declare(model_name, {}, X, y)
-                largest = admissible(model, X, y)["kappa"].upper
-                yield _row(name, model_name, model.with_params(kappa=0.95 * largest), X, y)
+        if (
+            name == "sonar"
+        ):  # where the hulls bind: near the largest kappa of the model without them
+            for plain in ("mm_mpm", "mm_fda"):
+                largest = admissible(declare(plain, {}, X, y), X, y)["kappa"].upper
+                model = declare(f"coherent_{plain}", {"kappa": 0.95 * largest}, X, y)
+                yield _row(name, f"coherent_{plain}", model, X, y)
 
 
 def _row(name: str, model_name: str, model: Any, X: Any, y: Any) -> dict[str, Any]:
@@ -41,7 +43,7 @@ def _row(name: str, model_name: str, model: Any, X: Any, y: Any) -> dict[str, An
     return {
         "set": name,
         "model": model_name,
-        "parameters": ", ".join(f"{k}={v:.4g}" for k, v in model.params().items()),
+        "parameters": model.params(),
         "status": solution.status,
         "solver": solution.stats.solver,
         "objective": solution.objective,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ucm.compiler.recover import BIAS_RULES
 from ucm.contracts import Solver
 from ucm.data import Data
 from ucm.errors import ParameterError
 from ucm.evidence.verify import Verification
-from ucm.expression import Node
 from ucm.solution import Solution
 from ucm.solvers.driver import Monitor
 
@@ -33,7 +33,7 @@ class Plan(ABC):
     setup_time : seconds of compiling
     """
 
-    model: Node
+    model: Any  # narrowed by every kind of plan
     data: Data
     solver: Solver
     setup_time: float
@@ -96,6 +96,10 @@ class Plan(ABC):
         for name, limit in (("max_iter", max_iter), ("starts", starts)):
             if limit is not None and (not isinstance(limit, int | np.integer) or limit < 1):
                 raise ParameterError(f"solve: {name} is a positive whole number, got {limit!r}")
+        if bias_rule not in BIAS_RULES:
+            raise ParameterError(
+                f"solve: bias_rule is one of {', '.join(BIAS_RULES)}, got {bias_rule!r}"
+            )
         monitor = Monitor(tol, max_iter, callback, verbose)
         self._last = self._solve(monitor, warm_start, starts, bias_rule)
         return self._last

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ucm.contracts import AffineImage, Leveled, UncertaintySet, Vec
+from ucm.contracts import Leveled, UncertaintySet, Vec
 from ucm.data import Data
 from ucm.errors import ParameterError
 from ucm.expression import Node, value
+from ucm.forms import MinNorm
 from ucm.language.samples import Samples
 from ucm.language.sets import LinearImage, Scaled, Sum
 
@@ -20,12 +21,12 @@ __all__ = ["BIAS_RULES", "bias", "feature_normal", "sample_weights"]
 BIAS_RULES = ("auto", "kkt", "midpoint", "error", "zero")
 
 
-def sample_weights(image: AffineImage, q: Sequence[Vec], m: int) -> Vec | None:
+def sample_weights(form: MinNorm, q: Sequence[Vec], m: int) -> Vec | None:
     """Non-negative weights of the samples, or None when the set is not made of samples."""
-    if not any(b.samples is not None for b in image.blocks):
+    if not any(b.samples is not None for b in form.blocks):
         return None
     weights = np.zeros(m)
-    for b, v in zip(image.blocks, q, strict=True):
+    for b, v in zip(form.blocks, q, strict=True):
         if b.samples is not None:
             weights[b.samples] += abs(b.weight) * np.maximum(v, 0.0)
     return weights
@@ -69,7 +70,7 @@ def feature_normal(U: UncertaintySet, w: Vec) -> Vec | None:
 
 
 def bias(
-    rule: str, U: UncertaintySet, image: AffineImage, data: Data, q: Sequence[Vec], w: Vec
+    rule: str, U: UncertaintySet, form: MinNorm, data: Data, q: Sequence[Vec], w: Vec
 ) -> tuple[float | None, str]:
     """The bias b of `w'x + b`, and the rule that gave it.
 
@@ -77,7 +78,8 @@ def bias(
     ----------
     rule : "kkt" (multipliers of the mass constraints: Barbero, Takeda and Lopez 2015, appendix E),
         "midpoint" (of the nearest points, when each summand uses one class), "error" (least
-        training error), "zero", or "auto" for the first of these three that applies
+        training error), "zero", or "auto" for the first of these three that applies; it passes over
+        the midpoint where the classes have different weights, which the midpoint does not see
 
     Raises
     ------
@@ -90,11 +92,13 @@ def bias(
     if rule == "zero" or not w.any():
         return 0.0, "zero"
     rules = {
-        "kkt": lambda: _levels(image, w),
+        "kkt": lambda: _levels(form, w),
         "midpoint": lambda: _midpoint(U, data, q, w),
         "error": lambda: _least_error(data, normal),
     }
-    for name in rules if rule == "auto" else (rule,):
+    weighted = data.class_weight[0] != data.class_weight[1]
+    automatic = [name for name in rules if not (weighted and name == "midpoint")]
+    for name in automatic if rule == "auto" else (rule,):
         b = rules[name]()
         if b is not None and math.isfinite(b):
             return b, name
@@ -104,13 +108,13 @@ def bias(
     )
 
 
-def _levels(image: AffineImage, w: Vec) -> float | None:
+def _levels(form: MinNorm, w: Vec) -> float | None:
     """b = -(alpha + beta) / 2, alpha and beta the scores w'x at which the weights of the two classes
     leave their bounds. Needs one uncoupled hull per class, or one joint hull."""
-    if image.couplings:
+    if form.couplings:
         return None
     found: dict[float, list[float]] = {1.0: [], -1.0: []}
-    for b in image.blocks:
+    for b in form.blocks:
         if b.samples is None:
             continue
         if not isinstance(b.domain, Leveled):

@@ -24,7 +24,7 @@ class Route:
 ROUTES = (
     Route(Newton(), "up to 1500 features and couplings: few passes, high accuracy"),
     Route(APG(), "any size: one pass an iteration, exact projections"),
-    Route(ALM(Newton()), "coupled blocks, Newton inside", automatic=False),
+    Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG"),
     Route(Clarabel(), "anything convex: interior point, through CVXPY"),
     Route(ECOS(), "anything conic: interior point, through CVXPY", automatic=False),
     Route(SCS(), "anything convex, modest accuracy: splitting, through CVXPY", automatic=False),
@@ -36,7 +36,7 @@ def solver_named(name: str | Solver) -> Solver:
     if isinstance(name, Solver):
         return name
     known = {r.solver.name: r.solver for r in ROUTES}
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise ParameterError(
             f'solver: expected "auto", a solver instance or one of {", ".join(known)}; got {name!r}'
         )
@@ -52,7 +52,8 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
     | --- | --- | --- |
     | 1 | newton | Euclidean norm, semismooth projections, order at most 1500; couplings too |
     | 2 | apg | Euclidean norm, exact projections, no couplings |
-    | 3 | clarabel | everything convex |
+    | 3 | alm | Euclidean norm, exact projections, coupled blocks |
+    | 4 | clarabel | everything convex |
 
     Raises
     ------

@@ -105,10 +105,8 @@ def jacobian(w: Vec, parts: list[tuple[Any, float]], normal: Vec | None = None) 
     """
     columns = []
     inverse = []
-    if normal is not None:
-        n = np.where(w > 0.0, normal, 0.0)
-        length = float(w @ (n * n))
-        n = n.copy()
+    n = np.zeros(w.size) if normal is None else np.where(w > 0.0, normal, 0.0)
+    length = float(w @ (n * n))
     for index, _ in parts:
         total = float(w[index].sum())
         if total <= 0.0:
@@ -117,13 +115,11 @@ def jacobian(w: Vec, parts: list[tuple[Any, float]], normal: Vec | None = None) 
         column[index] = w[index]
         columns.append(column)
         inverse.append(1.0 / total)
-        if normal is not None:
-            n[index] -= float(w[index] @ n[index]) / total
-    if normal is not None:
-        rest = float(w @ (n * n))
-        if rest > 1e-24 * length:
-            columns.append(w * n)
-            inverse.append(1.0 / rest)
+        n[index] -= float(w[index] @ n[index]) / total
+    rest = float(w @ (n * n))
+    if rest > 1e-24 * length:
+        columns.append(w * n)
+        inverse.append(1.0 / rest)
     U = np.column_stack(columns) if columns else np.zeros((w.size, 0))
     return Jacobian(d=w, U=U, S=-np.diag(inverse) if inverse else np.zeros((0, 0)))
 

@@ -109,14 +109,19 @@ class NormBall(SemiSmooth):
         return np.zeros(dim)
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        if value(self.radius) >= 0.0:
+        if 0.0 <= value(self.radius) < 1e150:
             return None
+        if value(self.radius) > 0.0:
+            return (
+                f"{self!r}: unbounded, {common.named(self.radius, 'radius')}; "
+                f"{common.subject(self.radius, 'radius')} must be below 1e150"
+            )
         return (
             f"{self!r}: empty, {common.named(self.radius, 'radius')} is negative; "
             f"{common.subject(self.radius, 'radius')} must be at least 0"
         )
 
-    def size(self) -> Size | None:
+    def size(self) -> Size:
         return Size(self.radius)
 
     def constraints(

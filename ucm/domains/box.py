@@ -84,7 +84,7 @@ class Box(SemiSmooth):
             f"{common.subject(self.upper, 'upper bound')} must be at least {lower:.6g}"
         )
 
-    def size(self) -> Size | None:
+    def size(self) -> Size:
         return Size(self.upper)
 
     def constraints(

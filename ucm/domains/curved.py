@@ -79,7 +79,7 @@ def solve(
     low: tuple[float, float, Point] | None = None  # (lam, h - radius, point) with h > radius
     high: tuple[float, float, Point] | None = None
     lam = max(float(np.ptp(v)) if parts else float(np.abs(v).max()), 1e-300)
-    width = np.inf
+    before = np.inf  # length of the last Newton step
     with np.errstate(all="ignore"):
         for _ in range(300):
             for o, (index, mass) in enumerate(parts):
@@ -92,7 +92,7 @@ def solve(
                 low = (lam, excess, point)
             else:
                 high = (lam, excess, point)
-            if abs(excess) <= 2.0 * _EPS * max(abs(radius), abs(target)):
+            if abs(excess) <= 8.0 * _EPS * max(abs(radius), abs(target)):
                 return point
             slope = _slope(point, parts)
             height = max(value - least, 0.0)
@@ -100,23 +100,19 @@ def solve(
             if target > 0.0 and slope > 0.0:
                 step = 2.0 * height * (np.sqrt(height / target) - 1.0) / slope
             after = lam + step
-            if abs(step) <= 2.0 * _EPS * lam:
+            if abs(step) <= 16.0 * _EPS * lam:
                 return point
             lo, hi = low[0] if low else 0.0, high[0] if high else np.inf
-            if (
-                not lo < after < hi
-                or after > 64.0 * lam
-                or after < lam / 64.0
-                or (low and high and hi - lo > 0.6 * width)
-            ):
+            outside = not lo < after < hi or not lam / 64.0 <= after <= 64.0 * lam
+            if outside or abs(step) > 0.5 * before:  # neither inside nor converging
                 after = _between(lo, hi, lam)
-                width = np.inf
+                before = np.inf
             else:
-                width = hi - lo
+                before = abs(step)
             if not lo < after < hi:
                 break
             lam = after
-    return _join(low, high, point)
+    return _join(low, high)
 
 
 def _between(lo: float, hi: float, lam: float) -> float:
@@ -127,10 +123,12 @@ def _between(lo: float, hi: float, lam: float) -> float:
     return float(np.sqrt(lo * hi)) if hi > 4.0 * lo else 0.5 * (lo + hi)
 
 
-def _join(low: Any, high: Any, last: Point) -> Point:
+def _join(low: Any, high: Any) -> Point:
     """The point between both sides of a jump of h."""
-    if low is None or high is None or not np.isfinite(low[1]):
-        return last if high is None else high[2]
+    if high is None:
+        return low[2]
+    if low is None or not np.isfinite(low[1]):
+        return high[2]
     share = -high[1] / (low[1] - high[1])
     q = share * low[2].q + (1.0 - share) * high[2].q
     return Point(q, high[2].w, high[2].normal, high[2].lam, high[2].theta)
@@ -151,12 +149,12 @@ def _level(equation: Equation, u: Vec, lam: float, mass: float, x: float) -> flo
     lo, hi = -np.inf, np.inf
     x = -mass if np.isnan(x) else x
     reach = max(lam, mass)
-    width = np.inf
+    before = np.inf
     for _ in range(400):
         q, w, _ = equation(u - x, lam)
         total, slope = float(q.sum()), float(w.sum())
         excess = total - mass
-        if abs(excess) <= 2.0 * _EPS * mass:
+        if abs(excess) <= 4.0 * _EPS * mass:
             return x
         if excess > 0.0 or np.isnan(excess):
             lo = x
@@ -165,19 +163,20 @@ def _level(equation: Equation, u: Vec, lam: float, mass: float, x: float) -> flo
             hi = x
             step = np.log(total / mass) * total if total > 0.0 else np.nan
         step = step / slope if slope > 0.0 else np.nan
-        if abs(step) <= _EPS * abs(x):
+        if abs(step) <= 4.0 * _EPS * abs(x):
             return x + step
         after = x + step
         if not np.isfinite(after) or (abs(step) > reach and not (lo > -np.inf and hi < np.inf)):
             after = x + (reach if excess > 0.0 or np.isnan(excess) else -reach)
             reach *= 8.0
-        if not lo < after < hi or hi - lo > 0.6 * width:
+        converging = abs(step) <= 0.5 * before or not hi - lo < np.inf
+        if lo < after < hi and converging:
+            before = abs(step)
+        else:
             after = lo + 0.5 * (hi - lo)
-            width = np.inf
+            before = np.inf
             if not lo < after < hi:
                 return x
-        elif hi - lo < np.inf:
-            width = hi - lo
         x = after
     return x
 

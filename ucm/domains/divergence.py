@@ -87,7 +87,7 @@ class KLBall(Domain):
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
         return _emptiness(self, self.alpha, 1.0)
 
-    def size(self) -> Size | None:
+    def size(self) -> Size:
         return _size(self.alpha)
 
     def constraints(
@@ -121,9 +121,9 @@ class SimplexKL(SemiSmooth, Leveled):
 
     Examples
     --------
-    >>> import ucm
-    >>> ucm.SimplexKL(0.6).project([1.0, 0.0]).round(4)
-    array([0.9553, 0.0447])
+    >>> from ucm.domains import SimplexKL
+    >>> SimplexKL(0.6).project([1.0, 0.0]).round(4)
+    array([0.9554, 0.0446])
     """
 
     alpha: Scalar
@@ -136,10 +136,8 @@ class SimplexKL(SemiSmooth, Leveled):
         """The solution, and its multipliers where the bound is active."""
         curve = EntropyCurve(v.size)
         radius = _radius(value(self.alpha))
-        if prox:
-            flat = Simplex().project(v, classes=classes)
-        else:
-            flat = Simplex().support(v, classes=classes)[1]
+        free = Simplex()
+        flat = free.project(v, classes=classes) if prox else free.support(v, classes=classes)[1]
         if curve.value(flat) <= radius:
             return flat, None
         q = common.uniform(v.size, classes)
@@ -190,7 +188,7 @@ class SimplexKL(SemiSmooth, Leveled):
             largest = 2.0 * math.sqrt(m) * math.sqrt(n) / (m + n)
         return _emptiness(self, self.alpha, largest)
 
-    def size(self) -> Size | None:
+    def size(self) -> Size:
         return _size(self.alpha)
 
     def constraints(

@@ -119,6 +119,11 @@ class DomainIntersection(Domain):
     def on_simplex(self) -> Domain | None:
         return None
 
+    def __repr__(self) -> str:
+        right = repr(self.right)
+        nested = isinstance(self.right, DomainIntersection)
+        return f"{self.left!r} & ({right})" if nested else f"{self.left!r} & {right}"
+
     def formula(self, notation: Notation) -> str:
         return f"{self.left.formula(notation)}, {self.right.formula(notation)}"
 

@@ -44,7 +44,7 @@ class ConjugateCurve(curved.Curve):
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
         n, x = self.dim, self.dim * u
         s = self.loss.conjugate_prox(x, lam * n)
-        h = 1e-5 * (1.0 + np.abs(s))
+        h = 1e-5 * (1.0 + np.abs(x))
         ahead = self.loss.conjugate_prox(x + h, lam * n)
         behind = self.loss.conjugate_prox(x - h, lam * n)
         return s / n, (ahead - behind) / (2.0 * h), (x - s) / (lam * n)
@@ -118,7 +118,7 @@ class LossBall(Domain):
         least = ConjugateCurve(self.loss, dim).value(self.center(dim))
         return _emptiness(self, self.radius, least)
 
-    def size(self) -> Size | None:
+    def size(self) -> Size:
         return Size(self.radius)
 
     def constraints(
@@ -156,7 +156,8 @@ class SimplexLoss(SemiSmooth, Leveled):
     Examples
     --------
     >>> import ucm
-    >>> ucm.SimplexLoss(ucm.Hinge() / 0.5, 0.0).emptiness(4) is None
+    >>> from ucm.domains import SimplexLoss
+    >>> SimplexLoss(ucm.Hinge() / 0.5, 0.0).emptiness(4) is None
     True
     """
 
@@ -237,7 +238,7 @@ class SimplexLoss(SemiSmooth, Leveled):
             f"need {q.max() * dim:.6g}; divide the loss by at least that ratio"
         )
 
-    def size(self) -> Size | None:
+    def size(self) -> Size:
         return Size(self.radius)
 
     def constraints(

@@ -80,8 +80,8 @@ class Product(SemiSmooth):
         all_ = [part.jacobian(v[s], classes=_cut(classes, s)) for part, s in self._slices()]
         return Jacobian(
             d=np.concatenate([J.d for J in all_]),
-            U=block_diag(*(J.U for J in all_)),
-            S=block_diag(*(J.S for J in all_)),
+            U=np.asarray(block_diag(*(J.U for J in all_))),
+            S=np.asarray(block_diag(*(J.S for J in all_))),
         )
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:

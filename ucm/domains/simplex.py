@@ -82,7 +82,7 @@ class CappedSimplex(SemiSmooth, Leveled):
     cap : float or Param
         The largest admissible entry; `cap * N >= 1` for N entries.
     class_weight : pair of floats, optional
-        Factors of the cap for the classes +1 and -1; used only with `classes`.
+        Factors of the cap for the classes +1 and -1; without `classes` the first counts.
 
     Raises
     ------
@@ -120,9 +120,8 @@ class CappedSimplex(SemiSmooth, Leveled):
 
     def _declared_caps(self, classes: Vec | None) -> list[float]:
         caps = _both(value(self.cap), classes)
-        if classes is None or self.class_weight is None:
-            return caps
-        return [cap * w for cap, w in zip(caps, self.class_weight, strict=True)]
+        weights = self.class_weight or (1.0, 1.0)
+        return [cap * w for cap, w in zip(caps, weights, strict=False)]
 
     def _caps(self, dim: int, classes: Vec | None) -> list[float]:
         """The caps, not below the smallest ones that leave a point."""
@@ -165,7 +164,7 @@ class CappedSimplex(SemiSmooth, Leveled):
         reason = common.no_entries(dim, classes)
         if reason:
             return f"{self!r}: {reason}"
-        weights = (1.0, 1.0) if self.class_weight is None or classes is None else self.class_weight
+        weights = self.class_weight or (1.0, 1.0)
         mass = 1.0 if classes is None else 0.5
         sizes = common.counts(dim, classes)
         least = max(mass / (n * w) for n, w in zip(sizes, weights, strict=False))
@@ -178,15 +177,16 @@ class CappedSimplex(SemiSmooth, Leveled):
             f"below {mass:g}; {common.subject(self.cap, 'cap')} must be at least {least:.6g}"
         )
 
-    def size(self) -> Size | None:
+    def size(self) -> Size:
         return Size(self.cap)
 
     def constraints(
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
-        weight = np.ones(q.size)
-        if classes is not None and self.class_weight is not None:
-            weight = np.where(np.asarray(classes) > 0, *self.class_weight)
+        weights = self.class_weight or (1.0, 1.0)
+        weight = np.full(q.size, weights[0])
+        if classes is not None:
+            weight = np.where(np.asarray(classes) > 0, *weights)
         return [*common.simplex_constraints(q, classes), q <= size * weight]
 
     def on_simplex(self) -> Domain | None:

@@ -43,9 +43,9 @@ class SimplexBall(SemiSmooth, Leveled):
 
     Examples
     --------
-    >>> import ucm
-    >>> ucm.SimplexBall(0.8).project([1.0, 0.0]).round(4)
-    array([0.8742, 0.1258])
+    >>> from ucm.domains import SimplexBall
+    >>> SimplexBall(0.8).project([1.0, 0.0]).round(4)
+    array([0.7646, 0.2354])
     """
 
     radius: Scalar
@@ -113,7 +113,7 @@ class SimplexBall(SemiSmooth, Leveled):
         parts = common.groups(v.size, classes)
         if self.p == 2.0:
             q, t, _ = self._round(v, classes, 1.0)
-            return common.jacobian(t * (q > 0.0), parts, q if t < 1.0 else None)
+            return common.jacobian(np.where(q > 0.0, t, 0.0), parts, q if t < 1.0 else None)
         q, point = self._curved(v, classes, prox=True)
         if point is None:
             return common.jacobian((q > 0.0).astype(float), parts)
@@ -126,8 +126,8 @@ class SimplexBall(SemiSmooth, Leveled):
         g = common.vector(g)
         if self.p == 2.0:
             q = self._round(g, classes, math.inf)[0]
-        else:
-            q = self._curved(g, classes, prox=False)[0]
+            return float(g @ q), q
+        q = self._curved(g, classes, prox=False)[0]
         return float(g @ q), q
 
     def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
@@ -165,7 +165,7 @@ class SimplexBall(SemiSmooth, Leveled):
             f"uniform vector; {common.subject(self.radius, 'radius')} must be at least {least:.6g}"
         )
 
-    def size(self) -> Size | None:
+    def size(self) -> Size:
         return Size(self.radius)
 
     def constraints(

@@ -46,15 +46,27 @@ class Interval:
         return above and (number < self.upper or (self.upper_closed and number == self.upper))
 
     @property
+    def empty(self) -> bool:
+        """Whether no value is admissible."""
+        return self.lower > self.upper or (
+            self.lower == self.upper and not (self.lower_closed and self.upper_closed)
+        )
+
+    @property
     def middle(self) -> float:
         """The middle; twice the finite end when the upper one is infinite."""
         if math.isinf(self.upper):
             return 2.0 * self.lower if self.lower > 0.0 else 1.0
         return 0.5 * (self.lower + self.upper)
 
-    def __str__(self) -> str:
+    @property
+    def bounds(self) -> str:
+        """The interval as it is written: `(0.333, 0.889]`."""
         left, right = "[" if self.lower_closed else "(", "]" if self.upper_closed else ")"
-        return f"{left}{self.lower:.6g}, {self.upper:.6g}{right}  {self.how}"
+        return f"{left}{self.lower:.6g}, {self.upper:.6g}{right}"
+
+    def __str__(self) -> str:
+        return f"{self.bounds}  {self.how}"
 
 
 class _SizeScope(Scope):
@@ -114,7 +126,7 @@ def admissible(
     >>> import ucm
     >>> X, y = [[0.0], [2.0], [1.0], [3.0]], [-1, -1, 1, 1]
     >>> interval = ucm.admissible(ucm.models.nu_svm(0.8), X, y)["nu"]
-    >>> round(interval.lower, 6), interval.upper
+    >>> round(interval.lower, 6), round(interval.upper, 6)
     (0.666667, 1.0)
     """
     robust = as_model(model, "admissible")
@@ -133,7 +145,8 @@ def _interval(model: RobustMargin, data: Data, name: str, time_limit: float) -> 
     size = sizes[0]
     empty, how_empty = _smallest_nonempty(model, data, name, size, time_limit)
     zero, how_zero = _smallest_with_zero(model, data, name, size, time_limit)
-    zero = max(zero, empty)
+    if zero - empty <= 1e-8 * max(empty, size.number):  # the same, for the solver's accuracy
+        zero = empty
     start, end = size.inverse(empty), size.inverse(zero) if zero > 0.0 else size.inverse(0.0)
     if size.grows:
         how = f"lower: {how_empty}; upper: {how_zero}"
@@ -180,7 +193,8 @@ def _by_rule(model: RobustMargin, data: Data, name: str, size: Size) -> tuple[fl
         if not low < middle < high:
             break
         low, high = (low, middle) if nonempty(middle) else (middle, high)
-    return high, "closed form"
+    # the sets forgive a relative 1e-12
+    return high * (1.0 + 1e-12), "closed form"
 
 
 def _smallest_with_zero(
@@ -241,12 +255,8 @@ def advice(model: RobustMargin, data: Data, time_limit: float = 5.0) -> str:
         except (SolverError, EmptySetError) as error:
             words.append(f"{name} (now {present:g}): its range is not known, {error}")
             continue
-        left, right = (
-            ("[" if interval.lower_closed else "("),
-            ("]" if interval.upper_closed else ")"),
-        )
-        words.append(
-            f"{name} must lie in {left}{interval.lower:.6g}, {interval.upper:.6g}{right}, "
-            f"now {present:g}"
-        )
+        if interval.empty:
+            words.append(f"no value of {name} works (now {present:g})")
+        else:
+            words.append(f"{name} must lie in {interval.bounds}, now {present:g}")
     return "; ".join(words) + "."

@@ -28,7 +28,8 @@ class ParameterScope(Scope):
         declared = size.declared
         if not isinstance(declared, Param):
             return size.number
-        parameter = self.factor(declared)
+        self.factor(declared)
+        parameter = self.parameters[declared.name]
         return cp.CallbackParam(lambda: size.derived(float(parameter.value)), nonneg=True)
 
     def factor(self, scalar: Scalar) -> float | cp.Expression:

@@ -75,7 +75,7 @@ class MatrixNode(Node):
 class ConstantMatrix(MatrixNode):
     """A fixed positive semidefinite matrix."""
 
-    entries: NDArray[np.float64]
+    entries: Any  # a dense array or a CSR matrix
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -106,7 +106,7 @@ class ConstantMatrix(MatrixNode):
 
     def evaluate(self, data: Data) -> NDArray[np.float64]:
         S = self.entries
-        return S.toarray() if sparse.issparse(S) else S  # type: ignore[attr-defined]
+        return S.toarray() if sparse.issparse(S) else S
 
     def __repr__(self) -> str:
         text = np.array2string(self.evaluate(None), separator=", ", threshold=8)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from ucm.errors import CompositionError
 from ucm.expression import Node, Notation
 from ucm.language.arithmetic import coefficient, common_dimension, signed_sum
 
-__all__ = ["ConstantVector", "Origin", "VectorNode", "VectorSum", "as_vector"]
+__all__ = ["ConstantVector", "Origin", "VectorNode", "VectorSum", "as_vector", "offset"]
 
 
 class VectorNode(Node):
@@ -155,6 +155,11 @@ def _vector_sum(*terms: tuple[float, VectorNode]) -> VectorNode:
         flat += [(c * a, u) for a, u in v.terms] if isinstance(v, VectorSum) else [(c, v)]
     flat = [(c, v) for c, v in flat if not isinstance(v, Origin)] or [(1.0, Origin())]
     return flat[0][1] if len(flat) == 1 and flat[0][0] == 1.0 else VectorSum(tuple(flat))
+
+
+def offset(center: VectorNode, rest: str, notation: Notation) -> str:
+    """`c + rest`, or `rest` alone around the origin."""
+    return rest if isinstance(center, Origin) else f"{center.formula(notation)} + {rest}"
 
 
 def as_vector(x: Any, where: str) -> VectorNode:

@@ -45,7 +45,7 @@ def newton(v, lo, hi, x, cap, mass):
     """
     positive_before = -1
     capped_before = -1
-    width = np.inf
+    before = np.inf
     direct = False
     while True:
         total, positive, capped = clipped(v, x, cap)
@@ -64,14 +64,14 @@ def newton(v, lo, hi, x, cap, mass):
         after = x + step
         if free > 0 and after == x:
             return x, step, False, lo, hi
-        direct = free > 0 and lo <= after <= hi and hi - lo <= 0.75 * width
+        direct = free > 0 and lo <= after <= hi and abs(step) <= 0.7 * before
         if direct:
-            width = hi - lo
+            before = abs(step)
         else:
             after = lo + 0.5 * (hi - lo)
             if not lo < after < hi:  # also when v holds NaN
                 return x, 0.0, False, lo, hi
-            width = np.inf
+            before = np.inf
         x = after
 
 

@@ -29,11 +29,13 @@ class ALM(Solver):
     ----------
     inner : solver of the subproblems
     growth : of sigma, when the residual did not fall to `decrease` of the one before
+    inner_limit : iterations of `inner` in one subproblem
     """
 
     inner: Solver
     growth: float = 4.0
     decrease: float = 0.25
+    inner_limit: int = 2000
     name: ClassVar[str] = "alm"
 
     def __post_init__(self) -> None:
@@ -51,7 +53,7 @@ class ALM(Solver):
         return None
 
     def predicted_passes(self, form: MinNorm) -> float:
-        return 20_000.0
+        return 5_000.0
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
         q = form.centers() if start is None else list(start)
@@ -75,7 +77,7 @@ class ALM(Solver):
                 ),
                 couplings=(),
             )
-            part = Monitor(tol=accuracy * monitor.tol**0.5 if outer > 3 else accuracy)
+            part = Monitor(accuracy * monitor.tol**0.5 if outer > 3 else accuracy, self.inner_limit)
             q = self.inner.solve(stacked, part, q).q
             monitor.passes += part.passes
             residual = 0.0
@@ -96,7 +98,7 @@ class ALM(Solver):
                 return raw
             if _empty(form, mu, units, scale):
                 raw.status = "infeasible"
-                raw.message = "the set is empty: a separating direction was found"
+                raw.message = "a separating direction was found"
                 return raw
             if stop:
                 raw.status, raw.message = "interrupted", "stopped by the callback"

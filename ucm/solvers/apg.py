@@ -90,7 +90,7 @@ class APG(Solver):
         since = 0  # iterations since the last restart
         best = _Best(q, x, form.center)
         unit = 2.0 if any(b.samples is not None and b.classes is None for b in form.blocks) else 1.0
-        raw = Raw(q)
+        raw, k = Raw(q), 0
         for k in range(1, monitor.limit(100_000) + 1):
             since += 1
             gradient = form.rmatvec(xp)
@@ -137,6 +137,7 @@ class APG(Solver):
         else:
             raw.status = "max_iter"
             gap, norm = best.update(form, q, x)
+            monitor.report(k, -norm, gap)
             raw.message = f"{monitor.limit(100_000)} iterations left a relative gap of {gap:.2g}"
         raw.q = best.q
         return raw

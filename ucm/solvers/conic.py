@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -62,14 +63,16 @@ class _Conic(Solver):
         meets = []
         for c in form.couplings:
             unit = max(float(np.linalg.norm(c.offset)), scale if c.offset.any() else 1.0)
-            total = sum((B.matrix() @ q[k] for k, B in c.terms), start=c.offset)
+            total = sum((B.matrix() @ q[k] for k, B in c.terms), start=cp.Constant(c.offset))
             meets.append((unit, total / unit == 0))
         problem = cp.Problem(
             cp.Minimize(_norm(cp, z, form.norm)), [image, *constraints, *(m for _, m in meets)]
         )
         options = _OPTIONS[self.backend](monitor.tol)
         try:
-            problem.solve(solver=self.backend, verbose=monitor.verbose, **options)
+            with warnings.catch_warnings():  # the status and the certificate say it with numbers
+                warnings.filterwarnings("ignore", "Solution may be inaccurate")
+                problem.solve(solver=self.backend, verbose=monitor.verbose, **options)
         except (cp.error.SolverError, ArithmeticError) as error:
             raise SolverError(
                 f"{self.name}: the solver failed ({str(error).splitlines()[0]}); "
@@ -78,7 +81,7 @@ class _Conic(Solver):
         monitor.iterations = int(problem.solver_stats.num_iters or 0)
         if problem.status in ("infeasible", "infeasible_inaccurate"):
             raw = Raw(form.centers())
-            raw.status, raw.message = "infeasible", f"{self.name} found the set empty"
+            raw.status, raw.message = "infeasible", f"{self.name} found no point"
             return raw
         if z.value is None:
             raise SolverError(
@@ -89,10 +92,11 @@ class _Conic(Solver):
         dual = np.asarray(image.dual_value, dtype=np.float64).ravel()
         size = form.space.norm(dual, _dual(form.norm))
         if size > 0.0:
+            # stationarity in z and q: w = -dual, and A'w + sum_j B_j'mu_j supports the domain
             sign = 1.0 if float(dual @ z.value) >= 0.0 else -1.0
             raw.w = sign * dual / size
             raw.multipliers = [
-                sign * np.asarray(m.dual_value, dtype=np.float64).ravel() * (scale / (unit * size))
+                -sign * np.asarray(m.dual_value, dtype=np.float64).ravel() * (scale / (unit * size))
                 for unit, m in meets
             ]
         monitor.report(monitor.iterations, -scale * float(problem.value), float("nan"))

@@ -44,7 +44,9 @@ class HiGHS(InnerSolver):
 
     def __post_init__(self) -> None:
         if self.generate is not None and self.generate < 1:
-            raise ParameterError(f"HiGHS: generate is a positive number or None, got {self.generate}")
+            raise ParameterError(
+                f"HiGHS: generate is a positive number or None, got {self.generate}"
+            )
 
     def refuse(self, form: Composite) -> str | None:
         if len(form.losses) != 1 or form.losses[0].slope() is None:

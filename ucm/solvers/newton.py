@@ -75,19 +75,18 @@ class Newton(Solver):
             steps = self._inner(state, monitor)
             state.advance()
             x, upper, gap = state.assess(monitor)
+            state.floor = max(1e-2 * monitor.tol * upper / state.scale, 1e-15)
             # a point that misses its couplings can be "nearer" than the optimum: both errors count
-            merit = max(abs(gap) * upper, state.residual * state.scale)
+            merit = max(abs(gap) * max(upper, _TINY), state.residual * state.scale)
             if raw.w is None or merit <= state.merit:
                 state.best, state.merit = gap, merit
                 raw.q, raw.w, raw.multipliers = state.q, state.direction, state.split()
             stop = monitor.report(outer, -upper, gap)
             if state.proves_empty():
                 raw.status = "infeasible"
-                raw.message = "the set is empty: a separating direction was found"
+                raw.message = "a separating direction was found"
                 return raw
-            if state.solved(gap, upper, monitor.tol):
-                return raw
-            if state.at_zero(x, monitor.tol):
+            if state.solved(gap, upper, monitor.tol) or state.at_zero(x, monitor.tol):
                 raw.q, raw.w, raw.multipliers = state.q, state.direction, state.split()
                 return raw
             if stop:
@@ -95,7 +94,8 @@ class Newton(Solver):
                 return raw
             if state.stalled(gap, steps):
                 break
-            state.grow(_GROWTH.get(steps, 2.1))
+            # steps that ran out point to a sigma too large for these kinks
+            state.grow(_GROWTH.get(steps, 2.1) if steps < self.max_inner else 0.1)
         raw.status = "max_iter"
         raw.message = (
             f"the gap stayed at {state.best:.2g}; raise max_iter or tol, or scale the features"
@@ -161,6 +161,7 @@ class _State:
         self.sigma = [self._first_sigma(k) for k in range(len(form.blocks))]
         self.p = self.project()
         self.best = self.merit = np.inf
+        self.floor = 1e-15
         self.largest = self.scale
         self.history: list[float] = []
 
@@ -181,8 +182,11 @@ class _State:
         reach = float(np.abs(far - self.q[k]).max(initial=0.0))
         spread = float(np.std(g)) or float(np.abs(g).max(initial=0.0))
         if not np.isfinite(reach) or reach == 0.0 or spread == 0.0:
-            norms = float(b.map.column_norms().max(initial=0.0)) / self.scale
-            return 1.0 / max(norms**2, 1e-12) if reach != 0.0 else 1.0
+            # a block that only couplings pull, or one without bounds
+            norms = float(self.G[k].column_norms().max(initial=0.0)) / self.scale
+            if norms == 0.0 or reach == 0.0:
+                return 1.0
+            return 30.0 * reach / norms if np.isfinite(reach) else 1.0 / norms**2
         return 30.0 * reach / spread
 
     # --- the inner problem ---------------------------------------------------------------------
@@ -214,7 +218,7 @@ class _State:
             float((p - q) @ (p - q)) / s for p, q, s in zip(self.p, self.q, self.sigma, strict=True)
         )
         size = float(np.linalg.norm(g))
-        return size <= max(0.5 * np.sqrt(move) * min(1.0, 10.0 * self.accuracy()), 1e-15)
+        return size <= max(0.5 * np.sqrt(move) * min(1.0, 10.0 * self.accuracy()), self.floor)
 
     def accuracy(self) -> float:
         return 1.0 if not np.isfinite(self.best) else min(1.0, max(self.best, 1e-6) ** 0.5)
@@ -307,7 +311,7 @@ class _State:
         return self.multipliers
 
     def solved(self, gap: float, upper: float, tol: float) -> bool:
-        return gap <= 0.5 * tol and self.residual * self.scale <= 0.5 * tol * upper
+        return abs(gap) <= 0.5 * tol and self.residual * self.scale <= 0.05 * tol * upper
 
     def at_zero(self, x: Vec, tol: float) -> bool:
         close = max(0.1 * tol, 1e-10) * self.largest
@@ -346,4 +350,4 @@ def _solve(H: NDArray[np.float64], g: Vec) -> Vec:
         except linalg.LinAlgError:
             ridge = max(10.0 * ridge, 1e-15 * top)
             H = H + ridge * np.eye(H.shape[0])
-    return linalg.lstsq(H, g)[0]
+    return np.linalg.lstsq(H, g)[0].astype(np.float64)

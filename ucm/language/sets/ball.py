@@ -9,7 +9,7 @@ from ucm.contracts import AffineImage, Block, Scope, Size, Splits, UncertaintySe
 from ucm.data import Data
 from ucm.domains import NormBall
 from ucm.expression import Notation, Scalar
-from ucm.language.vectors import VectorNode, as_vector
+from ucm.language.vectors import VectorNode, as_vector, offset
 from ucm.operators import IdentityMap
 
 if TYPE_CHECKING:
@@ -82,4 +82,4 @@ class Ball(UncertaintySet):
 
     def formula(self, notation: Notation) -> str:
         norm = notation.norm("u", f"{self.p:g}") + notation.leq + notation.scalar(self.radius)
-        return notation.set_of(f"{self.center.formula(notation)} + u", norm)
+        return notation.set_of(offset(self.center, "u", notation), norm)

@@ -14,7 +14,7 @@ from ucm.domains import NormBall
 from ucm.expression import Notation, Scalar
 from ucm.language.arithmetic import common_dimension
 from ucm.language.matrices import MatrixNode, as_matrix, covariance_map
-from ucm.language.vectors import VectorNode, as_vector
+from ucm.language.vectors import VectorNode, as_vector, offset
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -102,8 +102,7 @@ class Ellipsoid(UncertaintySet):
         shape = self.shape.formula(notation)
         root = notation.power(f"({shape})" if " " in shape else shape, "(1/2)")
         norm = notation.norm("u", "2") + notation.leq + notation.scalar(self.radius)
-        center = self.center.formula(notation)
-        return notation.set_of(f"{center} + {root} u", norm)
+        return notation.set_of(offset(self.center, f"{root} u", notation), norm)
 
 
 def _root(F: LinearMap) -> Any:
@@ -112,4 +111,4 @@ def _root(F: LinearMap) -> Any:
         return F.matrix()
     M = F.matrix()
     M = M.toarray() if sparse.issparse(M) else M
-    return np.linalg.qr(M.T, mode="r").T
+    return np.asarray(np.linalg.qr(M.T, mode="r")).T

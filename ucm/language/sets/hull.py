@@ -70,7 +70,8 @@ class Hull(UncertaintySet):
         kind = self.samples.kind
         factors = data.class_weight
         if kind != "signed":
-            factors = (factors[kind == "neg"],) * 2
+            own = factors[kind == "neg"]
+            factors = (own, own)
         domain = weigh(self.weights or Simplex(), factors)
         return WeightSpace(domain, data.rows(kind).size, data.signs(kind))
 

@@ -13,7 +13,7 @@ from ucm.data import Data
 from ucm.errors import CompositionError
 from ucm.expression import Notation
 from ucm.language.sets.weights import WeightSpace, below, placed
-from ucm.language.vectors import Origin, VectorNode, as_vector
+from ucm.language.vectors import Origin, VectorNode, as_vector, offset
 from ucm.operators import MatrixMap
 
 if TYPE_CHECKING:
@@ -113,7 +113,5 @@ class Image(UncertaintySet):
         return float(c @ d) + height, None if q is None else c + self.A @ q
 
     def formula(self, notation: Notation) -> str:
-        image = f"{notation.array(self.A)} q"
-        if not isinstance(self.center, Origin):
-            image = f"{self.center.formula(notation)} + {image}"
+        image = offset(self.center, f"{notation.array(self.A)} q", notation)
         return notation.set_of(image, self.domain.formula(notation))

@@ -53,9 +53,9 @@ class Intersection(UncertaintySet):
     def lower(self, data: Data) -> AffineImage:
         left, right = self.left.lower(data), self.right.lower(data)
         shift = len(left.blocks)
-        silent = tuple(
-            replace(b, map=ZeroMap(*b.map.shape), samples=None, weight=0.0) for b in right.blocks
-        )
+        silent = tuple(replace(b, map=ZeroMap(*b.map.shape)) for b in right.blocks)
+        if any(b.samples is not None for b in left.blocks):  # one set of weights is enough
+            silent = tuple(replace(b, samples=None) for b in silent)
         terms = [(k, b.map) for k, b in enumerate(left.blocks)]
         terms += [(k + shift, scaled(b.map, -1.0)) for k, b in enumerate(right.blocks)]
         meet = Coupling((), tuple(terms), left.center - right.center)
@@ -67,8 +67,14 @@ class Intersection(UncertaintySet):
         a, outside = self.left.rebuild(data, q)
         b, too = self.right.rebuild(data, q)
         norm = data.space.norm
-        apart = norm(a - b) / max(norm(a), norm(b), np.finfo(float).tiny)
-        return a, max(outside, too, apart)
+        apart, unit = norm(a - b), max(norm(a), norm(b))
+        if apart > 1e-9 * unit:
+            # where they meet at 0, the distance counts in units of the operands themselves
+            u = (a - b) / apart
+            ends = [s.support(data, e * u, {})[0] for s in (self.left, self.right) for e in (1, -1)]
+            reach = max((abs(h) for h in ends if np.isfinite(h)), default=0.0)
+            unit = reach if unit <= 1e-6 * reach else unit
+        return a, max(outside, too, apart / unit if apart > 0.0 else 0.0)
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         a, constraints = self.left.cvxpy(data, scope)

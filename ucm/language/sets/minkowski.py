@@ -9,6 +9,7 @@ from ucm.contracts import AffineImage, Scope, Size, Splits, UncertaintySet, Vec
 from ucm.data import Data
 from ucm.expression import Notation
 from ucm.language.arithmetic import common_dimension, in_parentheses
+from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.scaled import Scaled
 from ucm.language.sets.weights import below, placed
 
@@ -72,15 +73,20 @@ class Sum(UncertaintySet):
             return self.right.operand
         return None
 
+    def _left(self, text: str) -> str:
+        """The left operand: `&` binds weaker than `+`."""
+        return in_parentheses(text) if isinstance(self.left, Intersection) else text
+
     def __repr__(self) -> str:
         b = self._subtracted()
+        left = self._left(repr(self.left))
         if b is None:
-            return f"{self.left!r} + {in_parentheses(repr(self.right))}"
-        return f"{self.left!r} - {in_parentheses(repr(b))}"
+            return f"{left} + {in_parentheses(repr(self.right))}"
+        return f"{left} - {in_parentheses(repr(b))}"
 
     def formula(self, notation: Notation) -> str:
         b = self._subtracted()
-        left = self.left.formula(notation)
+        left = self._left(self.left.formula(notation))
         if b is None:
             right = in_parentheses(self.right.formula(notation))
             return f"{left}{notation.minkowski_sum}{right}"

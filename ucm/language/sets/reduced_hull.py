@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ucm.contracts import AffineImage, Scope, Size, Splits, UncertaintySet, Vec
 from ucm.data import Data
 from ucm.domains import CappedSimplex
@@ -69,13 +71,16 @@ class ReducedHull(UncertaintySet):
 
     def size(self, data: Data) -> Size:
         if self.nu is None:
-            return CappedSimplex(self.eta).size()
+            return Size(self._eta())
         m = data.m
 
         def cap(nu: float) -> float:
             return 2.0 / (m * nu) if nu > 0.0 else float("inf")
 
         return Size(self.nu, cap, cap, ("2/(m nu)", m))
+
+    def _eta(self) -> Scalar:
+        return np.nan if self.eta is None else self.eta
 
     def _plain(self, data: Data) -> Hull:
         """The same set for these samples, its cap a number."""
@@ -88,7 +93,7 @@ class ReducedHull(UncertaintySet):
         if self._plain(data).emptiness(data) is None:
             return None
         rows = data.rows(self.samples.kind).size
-        weights = dict(zip(("pos", "neg"), data.class_weight, strict=True))
+        weights = {"pos": data.class_weight[0], "neg": data.class_weight[1]}
         weight = weights[self.samples.kind]
         cap = self.size(data).number * weight
         if self.nu is None:
@@ -126,7 +131,7 @@ class ReducedHull(UncertaintySet):
     def formula(self, notation: Notation) -> str:
         q = notation.sub("q", "i")
         if self.nu is None:
-            cap = notation.scalar(self.eta)
+            cap = notation.scalar(self._eta())
         else:
             cap = notation.fraction("2", f"m {notation.scalar(self.nu)}")
         return hull_formula(self.samples, f"{q}{notation.leq}{cap}", notation)

@@ -1,0 +1,47 @@
+"""Shared fixtures: the papers' data, where they are at hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from threadpoolctl import threadpool_limits
+
+import ucm.datasets
+
+# two test processes share the cores: BLAS threads beside them would only wait for each other
+threadpool_limits(limits=1, user_api="blas")
+
+ROOT = Path(__file__).resolve().parent.parent
+Loader = Callable[[str], tuple]
+
+
+def shared_folder() -> Path | None:
+    """The folder of the papers' data: UCM_DATA, or `../shared/data` beside the checkout."""
+    named = os.environ.get("UCM_DATA")
+    folder = Path(named) if named else ROOT.parent / "shared" / "data"
+    return folder if folder.is_dir() else None
+
+
+def load_shared(name: str) -> tuple:
+    """(X, y) of one of the papers' sets; skips the test where the set is not at hand."""
+    folder = shared_folder()
+    if folder is None:
+        pytest.skip("the papers' data are not here: set UCM_DATA to their folder")
+    if not (folder / f"{name}.npz").is_file():
+        pytest.skip(f"the papers' data hold no set named {name}")
+    return ucm.datasets.read_npz(folder / f"{name}.npz")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Loader:
+    """`shared_data(name)` is (X, y) of one of the papers' sets; skips where it is not at hand."""
+    return load_shared
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The root of the checkout."""
+    return ROOT

@@ -1,0 +1,228 @@
+"""The rules of the code's structure: who may import whom, how long a file is, what stays lazy."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "ucm"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# Low to high. A module imports only from its own floor or a lower one.
+FLOORS = [
+    {"errors"},
+    {"notation", "parameter", "expression", "contracts", "terms"},
+    {"numerics"},
+    {"operators"},
+    {"data"},
+    {"domains"},
+    {"language"},
+    {"models", "composite", "forms", "solution", "serialization"},
+    {"solvers"},
+    {"evidence"},
+    {"compiler"},
+    {"testing"},
+    {"estimators"},
+    {""},  # the package itself: the public names
+    {"bench", "datasets", "files", "plot"},
+    {"cli"},
+]
+LEVEL = {name: level for level, names in enumerate(FLOORS) for name in names}
+LAZY = {"cvxpy", "matplotlib", "numba", "sklearn"}
+# What `from ucm import x` may mean below the floor of the package itself: nothing but a module.
+MODULES = {"ucm." + ".".join(f.relative_to(PACKAGE).with_suffix("").parts) for f in FILES}
+MODULES = {name.removesuffix(".__init__") for name in MODULES} | {"ucm"}
+
+
+def module_name(file: Path) -> str:
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def unit(module: str) -> str:
+    """The part of the package a module belongs to: `ucm.domains.box` -> `domains`."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def imports(tree: ast.AST, inside: bool = False) -> Iterator[tuple[ast.stmt, str, bool]]:
+    """(statement, imported module, whether inside a function); TYPE_CHECKING blocks left out."""
+    for node in ast.iter_child_nodes(tree):
+        if is_type_checking(node):
+            for other in node.orelse:  # type: ignore[attr-defined]
+                yield from imports(other, inside)
+        elif isinstance(node, ast.Import):
+            for name in node.names:
+                yield node, name.name, inside
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            for name in node.names:
+                full = f"{base}.{name.name}"
+                yield node, full if full in MODULES else base, inside
+        else:
+            deeper = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            yield from imports(node, inside or deeper)
+
+
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"), str(file))
+
+
+def internal(module: str) -> bool:
+    return module == "ucm" or module.startswith("ucm.")
+
+
+def per_file(name: str, files: list[Path] = FILES) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(name, files, ids=[str(f.relative_to(ROOT)) for f in files])
+
+
+@per_file("file")
+def test_a_file_belongs_to_a_floor(file: Path) -> None:
+    assert unit(module_name(file)) in LEVEL
+
+
+@per_file("file")
+def test_imports_go_down(file: Path) -> None:
+    here = module_name(file)
+    for node, module, _ in imports(tree_of(file)):
+        if internal(module):
+            assert LEVEL[unit(module)] <= LEVEL[unit(here)], f"line {node.lineno}: {module}"
+
+
+@per_file("file")
+def test_no_relative_import_and_none_of_ucm_inside_a_function(file: Path) -> None:
+    for node, module, inside in imports(tree_of(file)):
+        assert not (isinstance(node, ast.ImportFrom) and node.level), f"line {node.lineno}"
+        assert not (inside and internal(module)), f"line {node.lineno}: {module} in a function"
+
+
+@per_file("file")
+def test_who_imports_the_heavy_libraries(file: Path) -> None:
+    here = unit(module_name(file))
+    for node, module, inside in imports(tree_of(file)):
+        top = module.split(".")[0]
+        where = f"line {node.lineno}: {module}"
+        if top == "numba":
+            assert here == "numerics", where
+        if top == "sklearn":
+            assert here == "estimators" or inside, where
+        if top in {"cvxpy", "matplotlib"}:
+            assert inside, f"{where}: load it lazily"
+
+
+def test_domains_know_only_the_contracts_and_the_numerics() -> None:
+    allowed = {*FLOORS[0], *FLOORS[1], "numerics", "domains"}
+    for file in (PACKAGE / "domains").rglob("*.py"):
+        for node, module, _ in imports(tree_of(file)):
+            if internal(module):
+                assert unit(module) in allowed, f"{file.name}, line {node.lineno}: {module}"
+
+
+def test_solvers_do_not_import_each_other() -> None:
+    for file in (PACKAGE / "solvers").rglob("*.py"):
+        here = module_name(file)
+        if here == "ucm.solvers":
+            continue  # the list of exports
+        for node, module, _ in imports(tree_of(file)):
+            if unit(module) == "solvers" and internal(module):
+                assert module in {"ucm.solvers.driver", here}, f"{file.name}, line {node.lineno}"
+
+
+def test_there_is_no_import_cycle() -> None:
+    graph = {
+        module_name(f): {m for _, m, _ in imports(tree_of(f)) if internal(m)} - {module_name(f)}
+        for f in FILES
+    }
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, " -> ".join([*path[path.index(module) :], module])
+        if module in done or module not in graph:
+            return
+        for other in sorted(graph[module]):
+            visit(other, (*path, module))
+        done.add(module)
+
+    for module in graph:
+        visit(module, ())
+
+
+@per_file("file")
+def test_a_file_has_at_most_400_lines(file: Path) -> None:
+    assert len(file.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+@per_file("file", [f for f in FILES if f.name != "testing.py"])
+def test_no_assert_guards_what_a_user_can_cause(file: Path) -> None:
+    found = [node.lineno for node in ast.walk(tree_of(file)) if isinstance(node, ast.Assert)]
+    assert not found, f"assert on lines {found}"
+
+
+def classes() -> list[type]:
+    found = set()
+    for name in sorted(MODULES):
+        for value in vars(importlib.import_module(name)).values():
+            if inspect.isclass(value) and internal(value.__module__):
+                found.add(value)
+    return sorted(found, key=lambda c: (c.__module__, c.__qualname__))
+
+
+def is_concrete_method(value: object) -> bool:
+    kind = (classmethod, staticmethod, property)
+    callable_ = inspect.isfunction(value) or isinstance(value, kind)
+    return callable_ and not getattr(value, "__isabstractmethod__", False)
+
+
+def test_no_class_overrides_a_concrete_method() -> None:
+    """A class is abstract or final: what a base class does, it does for all below it."""
+    wrong = []
+    for cls in classes():
+        for name, value in vars(cls).items():
+            if name.startswith("__") or not (
+                inspect.isroutine(value) or isinstance(value, property)
+            ):
+                continue
+            for base in cls.__mro__[1:]:
+                if internal(base.__module__) and is_concrete_method(vars(base).get(name)):
+                    wrong.append(f"{cls.__module__}.{cls.__qualname__}.{name} ({base.__name__})")
+    assert not wrong
+
+
+def test_importing_ucm_loads_nothing_heavy() -> None:
+    code = "import sys, ucm; print(*sorted({m.split('.')[0] for m in sys.modules}))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert not LAZY & set(done.stdout.split())
+
+
+def test_no_path_of_one_machine() -> None:
+    """No file names a folder of the machine it was written on."""
+    pattern = re.compile(r"(?<![\w./-])/(?:work|root|farm|tmp|home)/\w")
+    folders = ["ucm", "tests", "docs", "examples", ".ci"]
+    files = [f for name in folders for f in (ROOT / name).rglob("*") if f.is_file()]
+    files += [f for f in ROOT.iterdir() if f.is_file()]
+    wrong = []
+    for file in files:
+        if "__pycache__" in file.parts:
+            continue
+        try:
+            lines = file.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue
+        wrong += [
+            f"{file.relative_to(ROOT)}:{i}" for i, s in enumerate(lines, 1) if pattern.search(s)
+        ]
+    assert not wrong

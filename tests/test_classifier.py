@@ -1,0 +1,698 @@
+"""`ucm.Classifier`: scikit-learn's own checks, what fit stores, what it refuses."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import cvxpy as cp
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris, make_blobs
+from sklearn.exceptions import FitFailedWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsOneClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import check_is_fitted
+
+import ucm
+from ucm import neg, pos
+from ucm.contracts import Solver
+from ucm.models import kl_svm, l2_nu_svm, mm_fda, mm_mpm, nu_svm
+
+ESTIMATORS = [ucm.Classifier(), ucm.Classifier(mm_fda(0.05)), ucm.Classifier(mm_mpm(0.05))]
+PROJECTION = np.array([[1.0, 0.0, 2.0, 0.0], [0.0, 1.0, 0.0, -1.0]])
+
+
+@pytest.fixture(scope="module")
+def apart() -> tuple[np.ndarray, np.ndarray]:
+    """Two separable classes of 20 and 30 samples with four features."""
+    X, y = make_blobs([20, 30], centers=[[0, 0, 0, 0], [3, 3, 2, 1]], random_state=0)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def mixed() -> tuple[np.ndarray, np.ndarray]:
+    """Two overlapping classes of 40 and 20 samples with three features."""
+    return make_blobs([40, 20], centers=[[0, 0, 0], [1.5, 1, 1]], random_state=1)
+
+
+# --- scikit-learn's checks ----------------------------------------------------------------------
+@parametrize_with_checks(ESTIMATORS)
+def test_estimator_checks(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
+
+
+def test_the_check_of_the_array_api() -> None:
+    """scikit-learn skips it unless SciPy was imported with SCIPY_ARRAY_API set."""
+    code = (
+        "import ucm\n"
+        "from sklearn.utils.estimator_checks import check_array_api_input\n"
+        "for model in (None, ucm.models.mm_fda(0.05), ucm.models.mm_mpm(0.05)):\n"
+        "    clf = ucm.Classifier(model)\n"
+        "    check_array_api_input('Classifier', clf, array_namespace='numpy')\n"
+    )
+    environment = os.environ | {"SCIPY_ARRAY_API": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+
+
+# --- fitted attributes --------------------------------------------------------------------------
+def test_fitted_attributes(apart: tuple) -> None:
+    X, y = apart
+    clf = ucm.Classifier(nu_svm(0.3))
+    assert clf.fit(X, y) is clf
+    solution = ucm.solve(nu_svm(0.3), X, 2 * y - 1)
+    assert clf.coef_.shape == (1, 4)
+    assert clf.intercept_.shape == (1,)
+    assert_array_equal(clf.coef_[0], solution.w)
+    assert clf.intercept_[0] == solution.b
+    assert_array_equal(clf.classes_, [0, 1])
+    assert clf.n_features_in_ == 4
+    assert not hasattr(clf, "feature_names_in_")
+    assert clf.n_iter_ == solution.stats.iterations >= 1
+    assert clf.solution_.status == "optimal"
+    assert clf.certificate_ is clf.solution_.certificate
+    assert clf.dual_gap_ == clf.certificate_.gap <= 1e-6 * abs(clf.solution_.objective)
+    assert clf.history_[-1]["iteration"] == clf.n_iter_
+    assert clf.plan_.verify().agrees
+    assert_array_equal(clf.support_, np.flatnonzero(solution.weights))
+    assert 0 < clf.support_.size < 50
+
+
+def test_the_second_class_is_the_positive_one(apart: tuple) -> None:
+    X, y = apart
+    clf = ucm.Classifier(nu_svm(0.3)).fit(X, y)
+    scores = clf.decision_function(X)
+    assert_allclose(scores, X @ clf.coef_[0] + clf.intercept_[0])
+    assert_array_equal(clf.predict(X), y)
+    assert_array_equal(clf.predict(X) == clf.classes_[1], scores > 0)
+    other = ucm.Classifier(nu_svm(0.3)).fit(X, 1 - y)
+    assert_allclose(other.coef_, -clf.coef_, atol=1e-5)
+    assert_allclose(other.intercept_, -clf.intercept_, atol=1e-4)
+
+
+def test_no_model_is_the_fisher_discriminant(apart: tuple) -> None:
+    clf = ucm.Classifier().fit(*apart)
+    assert clf.model is None
+    assert "model__kappa" not in clf.get_params()
+    assert clf.plan_.model.set == mm_fda(0.05)
+    assert_array_equal(clf.coef_, ucm.Classifier(mm_fda(0.05)).fit(*apart).coef_)
+
+
+def test_support_only_where_the_set_is_made_of_samples(apart: tuple) -> None:
+    clf = ucm.Classifier(nu_svm(0.3)).fit(*apart)
+    assert hasattr(clf, "support_")
+    clf.set_params(model=mm_mpm(0.1)).fit(*apart)  # no attribute of the former fit is left
+    assert not hasattr(clf, "support_")
+
+
+@pytest.mark.parametrize("solver", ["apg", "clarabel", "ecos"])
+def test_support_is_the_same_for_every_solver(apart: tuple, solver: str) -> None:
+    clf = ucm.Classifier(nu_svm(0.5)).fit(*apart)
+    other = ucm.Classifier(nu_svm(0.5), solver=solver).fit(*apart)
+    assert_array_equal(other.support_, clf.support_)
+    assert_allclose(other.coef_, clf.coef_, atol=1e-3)
+
+
+def test_a_norm_other_than_the_euclidean(apart: tuple) -> None:
+    clf = ucm.Classifier(ucm.RobustMargin(mm_fda(0.1), norm=1)).fit(*apart)
+    assert_allclose(np.abs(clf.coef_).sum(), 1.0)
+    assert clf.get_params()["model__kappa"] == 0.1
+    assert clf.score(*apart) > 0.9
+
+
+# --- labels and inputs --------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [-1, 1],
+        [0, 1],
+        [7, 3],
+        [0.0, 1.0],
+        [False, True],
+        ["no", "yes"],
+        np.array(["b", "a"], dtype=object),
+    ],
+    ids=repr,
+)
+def test_any_two_labels(apart: tuple, labels: Any) -> None:
+    X, y = apart
+    named = np.asarray(labels)[y]
+    clf = ucm.Classifier().fit(X, named)
+    assert_array_equal(clf.classes_, np.unique(named))
+    assert_array_equal(clf.predict(X), named)
+    assert clf.score(X, list(named)) == 1.0
+
+
+def test_data_frames(apart: tuple) -> None:
+    X, y = apart
+    names = ["height", "width", "depth", "weight"]
+    frame, target = pd.DataFrame(X, columns=names), pd.Series(np.array(["no", "yes"])[y])
+    clf = ucm.Classifier(nu_svm(0.3)).fit(frame, target)
+    assert_array_equal(clf.feature_names_in_, names)
+    assert_array_equal(clf.predict(frame), target)
+    assert_array_equal(clf.coef_, ucm.Classifier(nu_svm(0.3)).fit(X, y).coef_)
+    with pytest.raises(ucm.DataError, match="feature names should match"):
+        clf.predict(frame[names[::-1]])
+    clf.fit(X, y)
+    assert not hasattr(clf, "feature_names_in_")
+
+
+@pytest.mark.parametrize("model", [nu_svm(0.3), mm_fda(0.1), kl_svm(0.8)], ids=repr)
+@pytest.mark.parametrize(
+    "layout",
+    [
+        np.asfortranarray,
+        lambda X: np.repeat(X, 2, axis=0)[::2],
+        np.ndarray.tolist,
+        sparse.csr_matrix,
+        sparse.csc_matrix,
+        sparse.coo_matrix,
+        sparse.csr_array,
+    ],
+    ids=["fortran", "strided", "list", "csr", "csc", "coo", "csr_array"],
+)
+def test_layouts(apart: tuple, model: Any, layout: Callable) -> None:
+    X, y = apart
+    X = np.where(np.abs(X) < 0.3, 0.0, X)
+    expected = ucm.Classifier(model).fit(X, y)
+    given = layout(X)
+    clf = ucm.Classifier(model).fit(given, y)
+    assert_allclose(clf.coef_, expected.coef_, atol=1e-5)
+    assert_allclose(clf.decision_function(given), expected.decision_function(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int16, bool])
+@pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_matrix], ids=["dense", "csr"])
+def test_number_types(kind: type, wrap: Callable) -> None:
+    X, y = make_blobs([20, 30], centers=[[-3, 0, 0], [3, 3, 2]], random_state=0)
+    X = (X > 0) if kind is bool else X.astype(kind)
+    clf = ucm.Classifier(mm_mpm(0.1)).fit(wrap(X), y)
+    expected = ucm.Classifier(mm_mpm(0.1)).fit(X.astype(np.float64), y)
+    assert_allclose(clf.coef_, expected.coef_, atol=1e-7)
+    assert clf.coef_.dtype == np.float64
+    assert_array_equal(clf.predict(wrap(X)), expected.predict(X))
+
+
+@pytest.mark.parametrize("model", [None, nu_svm(0.3)], ids=repr)
+@pytest.mark.parametrize("wrap", [np.array, sparse.csr_matrix, sparse.csc_matrix])
+def test_inputs_are_read_only_and_unchanged(apart: tuple, model: Any, wrap: Callable) -> None:
+    X, y = wrap(apart[0]), apart[1].copy()
+    arrays = [y, *([X.data, X.indices, X.indptr] if sparse.issparse(X) else [X])]
+    before = [a.copy() for a in arrays]
+    for a in arrays:
+        a.flags.writeable = False
+    ucm.Classifier(model).fit(X, y).predict(X)
+    for a, b in zip(arrays, before, strict=True):
+        assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("scale", [1e12, 1e-12])
+@pytest.mark.parametrize("model", [mm_fda(0.1), mm_mpm(0.1), nu_svm(0.3), kl_svm(0.8)], ids=repr)
+def test_large_and_small_values(apart: tuple, model: Any, scale: float) -> None:
+    X, y = apart
+    expected = ucm.Classifier(model).fit(X, y)
+    clf = ucm.Classifier(model).fit(scale * X, y)
+    assert clf.solution_.status == "optimal"
+    assert_allclose(clf.coef_, expected.coef_, atol=1e-5)
+    assert_allclose(clf.intercept_, scale * expected.intercept_, rtol=1e-4)
+    assert_array_equal(clf.predict(scale * X), y)
+
+
+@pytest.mark.parametrize("model", [mm_fda(0.1), mm_mpm(0.1), nu_svm(0.3), kl_svm(0.8)], ids=repr)
+def test_constant_and_duplicated_features(apart: tuple, model: Any) -> None:
+    X, y = apart
+    wide = np.column_stack([X, np.ones(50), X[:, 0], np.zeros(50)])
+    clf = ucm.Classifier(model).fit(wide, y)
+    assert clf.solution_.status == "optimal"
+    assert_allclose(clf.coef_[0, [4, 6]], 0.0, atol=1e-7)
+    assert_allclose(clf.coef_[0, 0], clf.coef_[0, 5], atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "model", [mm_fda(0.1), mm_mpm(0.1), nu_svm(0.03), l2_nu_svm(0.9)], ids=repr
+)
+def test_a_class_of_one_sample(apart: tuple, model: Any) -> None:
+    X = np.vstack([apart[0][:20], [[9.0, 9.0, 9.0, 9.0]]])
+    y = np.repeat([0, 1], [20, 1])
+    assert ucm.Classifier(model).fit(X, y).score(X, y) == 1.0
+
+
+def test_two_samples() -> None:
+    clf = ucm.Classifier().fit([[0.0], [1.0]], ["a", "b"])
+    assert_array_equal(clf.predict([[0.4], [0.6]]), ["a", "b"])
+
+
+# --- parameters ---------------------------------------------------------------------------------
+def test_the_parameters_of_the_model() -> None:
+    model = nu_svm(0.3)
+    clf = ucm.Classifier(model)
+    assert clf.get_params()["model__nu"] == 0.3
+    assert clf.get_params()["model"] is model
+    assert "model__nu" not in clf.get_params(deep=False)
+    assert clf.set_params(model__nu=0.2, tol=1e-4) is clf
+    assert clf.model == nu_svm(0.2)
+    assert clf.tol == 1e-4
+    assert model == nu_svm(0.3)  # a declaration never changes
+    clf.set_params(model__kappa=0.2, model=mm_fda(0.1))  # in either order
+    assert clf.model == mm_fda(0.2)
+
+
+def test_parameters_that_are_not_there() -> None:
+    clf = ucm.Classifier(nu_svm(0.3))
+    with pytest.raises(ValueError, match="Invalid parameter 'gama'"):
+        clf.set_params(gama=1.0)
+    with pytest.raises(ucm.CompositionError, match=r"no parameter 'kappa'.*it has nu"):
+        clf.set_params(model__kappa=1.0)
+    with pytest.raises(ucm.ParameterError, match="model__nu is a parameter of the model"):
+        ucm.Classifier().set_params(model__nu=0.3)
+    assert clf.model == nu_svm(0.3)
+
+
+def test_clone_shares_the_declaration() -> None:
+    model = np.eye(2, 4) @ nu_svm(0.3)
+    clf = ucm.Classifier(model, solver=ucm.solvers.APG(restart=False), class_weight={0: 2.0})
+    copy = clone(clf)
+    assert copy.model is model
+    assert copy.get_params()["model__nu"] == 0.3
+    assert not hasattr(copy, "coef_")
+    assert not hasattr(model, "get_params")
+    assert clone(clf.set_params(model__nu=0.2)).model == np.eye(2, 4) @ nu_svm(0.2)
+
+
+def test_printing(apart: tuple) -> None:
+    clf = ucm.Classifier(mm_fda(0.1), tol=1e-4)
+    assert " ".join(repr(clf).split()) == f"Classifier(model={mm_fda(0.1)!r}, tol=0.0001)"
+    assert "Param(" in clf.fit(*apart)._repr_html_()
+
+
+def test_a_grid_over_a_parameter(mixed: tuple) -> None:
+    grid = {"model__nu": [0.5, 0.6]}
+    search = GridSearchCV(ucm.Classifier(nu_svm(0.3)), grid, cv=3).fit(*mixed)
+    assert search.best_estimator_.model == nu_svm(search.best_params_["model__nu"])
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.score(*mixed) > 0.7
+
+
+def test_a_grid_with_inadmissible_values(mixed: tuple) -> None:
+    """Errors come from fit, so that `error_score` can stand for them."""
+    grid = {"model__nu": [0.6, 5.0, -1.0]}
+    search = GridSearchCV(ucm.Classifier(nu_svm(0.3)), grid, cv=2, error_score=0.0)
+    with pytest.warns(FitFailedWarning, match="EmptySetError"):
+        search.fit(*mixed)
+    assert_array_equal(search.cv_results_["mean_test_score"][1:], 0.0)
+    assert search.best_params_ == {"model__nu": 0.6}
+
+
+def test_a_grid_over_models(mixed: tuple) -> None:
+    grid = {"model": [mm_fda(0.1), mm_mpm(0.1), None], "bias": ["auto", "error"]}
+    search = GridSearchCV(ucm.Classifier(), grid, cv=2).fit(*mixed)
+    assert len(search.cv_results_["params"]) == 6
+    assert search.best_score_ > 0.7
+
+
+def test_pipelines_and_cross_validation() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    pipe = make_pipeline(StandardScaler(), ucm.Classifier(nu_svm(0.3)))
+    pipe.set_params(classifier__model__nu=0.25)
+    assert pipe.get_params()["classifier__model__nu"] == 0.25
+    assert pipe[-1].model == nu_svm(0.25)
+    assert cross_val_score(pipe, X, y, cv=3).mean() > 0.93
+
+
+def test_parallel_cross_validation(mixed: tuple) -> None:
+    clf = ucm.Classifier(mm_mpm(0.1))
+    serial = cross_val_score(clf, *mixed, cv=2)
+    with joblib.parallel_config(backend="threading"):
+        assert_array_equal(cross_val_score(clf, *mixed, cv=2, n_jobs=2), serial)
+
+
+def test_more_classes_through_a_wrapper() -> None:
+    X, y = load_iris(return_X_y=True)
+    assert OneVsOneClassifier(ucm.Classifier()).fit(X, y).score(X, y) > 0.9
+
+
+# --- pickles, refits ----------------------------------------------------------------------------
+@pytest.mark.parametrize("model", [None, nu_svm(0.3), mm_mpm(0.1), kl_svm(0.8)], ids=repr)
+def test_pickle_and_joblib(apart: tuple, model: Any) -> None:
+    X, y = apart
+    clf = ucm.Classifier(model).fit(X, y)
+    file = io.BytesIO()
+    joblib.dump(clf, file)
+    file.seek(0)
+    for copy in (pickle.loads(pickle.dumps(clf)), joblib.load(file)):
+        assert copy.model == clf.model
+        assert_array_equal(copy.decision_function(X), clf.decision_function(X))
+        assert copy.certificate_ == clf.certificate_
+        assert copy.plan_.verify().agrees
+        assert copy.set_params(tol=1e-4).fit(X, y).score(X, y) == 1.0
+
+
+def test_the_plan_can_be_left_out(apart: tuple) -> None:
+    clf = ucm.Classifier().fit(*apart)
+    whole = len(pickle.dumps(clf))
+    del clf.plan_
+    assert len(pickle.dumps(clf)) < whole - apart[0].nbytes
+    assert clf.score(*apart) == 1.0
+
+
+def test_refits(apart: tuple, mixed: tuple) -> None:
+    clf = ucm.Classifier(mm_fda(0.1)).fit(*apart)
+    first = clf.coef_.copy()
+    clf.fit(*mixed)
+    assert clf.n_features_in_ == 3
+    clf.fit(*apart)
+    assert_array_equal(clf.coef_, first)
+    vars(clf)["coef_"][:] = 7.0  # what fit stores is its own
+    assert not (clf.solution_.w == 7.0).any()
+
+
+class Interrupted(Solver):
+    """A solver during which somebody presses Ctrl-C."""
+
+    name = "interrupted"
+
+    def refuse(self, form: Any) -> str | None:
+        return None
+
+    def predicted_passes(self, form: Any) -> float:
+        return np.nan
+
+    def solve(self, form: Any, monitor: Any, start: Any = None) -> Any:
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_leaves_an_unfitted_estimator_unfitted(apart: tuple) -> None:
+    clf = ucm.Classifier(nu_svm(0.3), solver=Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(*apart)
+    assert vars(clf).keys() == vars(ucm.Classifier()).keys()
+    with pytest.raises(NotFittedError):
+        clf.predict(apart[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"solver": Interrupted()}, KeyboardInterrupt),
+        ({"model": nu_svm(0.99)}, ucm.EmptySetError),
+        ({"model": mm_mpm(50.0)}, ucm.SolverError),
+        ({"tol": 2.0}, ucm.ParameterError),
+    ],
+    ids=["interrupt", "empty", "zero_in_set", "option"],
+)
+def test_a_fit_that_fails_leaves_the_former_one(
+    apart: tuple, mixed: tuple, options: dict, error: type[BaseException]
+) -> None:
+    X = apart[0]
+    clf = ucm.Classifier(nu_svm(0.3)).fit(pd.DataFrame(X, columns=list("abcd")), apart[1])
+    clf.set_params(**options)
+    before = dict(vars(clf))
+    with pytest.raises(error):
+        clf.fit(*mixed)  # another number of features, and no names
+    assert vars(clf).keys() == before.keys()
+    assert all(vars(clf)[name] is before[name] for name in before)
+    check_is_fitted(clf)
+    assert_array_equal(clf.predict(pd.DataFrame(X, columns=list("abcd"))), apart[1])
+
+
+# --- class weights ------------------------------------------------------------------------------
+def weighted_nu_svm(X: Any, y: Any, nu: float, weight: tuple[float, float]) -> tuple:
+    """Nearest points of the two hulls whose caps are `weight * 2/(m nu)`, by CVXPY."""
+    cap = 2.0 / (y.size * nu)
+    p, r = cp.Variable(int((y == 1).sum())), cp.Variable(int((y == 0).sum()))
+    x = X[y == 1].T @ p - X[y == 0].T @ r
+    bounds = [p >= 0, r >= 0, cp.sum(p) == 1, cp.sum(r) == 1]
+    caps = [p <= weight[1] * cap, r <= weight[0] * cap]
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(x)), bounds + caps)
+    problem.solve(solver="CLARABEL", tol_gap_abs=1e-12, tol_gap_rel=1e-12, tol_feas=1e-12)
+    return x.value, p.value, r.value
+
+
+@pytest.mark.parametrize("weight", [(1.0, 1.0), (0.9, 1.6), (1.4, 0.6), (3.0, 3.0)], ids=repr)
+def test_class_weight_multiplies_the_caps(apart: tuple, weight: tuple[float, float]) -> None:
+    X, y = apart
+    clf = ucm.Classifier(nu_svm(0.5), class_weight=dict(enumerate(weight))).fit(X, y)
+    x, p, r = weighted_nu_svm(X, y, 0.5, weight)
+    distance = float(np.linalg.norm(x))
+    assert_allclose(-clf.solution_.objective, distance, rtol=1e-6)
+    assert_allclose(clf.coef_[0], x / distance, atol=1e-4)
+    assert_allclose(clf.solution_.weights[y == 1].max(), p.max(), rtol=1e-4)
+    assert_allclose(clf.solution_.weights[y == 0].max(), r.max(), rtol=1e-4)
+    assert clf.plan_.verify().agrees
+
+
+def test_balanced_class_weights(mixed: tuple) -> None:
+    X, y = mixed
+    balanced = ucm.Classifier(nu_svm(0.8), class_weight="balanced").fit(X, y)
+    manual = ucm.Classifier(nu_svm(0.8), class_weight={0: 60 / 80, 1: 60 / 40}).fit(X, y)
+    assert_array_equal(balanced.coef_, manual.coef_)
+    # nu may reach 2 min(m+, m-)/m = 2/3 without weights, and 1 with balanced ones
+    with pytest.raises(ucm.EmptySetError, match=r"at most 0\.666667"):
+        ucm.Classifier(nu_svm(0.8)).fit(X, y)
+
+
+@pytest.mark.parametrize("model", [mm_fda(0.1), mm_mpm(0.1)], ids=repr)
+def test_class_weight_in_the_bias(mixed: tuple, model: Any) -> None:
+    """Constants cancel in means and covariances: w stays, the cost of an error moves b."""
+    X, y = mixed
+    plain = ucm.Classifier(model).fit(X, y)
+    costly = ucm.Classifier(model, class_weight={1: 50.0}).fit(X, y)
+    assert_array_equal(costly.coef_, plain.coef_)
+    assert costly.solution_.bias_rule == "error"
+    assert (costly.predict(X)[y == 1] == 1).all()
+    scores = X @ plain.coef_[0]
+    best = min(
+        (50.0 * (scores[y == 1] <= t)).sum() + (scores[y == 0] > t).sum() for t in scores - 1e-9
+    )
+    assert (costly.predict(X) != y).sum() == best
+
+
+def test_class_weights_that_mean_nothing(mixed: tuple) -> None:
+    for weight in ("balancd", 3, {9: 1.0}, {0: -1.0}, {0: 0.0}, {0: np.nan}, {0: "a"}):
+        with pytest.raises(ucm.ParameterError, match="class_weight"):
+            ucm.Classifier(class_weight=weight).fit(*mixed)
+    with pytest.raises(ucm.CompositionError, match=r"class_weight.*NormBall.*has none"):
+        ucm.Classifier(l2_nu_svm(0.5), class_weight={0: 2.0}).fit(*mixed)
+
+
+def test_there_is_no_sample_weight(mixed: tuple) -> None:
+    with pytest.raises(TypeError, match="sample_weight"):
+        ucm.Classifier().fit(*mixed, sample_weight=np.ones(60))
+
+
+# --- bias ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("model", "bias", "rule"),
+    [
+        (nu_svm(0.6), "auto", "kkt"),
+        (nu_svm(0.6), "kkt", "kkt"),
+        (nu_svm(0.6), "midpoint", "midpoint"),
+        (nu_svm(0.6), "error", "error"),
+        (nu_svm(0.6), "zero", "zero"),
+        (mm_mpm(0.1), "auto", "midpoint"),
+        (mm_fda(0.1), "auto", "error"),
+    ],
+    ids=repr,
+)
+def test_bias_rules(mixed: tuple, model: Any, bias: str, rule: str) -> None:
+    X, y = mixed
+    clf = ucm.Classifier(model, bias=bias).fit(X, y)
+    assert clf.solution_.bias_rule == rule
+    assert_array_equal(clf.coef_, ucm.Classifier(model).fit(X, y).coef_)
+    scores = X @ clf.coef_[0]
+    if rule == "zero":
+        assert clf.intercept_[0] == 0.0
+    elif rule == "midpoint" and model == nu_svm(0.6):
+        weights = clf.solution_.weights
+        assert_allclose(clf.intercept_[0], -0.5 * (weights @ scores), atol=1e-9)
+    elif rule == "error":
+        least = min(np.mean((scores > t) != y) for t in scores - 1e-9)
+        assert_allclose(1.0 - clf.score(X, y), least)
+
+
+def test_bias_rules_that_do_not_apply(mixed: tuple) -> None:
+    for bias in ("kkt", "midpoint"):
+        with pytest.raises(ucm.ParameterError, match="does not apply"):
+            ucm.Classifier(bias=bias).fit(*mixed)
+
+
+# --- sets in another space ----------------------------------------------------------------------
+def test_a_linear_image(apart: tuple) -> None:
+    X, y = apart
+    clf = ucm.Classifier(PROJECTION @ nu_svm(0.3)).fit(X, y)
+    inner = ucm.Classifier(nu_svm(0.3)).fit(X @ PROJECTION.T, y)
+    assert clf.coef_.shape == (1, 4)
+    assert_allclose(clf.coef_, inner.coef_ @ PROJECTION, atol=1e-6)
+    assert_allclose(clf.decision_function(X), inner.decision_function(X @ PROJECTION.T), atol=1e-5)
+    summands = PROJECTION @ ucm.Hull(pos) - PROJECTION @ ucm.Hull(neg)
+    assert_allclose(
+        ucm.Classifier(summands).fit(X, y).coef_,
+        ucm.Classifier(PROJECTION @ (ucm.Hull(pos) - ucm.Hull(neg))).fit(X, y).coef_,
+        atol=1e-5,
+    )
+
+
+@pytest.mark.parametrize(
+    "model",
+    [PROJECTION @ ucm.Hull(pos) - (0.1 * PROJECTION) @ ucm.Hull(neg), ucm.Ball([3.0, 1.0], 1.0)],
+    ids=["two matrices", "no samples"],
+)
+def test_w_in_another_space_is_refused(apart: tuple, model: Any) -> None:
+    message = r"w has 2 entries and lives in another space than X \(4 features\); put all"
+    with pytest.raises(ucm.CompositionError, match=message):
+        ucm.Classifier(model).fit(*apart)
+
+
+# --- bad input ----------------------------------------------------------------------------------
+X4 = np.arange(24.0).reshape(6, 4)
+Y2 = np.array([0, 1, 0, 1, 0, 1])
+
+
+def spoiled(number: float) -> np.ndarray:
+    X = X4.copy()
+    X[2, 1] = number
+    return X
+
+
+BAD_DATA = {
+    "nan": (spoiled(np.nan), Y2, "NaN"),
+    "inf": (spoiled(np.inf), Y2, "infinity.*finite numbers"),
+    "nan, sparse": (sparse.csr_matrix(spoiled(np.nan)), Y2, "NaN"),
+    "nan in y": (X4, np.where(Y2 == 1, np.nan, 0.0), "y contains NaN"),
+    "one class": (X4, 0 * Y2, r"expected two classes, got one class \(all labels are 0\); add"),
+    "three classes": (
+        X4,
+        ["a", "b", "c"] * 2,
+        r"Only binary classification is supported\..*multiclass, with 3 classes; wrap",
+    ),
+    "empty": (X4[:0], Y2[:0], r"0 sample\(s\)"),
+    "lengths": (X4, Y2[:-1], r"inconsistent numbers of samples: \[6, 5\]; give.*one label per row"),
+    "zero features": (X4[:, :0], Y2, r"0 feature\(s\)"),
+    "strings": ([["a"], ["b"]], [0, 1], "could not convert string to float: 'a'; give a table"),
+    "one dimension": (X4[:, 0], Y2, "Expected 2D array.*reshape"),
+    "regression": (X4, X4[:, 0] + 0.5, "Unknown label type"),
+    "two columns of labels": (X4, np.column_stack([Y2, Y2]), "y should be a 1d array"),
+}
+
+
+@pytest.mark.parametrize(("X", "y", "message"), BAD_DATA.values(), ids=BAD_DATA.keys())
+def test_bad_data(X: Any, y: Any, message: str) -> None:
+    clf = ucm.Classifier()
+    with pytest.raises(ucm.DataError, match=re.compile(message, re.DOTALL)):
+        clf.fit(X, y)
+    assert vars(clf).keys() == vars(ucm.Classifier()).keys()
+
+
+def test_bad_data_to_predict() -> None:
+    clf = ucm.Classifier()
+    with pytest.raises(NotFittedError):
+        clf.predict(X4)
+    clf.fit(X4, Y2)
+    with pytest.raises(ucm.DataError, match="X has 3 features, but Classifier is expecting 4"):
+        clf.predict(X4[:, :3])
+    with pytest.raises(ucm.DataError, match="NaN"):
+        clf.decision_function(spoiled(np.nan))
+
+
+BAD_MODELS = {
+    "nu above": (nu_svm(0.9), ucm.EmptySetError, "nu must be at most 0.666667"),
+    "nu zero": (nu_svm(0.0), ucm.EmptySetError, "nu must be positive, got 0"),
+    "nu negative": (nu_svm(-0.3), ucm.EmptySetError, "nu must be positive, got -0.3"),
+    "nu below": (
+        nu_svm(0.01),
+        ucm.SolverError,
+        r"0 lies in U.*nu must lie in \(0\.\d+, 0.666667\]",
+    ),
+    "kappa above": (mm_mpm(9.0), ucm.SolverError, r"kappa must lie in \[0, .*now 9"),
+    "negative radius": (mm_fda(-1.0), ucm.EmptySetError, "kappa must be at least 0"),
+    "negative norm": (l2_nu_svm(-1.0), ucm.EmptySetError, "kappa must be at least"),
+    "alpha zero": (kl_svm(0.0), ucm.EmptySetError, r"alpha must lie in \(0, "),
+    "alpha above 1": (kl_svm(1.5), ucm.EmptySetError, r"alpha must lie in \(0, "),
+    "no declaration": ("nu_svm", ucm.CompositionError, "expected an uncertainty set"),
+    "samples": (pos, ucm.CompositionError, "expected an uncertainty set"),
+    "dimensions": (
+        ucm.Hull(pos) - np.ones(2),
+        ucm.CompositionError,
+        "different spaces, of dimension 3 and 2|different spaces, of dimension 2 and 3",
+    ),
+}
+
+
+@pytest.mark.parametrize(("model", "error", "message"), BAD_MODELS.values(), ids=BAD_MODELS.keys())
+def test_bad_models(mixed: tuple, model: Any, error: type[Exception], message: str) -> None:
+    """They can be set, as a search does, and are refused by fit."""
+    clf = ucm.Classifier().set_params(model=model)
+    with pytest.raises(error, match=message):
+        clf.fit(*mixed)
+
+
+def test_features_that_never_vary_leave_nothing_to_separate() -> None:
+    for model in (None, nu_svm(0.5)):
+        with pytest.raises(ucm.SolverError, match="0 lies in U"):
+            ucm.Classifier(model).fit(np.ones((10, 2)), np.arange(10) % 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernel": "rbf"}, "kernel: expected None or \"linear\", got 'rbf'"),
+        ({"multi_class": "all"}, 'multi_class is "ovo" or "ovr", got \'all\''),
+        ({"bias": "none"}, "bias_rule is one of auto, kkt, midpoint, error, zero, got 'none'"),
+        ({"solver": "simplex"}, r"solver: expected.*newton, apg.*got 'simplex'"),
+        ({"tol": 0.0}, r"tol lies in \(0, 1\), got 0.0"),
+        ({"tol": "low"}, r"tol lies in \(0, 1\), got 'low'"),
+        ({"max_iter": 0}, "max_iter is a positive whole number, got 0"),
+    ],
+    ids=repr,
+)
+def test_bad_options(mixed: tuple, options: dict, message: str) -> None:
+    clf = ucm.Classifier(**options)
+    with pytest.raises(ucm.ParameterError, match=message):
+        clf.fit(*mixed)
+
+
+def test_options_without_effect_on_a_linear_model(mixed: tuple) -> None:
+    plain = ucm.Classifier(mm_fda(0.1)).fit(*mixed)
+    for options in (
+        {"kernel": "linear", "gamma": 0.1, "degree": 2, "coef0": 1.0},
+        {"multi_class": "ovr", "n_jobs": 2},
+    ):
+        clf = ucm.Classifier(mm_fda(0.1), **options).fit(*mixed)
+        assert_array_equal(clf.coef_, plain.coef_)
+
+
+def test_a_limit_of_iterations_warns_and_still_fits(mixed: tuple) -> None:
+    clf = ucm.Classifier(nu_svm(0.6), solver="apg", max_iter=2)
+    with pytest.warns(ucm.ConvergenceWarning, match="relative gap"):
+        clf.fit(*mixed)
+    assert clf.solution_.status == "max_iter"
+    assert 1 <= clf.n_iter_ <= 2
+    assert clf.certificate_.relative_gap > 1e-6
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clf.set_params(max_iter=None).fit(*mixed)
+
+
+def test_verbose_prints_the_iterations(mixed: tuple, capsys: pytest.CaptureFixture) -> None:
+    ucm.Classifier(nu_svm(0.6)).fit(*mixed)
+    assert capsys.readouterr().out == ""
+    ucm.Classifier(nu_svm(0.6), verbose=1).fit(*mixed)
+    assert "relative gap" in capsys.readouterr().out

@@ -1,0 +1,367 @@
+"""Domains: the laws over the catalogue, emptiness, printing, and equivalences between domains."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from catalogue import DOMAINS, LOSSES
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ucm.contracts import Domain, Jacobian, Leveled, Loss, Projectable, Scalar, SemiSmooth, Size
+from ucm.domains import (
+    Box,
+    CappedSimplex,
+    DomainIntersection,
+    KLBall,
+    LossBall,
+    NormBall,
+    Product,
+    Simplex,
+    SimplexBall,
+    SimplexKL,
+    SimplexLoss,
+)
+from ucm.errors import CompositionError
+from ucm.expression import LATEX, Notation, Param
+from ucm.language.losses import Exponential, Hinge, ScaledLoss, SquaredHinge
+from ucm.serialization import from_json, to_json
+from ucm.testing import check_domain
+
+Y = np.array([1.0, 1.0, -1.0, 1.0, -1.0, 1.0])
+
+
+@pytest.mark.parametrize("domain", DOMAINS, ids=repr)
+def test_laws(domain: Domain) -> None:
+    conic = isinstance(domain, DomainIntersection)  # its support is that of a conic solver
+    check_domain(domain, tol=1e-6 if conic else 1e-9)
+
+
+@pytest.mark.parametrize("domain", DOMAINS, ids=repr)
+def test_identity_and_printing(domain: Domain) -> None:
+    assert from_json(to_json(domain)) == domain
+    assert str(domain) and "\\" in domain.formula(LATEX)
+
+
+@pytest.mark.parametrize("domain", DOMAINS, ids=repr)
+def test_on_simplex_is_exact(domain: Domain) -> None:
+    import cvxpy as cp
+
+    exact = domain.on_simplex()
+    if exact is None:
+        return
+    assert isinstance(exact, SemiSmooth) and isinstance(exact, Leveled)
+    if exact.emptiness(4) is not None:
+        return
+    g = np.random.default_rng(1).standard_normal(4)
+    if exact.support(g)[0] + exact.support(-g)[0] < 1e-12:
+        return  # a single point: no interior for a conic solver
+    x = cp.Variable(4)
+    size = domain.size()
+    own = domain.constraints(x, None if size is None else size.number)
+    problem = cp.Problem(cp.Maximize(g @ x), [x >= 0, cp.sum(x) == 1, *own])
+    problem.solve(solver=cp.CLARABEL)
+    assert problem.value == pytest.approx(exact.support(g)[0], abs=1e-6)
+
+
+@pytest.mark.parametrize("domain", DOMAINS, ids=repr)
+def test_a_size_grows_the_set(domain: Domain) -> None:
+    size = domain.size()
+    if size is None or not isinstance(size.declared, Param):
+        return
+    name = size.declared.name
+    g = np.random.default_rng(2).standard_normal(12)
+    smaller = domain.with_params(**{name: size.inverse(0.98 * size.number)})
+    assert smaller.support(g)[0] <= domain.support(g)[0] + 1e-12
+
+
+# --- emptiness --------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("domain", "classes", "part"),
+    [
+        (CappedSimplex(0.1), None, "times 6 entries is below 1; the cap must be at least 0.166667"),
+        (CappedSimplex(Param("eta", 0.1)), Y, "eta must be at least 0.25"),
+        (CappedSimplex(-1.0), None, "must be at least"),
+        (SimplexBall(0.4), None, "must be at least 0.408248"),
+        (SimplexBall(0.4), Y, "must be at least 0.433013"),
+        (SimplexBall(0.9, p=1), None, "must be at least 1"),
+        (SimplexBall(0.1, p=math.inf), None, "must be at least 0.166667"),
+        (NormBall(-0.5), None, "must be at least 0"),
+        (KLBall(1.5), None, "must lie in (0, 1]"),
+        (KLBall(0.0), None, "must lie in (0, 1]"),
+        (SimplexKL(Param("alpha", 0.99)), Y, "alpha must lie in (0, 0.942809]"),
+        (LossBall(Exponential(), -1.1), None, "must be at least -1"),
+        (SimplexLoss(Hinge(2), 0.2), None, "must be at least 0.25"),
+        (SimplexLoss(Hinge(), 0.2), Y, "slope at most 1, and the weights need 1.5"),
+        (Box(1.0, 0.0), None, "must be at least 1"),
+        (Simplex(), np.ones(6), "one class has no entries"),
+        (Simplex() & Box(0.0, 0.1), None, "no common point"),
+        (Product((Simplex(),), (3,)), None, "add up to 3"),
+    ],
+    ids=repr,
+)
+def test_empty_domains_say_why(domain: Domain, classes: np.ndarray | None, part: str) -> None:
+    reason = domain.emptiness(6, classes=classes)
+    assert reason is not None and part in reason
+    assert reason.startswith(repr(domain)[:7])
+
+
+@pytest.mark.parametrize(
+    ("domain", "classes"),
+    [
+        (CappedSimplex(1.0 / 6.0), None),
+        (SimplexBall(6**-0.5), None),
+        (SimplexBall(0.5 * math.sqrt(1 / 4 + 1 / 2)), Y),
+        (SimplexBall(6 ** (1 / 1.5 - 1), p=1.5), None),
+        (SimplexBall(0.5 * (4**-2.0 + 2**-2.0) ** (1 / 3), p=3), Y),
+        (SimplexKL(1.0), None),
+        (SimplexKL(2 * math.sqrt(8) / 6), Y),
+        (SimplexLoss(Hinge(2), 0.25), None),
+        (SimplexLoss(Hinge(2), (4 * (0.75) ** 2 + 2 * 1.5**2) / 24), Y),
+    ],
+    ids=repr,
+)
+def test_the_smallest_size_leaves_one_point(domain: Domain, classes: np.ndarray | None) -> None:
+    assert domain.emptiness(6, classes=classes) is None
+    center = domain.center(6, classes=classes)
+    for v in (np.arange(6.0), 1e12 * np.arange(6.0), np.zeros(6)):
+        assert domain.project(v, classes=classes) == pytest.approx(center, abs=2e-6)
+        assert domain.support(v, classes=classes)[1] == pytest.approx(center, abs=2e-6)
+    slope = domain.jacobian(np.arange(6.0), classes=classes).matvec(np.eye(6)[0])
+    assert np.abs(slope).max() < 1.0
+
+
+# --- composition ------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: CappedSimplex("0.1"),
+        lambda: CappedSimplex(None),
+        lambda: CappedSimplex(0.1, class_weight=(1.0, -1.0)),
+        lambda: NormBall(1.0, p=Param("p", 2.0)),
+        lambda: NormBall(1.0, p=0.5),
+        lambda: SimplexBall(1.0, p="2"),
+        lambda: KLBall(float("nan")),
+        lambda: LossBall(3.0, 1.0),
+        lambda: LossBall(Hinge(), "r"),
+        lambda: Box("a", 1.0),
+        lambda: Product((KLBall(0.5),), (2,)),
+        lambda: Product((Simplex(),), (2.5,)),
+        lambda: Product((Simplex(),), (2, 2)),
+        lambda: Simplex() & 3,
+        lambda: -1.0 * Hinge(),
+        lambda: Hinge() / 0,
+        lambda: Hinge(0.5),
+        lambda: ScaledLoss(1.0, "hinge"),
+    ],
+)
+def test_nonsense_is_refused_when_written(build: object) -> None:
+    with pytest.raises(CompositionError):
+        build()  # type: ignore[operator]
+
+
+def test_intersections_nest() -> None:
+    D = Simplex() & Box() & NormBall(0.5)
+    assert isinstance(D, DomainIntersection) and isinstance(D.left, DomainIntersection)
+    assert D.on_simplex() is None and not isinstance(D, Projectable)
+    assert D.params() == {}
+
+
+# --- equivalences -----------------------------------------------------------------------------
+def same(a: Domain, b: Domain, dim: int, classes: np.ndarray | None = None) -> None:
+    rng = np.random.default_rng(3)
+    assert (a.emptiness(dim, classes=classes) is None) == (
+        b.emptiness(dim, classes=classes) is None
+    )
+    for v in rng.standard_normal((10, dim)):
+        assert a.project(v, classes=classes) == pytest.approx(
+            b.project(v, classes=classes), abs=1e-11
+        )
+        assert a.support(v, classes=classes)[0] == pytest.approx(
+            b.support(v, classes=classes)[0], rel=1e-11, abs=1e-11
+        )
+
+
+@pytest.mark.parametrize("classes", [None, Y], ids=["one", "two"])
+@pytest.mark.parametrize("r", [0.0, 0.7])
+def test_the_hinge_ball_is_a_capped_simplex(r: float, classes: np.ndarray | None) -> None:
+    nu = 0.4
+    ball = LossBall(Hinge() / Param("nu", nu), r).on_simplex()
+    same(ball, CappedSimplex(1.0 / (6 * nu)), 6, classes)
+    g = np.random.default_rng(0).standard_normal(6)
+    found = ball.levels(g, classes=classes)
+    assert found == CappedSimplex(1.0 / (6 * nu)).levels(g, classes=classes)
+
+
+@pytest.mark.parametrize("classes", [None, Y], ids=["one", "two"])
+@pytest.mark.parametrize("p", [1.5, 2.0, 4.0])
+def test_the_p_hinge_ball_is_a_norm_ball(p: float, classes: np.ndarray | None) -> None:
+    dual, r = p / (p - 1.0), 0.6
+    radius = (p / 6) * (r * 6 / (p - 1.0)) ** (1.0 / dual)
+    same(LossBall(Hinge(p), r).on_simplex(), NormBall(radius, dual).on_simplex(), 6, classes)
+
+
+@pytest.mark.parametrize("classes", [None, Y], ids=["one", "two"])
+def test_the_exponential_ball_is_a_divergence_ball(classes: np.ndarray | None) -> None:
+    r = -0.4
+    ball = KLBall(math.exp(-r - 1.0))
+    same(LossBall(Exponential(), r).on_simplex(), ball.on_simplex(), 6, classes)
+
+
+def test_multiples_of_a_loss_scale_its_ball() -> None:
+    a = LossBall(3.0 * SquaredHinge(), 0.2).on_simplex()
+    b = LossBall(SquaredHinge(), 0.6).on_simplex()
+    same(a, b, 6)  # (3 l)* = l*/3 for the square: s^2/4 becomes s^2/12
+
+
+# --- levels -----------------------------------------------------------------------------------
+def test_levels_of_a_capped_simplex_are_order_statistics() -> None:
+    g = np.array([5.0, 4.0, 3.0, 1.0])
+    assert CappedSimplex(0.5).levels(g) == [(3.0, 4.0)]
+    assert CappedSimplex(0.4).levels(g) == [(3.0, 3.0)]
+    assert CappedSimplex(0.25).levels(g) == [(-math.inf, 1.0)]
+    assert CappedSimplex(2.0).levels(g) == [(5.0, 5.0)]
+    y = np.array([1.0, -1.0, 1.0, -1.0])
+    assert CappedSimplex(0.25).levels(g, classes=y) == [(-math.inf, 3.0), (-math.inf, 1.0)]
+    assert CappedSimplex(0.5).levels(g, classes=y) == [(3.0, 5.0), (1.0, 4.0)]
+
+
+@pytest.mark.parametrize(
+    ("domain", "bare"),
+    [
+        (SimplexKL(0.6), KLBall(0.6)),
+        (SimplexLoss(Exponential(), 0.1), LossBall(Exponential(), 0.1)),
+        (SimplexLoss(Hinge(1.5), 0.5), LossBall(Hinge(1.5), 0.5)),
+        (SimplexLoss(SquaredHinge(), 0.4), LossBall(SquaredHinge(), 0.4)),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("classes", [None, Y], ids=["one", "two"])
+def test_levels_are_multipliers_of_the_masses(
+    domain: Domain, bare: Domain, classes: np.ndarray | None
+) -> None:
+    """Without the masses, at the price theta, the same point stays a maximiser."""
+    g = np.random.default_rng(4).standard_normal(6)
+    top, q = domain.support(g, classes=classes)
+    theta = [lo for lo, _ in domain.levels(g, classes=classes)]
+    price = np.full(6, theta[0]) if classes is None else np.where(classes > 0, *theta)
+    assert bare.support(g - price)[0] == pytest.approx(top - price @ q, abs=1e-9)
+
+
+def test_levels_of_a_ball_are_multipliers_of_the_masses() -> None:
+    g = np.random.default_rng(5).standard_normal(6)
+    for p in (1.5, 2.0, 4.0):
+        domain = SimplexBall(0.75, p)
+        top, q = domain.support(g, classes=Y)
+        price = np.where(Y > 0, *[lo for lo, _ in domain.levels(g, classes=Y)])
+        rest = np.maximum(g - price, 0.0)  # the support of the ball on q >= 0
+        assert NormBall(0.75, p).support(rest)[0] == pytest.approx(top - price @ q, abs=1e-9)
+
+
+# --- losses -----------------------------------------------------------------------------------
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_losses_keep_their_contract(loss: Loss) -> None:
+    u = np.array([-3.0, -0.5, 0.3, 1.7])
+    s = loss.gradient(u)
+    # Fenchel-Young with l read off the maximum of s u - l*(s)
+    grid = np.linspace(0.0, 40.0, 400_001)
+    finite = loss.conjugate(grid)
+    value = np.array([np.max(np.where(np.isfinite(finite), grid * x - finite, -np.inf)) for x in u])
+    assert s * u - loss.conjugate(s) == pytest.approx(value, abs=1e-6)
+    assert np.isinf(loss.conjugate(np.array([-1e-9]))).all()
+    for t in (0.0, 1e-9, 0.3, 1e3):
+        x = np.array([-2.0, 0.4, 0.9, 7.0])
+        prox = loss.conjugate_prox(x, t)
+        cost = 0.5 * (grid - x[:, None]) ** 2 + (
+            t * finite if t > 0 else np.where(finite < np.inf, 0, np.inf)
+        )
+        best = cost.min(axis=1)
+        own = 0.5 * (prox - x) ** 2 + (t * loss.conjugate(prox) if t > 0 else 0.0)
+        assert (own <= best + 1e-9 * (1 + t)).all()
+
+
+# --- a reader's own domain ----------------------------------------------------------------------
+class HalfSpaceBox(SemiSmooth):
+    """{q >= level}: an unbounded domain of the reader's own."""
+
+    level: Scalar = 0.0
+
+    def project(self, v, out=None, *, classes=None):
+        q = np.maximum(v, self.level)
+        if out is None:
+            return q
+        out[:] = q
+        return out
+
+    def jacobian(self, v, *, classes=None):
+        return Jacobian(
+            (np.asarray(v) > self.level).astype(float), np.zeros((len(v), 0)), np.eye(0)
+        )
+
+    def support(self, g, *, classes=None):
+        q = self.center(len(g))
+        if np.max(g) > 0:
+            return math.inf, q
+        return self.level * float(np.sum(g)), np.full(len(g), self.level)
+
+    def violation(self, q, *, classes=None):
+        return max(0.0, self.level - float(np.min(q)) - 1e-12)
+
+    def center(self, dim, *, classes=None):
+        return np.full(dim, self.level + 1.0)
+
+    def emptiness(self, dim, *, classes=None):
+        return None
+
+    def size(self) -> Size | None:
+        return None
+
+    def constraints(self, q, size, *, classes=None):
+        return [q >= self.level]
+
+    def on_simplex(self):
+        return None
+
+    def formula(self, notation: Notation) -> str:
+        return f"{self.level}{notation.leq}q"
+
+
+class Outside(HalfSpaceBox):
+    """Wrong on purpose: its projection is not inside."""
+
+    def project(self, v, out=None, *, classes=None):
+        return np.maximum(v, self.level - 0.1)
+
+
+def test_a_readers_own_domain() -> None:
+    check_domain(HalfSpaceBox(0.5), dims=(1, 3))
+    with pytest.raises(AssertionError, match="the projection is inside"):
+        check_domain(Outside(0.5), dims=(3,))
+    with pytest.raises(AssertionError, match="empty in every dimension"):
+        check_domain(CappedSimplex(0.01), dims=(3,))
+
+
+# --- hypothesis -------------------------------------------------------------------------------
+@settings(max_examples=60, deadline=None)
+@given(
+    v=st.lists(st.floats(-1e6, 1e6, width=32), min_size=2, max_size=9),
+    which=st.integers(0, 4),
+    data=st.data(),
+)
+def test_projection_and_support_agree(v: list[float], which: int, data: st.DataObject) -> None:
+    share = data.draw(st.floats(0.01, 1.0))
+    n = len(v)
+    domain = [
+        CappedSimplex(1 / n + share * (1 - 1 / n)),
+        SimplexBall(n**-0.5 + share * (1 - n**-0.5)),
+        SimplexBall(n ** (1 / 3 - 1) + share * (1 - n ** (1 / 3 - 1)), p=3),
+        SimplexKL(math.exp(-share * math.log(n))),
+        SimplexLoss(Exponential(), -1 + share * math.log(n)),
+    ][which]
+    x = np.array(v)
+    q = domain.project(x)
+    assert domain.violation(q) < 1e-9
+    top, _ = domain.support(x - q)
+    assert top - (x - q) @ q <= 1e-9 * (1 + np.abs(x).max())
