@@ -8,13 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ucm.contracts import Domain, Scope, Size, UncertaintySet
 from ucm.data import Data, bind
 from ucm.domains import DomainIntersection
 from ucm.errors import EmptySetError, SolverError
 from ucm.expression import Param, Scalar, value
+from ucm.language.matrices import ConstantMatrix
 from ucm.language.objective import RobustMargin, as_model
-from ucm.language.sets import Intersection
+from ucm.language.sets import Ellipsoid, Hull, Intersection, ReducedHull, Scaled, Sum
+from ucm.language.vectors import ConstantVector
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -54,10 +58,9 @@ class Interval:
 
     @property
     def middle(self) -> float:
-        """The middle; twice the finite end when the upper one is infinite."""
-        if math.isinf(self.upper):
-            return 2.0 * self.lower if self.lower > 0.0 else 1.0
-        return 0.5 * (self.lower + self.upper)
+        """The middle, an infinite end replaced by twice the finite one (by 2 when that is 0)."""
+        upper = self.upper if math.isfinite(self.upper) else 2.0 * (self.lower or 1.0)
+        return 0.5 * (self.lower + upper)
 
     @property
     def bounds(self) -> str:
@@ -132,7 +135,22 @@ def admissible(
     robust = as_model(model, "admissible")
     data = bind(X, y)
     robust.set.dimension(data.n)
+    data = _in_their_span(robust, data)
     return {name: _interval(robust, data, name, time_limit) for name in robust.params()}
+
+
+def _in_their_span(model: RobustMargin, data: Data) -> Data:
+    """More features than samples: the samples in coordinates of their own span, from a QR
+    decomposition. Sets of samples alone only turn with it, and x = 0 needs m equations, not n."""
+    alone = all(
+        isinstance(node, Hull | ReducedHull | Ellipsoid | Sum | Scaled | Intersection)
+        for node in model.walk()
+        if isinstance(node, UncertaintySet)
+    ) and not any(isinstance(node, ConstantVector | ConstantMatrix) for node in model.walk())
+    if not alone or data.n <= data.m or not isinstance(data.X, np.ndarray):
+        return data
+    factor = np.asarray(np.linalg.qr(data.X.T, mode="r"))
+    return Data(np.ascontiguousarray(factor.T), data.y, data.class_weight)
 
 
 def _interval(model: RobustMargin, data: Data, name: str, time_limit: float) -> Interval:
@@ -248,6 +266,7 @@ def advice(model: RobustMargin, data: Data, time_limit: float = 5.0) -> str:
     if not names:
         return "Make the set smaller: name its size with a Param to be told how far."
     words = []
+    data = _in_their_span(model, data)
     for name in names:
         present = model.params()[name]
         try:

@@ -1,0 +1,285 @@
+"""The command line, run in this process; Ctrl-C and a closed pipe in one of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import dump_svmlight_file
+
+import ucm
+import ucm.datasets
+from ucm import cli
+from ucm.bench import projection
+
+COMMAND = [sys.executable, "-c", "import sys; from ucm.cli import main; sys.exit(main())"]
+
+
+@pytest.fixture(scope="module")
+def wine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CSV file with a header, labels of text, named `kind`, in the last column."""
+    X, y = ucm.datasets.load("wine")
+    path = tmp_path_factory.mktemp("data") / "wine.csv"
+    names = [f"f{j}" for j in range(X.shape[1])]
+    rows = [[*map(repr, row.tolist()), "red" if s > 0 else "blue"] for row, s in zip(X, y)]
+    path.write_text("\n".join(",".join(row) for row in [[*names, "kind"], *rows]))
+    return path
+
+
+@pytest.fixture(scope="module")
+def wine_libsvm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    X, y = ucm.datasets.load("wine")
+    path = tmp_path_factory.mktemp("data") / "wine.libsvm"
+    dump_svmlight_file(X, y, str(path), zero_based=False)
+    return path
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]):
+    """Exit status, standard output and standard error of `ucm ...`."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        status = cli.main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run
+
+
+def pure_json(text: str):
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+# --- demo -------------------------------------------------------------------------------------
+def test_demo(run) -> None:
+    status, out, err = run("demo")
+    assert status == 0
+    assert not err
+    for name in cli.DEMO_MODELS:
+        assert out.count(name) >= 2 * len(cli.DEMO_SETS)  # the declaration, and a row
+    assert "‖" in out
+    assert "all agree" in out
+    assert "NO" not in out.split()
+
+
+def test_demo_as_json(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "DEMO_SETS", ("wine",))
+    status, out, _ = run("demo", "--json")
+    answer = pure_json(out)
+    assert status == 0
+    assert answer["agree"] is True
+    assert [row["model"] for row in answer["rows"]] == list(cli.DEMO_MODELS)
+    assert all(abs(row["gap"]) <= 1e-6 for row in answer["rows"])
+
+
+def test_demo_fails_when_one_does_not_agree(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "DEMO_SETS", ("wine",))
+    monkeypatch.setattr(cli, "DEMO_MODELS", ("mm_fda",))
+    honest = cli._demo_row
+    monkeypatch.setattr(cli, "_demo_row", lambda *a: {**honest(*a), "agrees": False})
+    status, out, _ = run("demo")
+    assert status == 1
+    assert "NOT all agree" in out
+
+
+# --- models -----------------------------------------------------------------------------------
+def test_models(run) -> None:
+    status, out, _ = run("models")
+    assert status == 0
+    rows = pure_json(run("models", "--json")[1])
+    assert [row["model"].partition("(")[0] for row in rows] == list(ucm.models.__all__)
+    assert all(row["meaning"] for row in rows)
+    for name in ucm.models.__all__:
+        assert name in out
+
+
+# --- fit --------------------------------------------------------------------------------------
+def test_fit_reads_solves_and_verifies(run, wine) -> None:
+    status, out, err = run("fit", wine, "--model", "mm_mpm", "--set", "kappa=0.4", "--verify")
+    assert (status, err) == (0, "")
+    assert "κ = 0.4" in out
+    assert "optimal" in out
+    assert "blue, red" in out
+
+
+def test_fit_as_json_holds_the_answer(run, wine, wine_libsvm) -> None:
+    answers = []
+    for file in (wine, wine_libsvm):
+        status, out, _ = run(
+            "fit", file, "--model", "nu_svm", "--set", "nu=0.3", "--verify", "--json", "--verbose"
+        )
+        assert status == 0
+        answers.append(pure_json(out))
+    first, second = answers
+    X, y = ucm.datasets.load("wine")
+    direct = ucm.solve(ucm.models.nu_svm(0.3), X, y)
+    assert first["labels"] == {"-1": "blue", "+1": "red"}
+    assert second["labels"] == {"-1": "-1", "+1": "1"}
+    assert first["parameters"] == {"nu": 0.3}
+    assert first["verification"]["agrees"] is True
+    assert ucm.from_json(json.dumps(first["declaration"])) == ucm.models.nu_svm(0.3)
+    for answer in answers:
+        assert answer["objective"] == pytest.approx(direct.objective, rel=1e-5)
+        np.testing.assert_allclose(answer["w"], direct.w, atol=1e-3)
+        decided = np.sign(X @ np.array(answer["w"]) + answer["b"])
+        assert answer["training_accuracy"] == pytest.approx((decided == y).mean())
+
+
+@pytest.mark.parametrize("name", ucm.models.__all__)
+def test_fit_chooses_the_parameters_that_are_not_given(run, wine, name) -> None:
+    status, out, _ = run("fit", wine, "--model", name, "--json")
+    answer = pure_json(out)
+    assert status == 0
+    assert answer["status"] == "optimal"
+    assert answer["parameters"]
+
+
+def test_fit_without_a_certificate_says_so(run, wine) -> None:
+    status, out, err = run(
+        "fit", wine, "--model", "nu_svm", "--set", "nu=0.1", "--max-iter", 2, "--solver", "apg"
+    )
+    assert status == 1
+    assert err.startswith("ucm: max_iter: ")
+    assert err.count("\n") == 1
+    assert "max_iter" in out
+
+
+def test_fit_with_zero_in_the_set_names_the_largest_size(run, wine) -> None:
+    status, out, err = run("fit", wine, "--model", "mm_mpm", "--set", "kappa=50", "--json")
+    assert status == 1
+    assert pure_json(out)["status"] == "zero_in_set"
+    assert err.startswith("ucm: zero_in_set: ")
+    assert err.count("\n") == 1
+
+
+def test_fit_prints_the_iterations(run, wine) -> None:
+    status, out, _ = run("fit", wine, "--model", "nu_svm", "--solver", "apg", "--verbose")
+    assert status == 0
+    assert "relative gap" in out
+
+
+# --- admissible -------------------------------------------------------------------------------
+def test_admissible(run, wine) -> None:
+    X, y = ucm.datasets.load("wine")
+    status, out, _ = run("admissible", wine, "--model", "mm_mpm", "--json")
+    answer = pure_json(out)
+    assert status == 0
+    interval = ucm.admissible(ucm.models.mm_mpm(0.5), X, y)["kappa"]
+    assert answer["kappa"]["lower"] == interval.lower
+    assert answer["kappa"]["upper"] == pytest.approx(interval.upper, rel=1e-6)
+    assert answer["kappa"]["how"]
+    status, out, _ = run("admissible", wine, "--model", "biased_l2_nu_svm", "--set", "kappa_neg=1")
+    assert status == 0
+    assert "kappa_pos" in out
+
+
+# --- bench ------------------------------------------------------------------------------------
+def test_bench(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    status, out, _ = run("bench")
+    assert status == 0
+    for name in ("apg", "clarabel", "import", "memory", "projection", "tables"):
+        assert name in out
+    monkeypatch.setattr(projection, "SIZE", 1000)
+    status, out, _ = run("bench", "projection", "--json")
+    rows = pure_json(out)["rows"]
+    assert status == int(any(row["within"] is False for row in rows))
+    assert len(rows) == 9
+    assert "np.sort" in run("bench", "projection")[1]
+
+
+# --- what is refused --------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "COMMAND"),
+        (["nonsense"], "nonsense"),
+        (["fit", "{wine}"], "--model"),
+        (["fit", "{wine}", "--model", "nothing"], "'nothing': not known; known are"),
+        (["fit", "{wine}", "--model", "nu_svm", "--set", "kappa=1"], "no parameter 'kappa'"),
+        (["fit", "{wine}", "--model", "nu_svm", "--set", "nu"], "--set nu: expected NAME=VALUE"),
+        (["fit", "{wine}", "--model", "nu_svm", "--set", "nu=x"], "--set nu=x: expected"),
+        (["fit", "{wine}", "--model", "nu_svm", "--set", "nu=0.999"], "nu"),
+        (["fit", "{wine}", "--model", "nu_svm", "--set", "nu=-1"], "nu"),
+        (["fit", "{wine}", "--model", "nu_svm", "--set", "nu=nan"], "nan"),
+        (["fit", "{wine}", "--model", "kl_svm", "--set", "alpha=2"], "alpha"),
+        (["fit", "{wine}", "--model", "mm_mpm", "--set", "kappa=-1"], "kappa"),
+        (["fit", "{wine}", "--model", "nu_svm", "--solver", "magic"], "magic"),
+        (["fit", "{wine}", "--model", "nu_svm", "--tol", "small"], "small"),
+        (["fit", "{wine}", "--model", "nu_svm", "--tol", "-1"], "tol"),
+        (["fit", "{wine}", "--model", "nu_svm", "--max-iter", "0"], "max_iter"),
+        (["fit", "{wine}", "--model", "nu_svm", "--label", "f99"], "no column named 'f99'"),
+        (["fit", "{numbers}", "--model", "nu_svm", "--label", "b"], "3 different labels (2, 4, 6)"),
+        (["fit", "{missing}", "--model", "nu_svm"], "no such file"),
+        (["fit", "{folder}", "--model", "nu_svm"], "a directory"),
+        (["fit", "{one_class}", "--model", "nu_svm"], "1 different labels (1); expected two"),
+        (["fit", "{junk}", "--model", "nu_svm"], "junk, line 1: binary content"),
+        (["fit", "{text}", "--model", "nu_svm"], "text, line 2, column 2: 'x' is no finite number"),
+        (["admissible", "{wine}", "--model", "nothing"], "'nothing': not known"),
+        (["bench", "nothing"], "benchmark 'nothing': not known; known are"),
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["", "json"])
+def test_bad_input_takes_one_line(run, wine, tmp_path, arguments, says, options) -> None:
+    (tmp_path / "one").write_text("1,2,1\n3,4,1\n")
+    (tmp_path / "numbers").write_text("a,b,c\n1,2,0\n3,4,1\n5,6,0\n")
+    (tmp_path / "junk").write_bytes(b"\x00\xff\x00")
+    (tmp_path / "text").write_text("1,2,-1\n3,x,1\n5,6,1\n")
+    files = {
+        "wine": wine,
+        "missing": tmp_path / "missing",
+        "folder": tmp_path,
+        "one_class": tmp_path / "one",
+        "numbers": tmp_path / "numbers",
+        "junk": tmp_path / "junk",
+        "text": tmp_path / "text",
+    }
+    label = ["--label", "last"] if "{one_class}" in arguments else []
+    status, out, err = run(*(str(a).format(**files) for a in arguments), *label, *options)
+    assert status == 2
+    assert out == ""
+    assert err.startswith("ucm: ")
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, says in ((["--help"], "demo"), (["--version"], ucm.__version__)):
+        with pytest.raises(SystemExit) as caught:
+            cli.main(arguments)
+        assert caught.value.code == 0
+        assert says in capsys.readouterr().out
+
+
+# --- interrupted ------------------------------------------------------------------------------
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
+def test_ctrl_c_ends_without_a_traceback() -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    with process:
+        first = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=120)
+    assert "breast_cancer" in first
+    assert process.returncode == 130
+    assert "ucm: interrupted" in err
+    assert "Traceback" not in err
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    process = subprocess.Popen(
+        [*COMMAND, "models", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    with process:
+        process.stdout.close()
+        err = process.stderr.read()
+    assert b"Traceback" not in err

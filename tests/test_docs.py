@@ -1,0 +1,47 @@
+"""Every Python block of the README and the docs runs, page by page, and so does every example."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[p.name for p in PAGES])
+def test_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UCM_DATA", raising=False)
+    text = page.read_text(encoding="utf-8")
+    names: dict[str, object] = {"__name__": f"page_{page.stem}"}
+    for block in BLOCK.finditer(text):
+        line = text.count("\n", 0, block.start(1))
+        code = "\n" * line + block.group(1)  # a failure then names the line of the page
+        exec(compile(code, str(page), "exec"), names)
+
+
+def test_links_between_pages() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[e.name for e in EXAMPLES])
+def test_example(example: Path) -> None:
+    environment = {k: v for k, v in os.environ.items() if k != "UCM_DATA"}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(example)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()

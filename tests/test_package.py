@@ -1,0 +1,65 @@
+"""The package as a whole: its names, its version, its set-up commands."""
+
+from __future__ import annotations
+
+import re
+import stat
+import tomllib
+from pathlib import Path
+
+import ucm
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+# The public names that code outside of this repository may rely on.
+NAMES = """
+    Ball Box CappedSimplex Classifier CompositionError ConvergenceWarning DataError Ellipsoid
+    EmptySetError Exponential Hinge Hull Image KLBall Logistic LossBall NormBall Param
+    ParameterError Point ReducedHull RobustMargin Simplex SolverError SquaredHinge UCMError
+    admissible from_json models neg pos signed solve solvers testing to_json
+""".split()
+
+
+def test_the_public_names() -> None:
+    assert set(NAMES) <= set(ucm.__all__)
+    for name in ucm.__all__:
+        assert getattr(ucm, name) is not None
+    assert set(ucm.__all__) <= set(dir(ucm))
+
+
+def test_a_star_import_leaves_the_builtin_compile_alone() -> None:
+    assert callable(ucm.compile)
+    assert "compile" not in ucm.__all__
+
+
+def test_one_version() -> None:
+    assert ucm.__version__ == PROJECT["version"]
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {ucm.__version__}\n" in citation
+
+
+def test_typed_and_licensed() -> None:
+    assert (ROOT / "ucm" / "py.typed").is_file()
+    assert PROJECT["license"] == "BSD-3-Clause"
+    assert "The ucm developers" in (ROOT / "LICENSE").read_text(encoding="utf-8")
+
+
+def test_the_readme_has_two_set_up_commands() -> None:
+    """On its first screen; each makes its environment, and one is what CI runs."""
+    screen = (ROOT / "README.md").read_text(encoding="utf-8").split("\n## ")[0]
+    assert len(screen.splitlines()) <= 24
+    commands = re.findall(r"^python3 .*$", screen, re.MULTILINE)
+    assert len(commands) == 2
+    assert all(command.startswith("python3 -m venv .venv && ") for command in commands)
+    assert commands[0].endswith("/ucm demo")
+    assert commands[1].endswith(" -m pytest")
+
+
+def test_ci_is_executable_and_takes_its_test_command_from_the_readme() -> None:
+    ci = ROOT / ".ci" / "run"
+    assert ci.stat().st_mode & stat.S_IXUSR
+    pattern = re.search(r"grep -E '(.*)' README\.md", ci.read_text(encoding="utf-8"))
+    assert pattern is not None
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(re.findall(pattern[1], readme, re.MULTILINE)) == 1
