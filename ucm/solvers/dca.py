@@ -77,10 +77,12 @@ class DCA(Solver):
         height = _value(form, best)
         generator = np.random.default_rng(self.seed)
         for k in range(starts - 1):
-            if k % 2:
+            if k % 3 == 0:
+                begin = _relaxation(form, session, generator, monitor.tol)
+            elif k % 3 == 1:
                 begin = _vertex(form, generator, self.draws)
             else:
-                begin = _relaxation(form, session, generator, monitor.tol)
+                begin = _nearby(form, best, generator, self.draws)
             other = self._descend(form, session, begin, monitor)
             if _value(form, other) < height:
                 best, height = other, _value(form, other)
@@ -147,6 +149,25 @@ def _relaxation(
     below = form.tilt(np.full(form.G.m, -np.inf), np.zeros(form.G.n)).margin
     tilt = Tilt(np.where(lost, below, 0.0), np.zeros(form.G.n))
     return session.solve(replace(form.G, penalties=weights), tilt, tol)
+
+
+def _nearby(
+    form: DifferenceOfConvex, best: Point, generator: np.random.Generator, draws: int
+) -> Point:
+    """The best of several random steps away from the best point so far."""
+    G = form.G
+    size = float(np.abs(best.w).mean()) or 1.0
+    chosen, height = best, np.inf
+    for _ in range(draws):
+        step = size * float(np.exp(generator.uniform(-2.0, 1.0)))
+        w = best.w + step * generator.standard_normal(G.n)
+        scores = G.X[generator.integers(G.m)] @ w
+        b = best.b + step * generator.standard_normal() if generator.random() < 0.5 else -scores
+        point = Point(w, float(np.squeeze(b)))
+        value = _value(form, point)
+        if value < height:
+            chosen, height = point, value
+    return chosen
 
 
 def _vertex(form: DifferenceOfConvex, generator: np.random.Generator, draws: int) -> Point:
