@@ -30,7 +30,7 @@ FLOORS = [
     {"solvers"},
     {"evidence"},
     {"compiler"},
-    {"testing"},
+    {"term_checks", "testing"},
     {"estimators"},
     {""},  # the package itself: the public names
     {"bench", "datasets", "files", "plot"},

@@ -77,6 +77,9 @@ class Objective(Term):
         H = self.dc()[1]
         return not H.losses and not H.penalties
 
+    def __repr__(self) -> str:
+        return f"{self.loss!r} + {self.penalty!r}"
+
     def formula(self, notation: Notation) -> str:
         total = f"{self.loss.formula(notation)} + {self.penalty.formula(notation)}"
         t, y, x = (notation.sub(name, "i") for name in "tyx")
