@@ -125,7 +125,7 @@ class Composite:
     def _inside(self, z: Vec, u: Vec) -> tuple[float, float]:
         """The largest share of z with `u + share z` in the domain of R*, at most 1, and what is
         missed: on the boundary there is nothing to pull towards, and the share stays 1."""
-        a, _c, s, others = self.norms
+        a, _, s, others = self.norms
         over = self.gauge(u + z) - 1.0
         if over <= 0.0:
             return 1.0, 0.0

@@ -21,7 +21,17 @@ from ucm.errors import CompositionError
 from ucm.notation import LATEX, TEXT, Notation
 from ucm.parameter import Param, Scalar, as_number, value
 
-__all__ = ["LATEX", "TEXT", "Node", "Notation", "Param", "Scalar", "registered", "value"]
+__all__ = [
+    "LATEX",
+    "TEXT",
+    "Node",
+    "Notation",
+    "Param",
+    "Scalar",
+    "registered",
+    "source",
+    "value",
+]
 
 
 def _frozen_array(x: Any, where: str) -> Any:
@@ -187,7 +197,7 @@ class Node(ABC):
                 positional = False
                 continue
             required = f.default is MISSING
-            words.append(_source(x) if required and positional else f"{f.name}={_source(x)}")
+            words.append(source(x) if required and positional else f"{f.name}={source(x)}")
         return f"{type(self).__name__}({', '.join(words)})"
 
     def __str__(self) -> str:
@@ -218,7 +228,8 @@ def _substitute(x: Any, values: dict[str, float]) -> Any:
     return x
 
 
-def _source(x: Any) -> str:
+def source(x: Any) -> str:
+    """A field as source text."""
     if isinstance(x, float):
         return "inf" if x == math.inf else f"{x:.12g}"
     if sparse.issparse(x):
@@ -227,7 +238,7 @@ def _source(x: Any) -> str:
         text = np.array2string(x, separator=", ", threshold=8, max_line_width=10**9)
         return "array(" + re.sub(r"\s+", " ", text) + ")"
     if isinstance(x, tuple):
-        inner = ", ".join(_source(item) for item in x)
+        inner = ", ".join(source(item) for item in x)
         return f"({inner},)" if len(x) == 1 else f"({inner})"
     return repr(x)
 

@@ -139,7 +139,7 @@ def svm(lam: float) -> Objective:
     --------
     >>> import ucm
     >>> ucm.models.svm(0.5)
-    Objective(Hinge(), ScaledPenalty(Param('lam', 0.5), L2()))
+    Hinge() + Param('lam', 0.5) * L2()
     """
     return Hinge() + _param("lam", lam) * L2()
 

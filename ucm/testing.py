@@ -25,8 +25,9 @@ from ucm.contracts import (
 from ucm.data import Data, bind
 from ucm.evidence.reference import ParameterScope
 from ucm.serialization import from_json, to_json
+from ucm.term_checks import check_loss, check_penalty
 
-__all__ = ["check_domain", "check_set"]
+__all__ = ["check_domain", "check_loss", "check_penalty", "check_set"]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ucm.bench import apg, clarabel, imports, memory, projection, tables
+from ucm.bench import apg, clarabel, imports, memory, projection, psvm, tables
 from ucm.errors import ParameterError
 
 __all__ = ["Benchmark", "Row", "get", "names"]
@@ -30,6 +30,7 @@ _ALL = (
     Benchmark("import", "import ucm over import numpy", imports.rows),
     Benchmark("memory", "peak memory of MM-MPM with many features", memory.rows),
     Benchmark("projection", "capped simplex, 1e6 entries, beside np.sort", projection.rows),
+    Benchmark("psvm", "Tables 1 and 3 of Sun (2024), and fits beside SVC", psvm.rows),
     Benchmark("tables", "admissible intervals beside the printed Tables 4 and 8", tables.rows),
 )
 

@@ -20,6 +20,7 @@ from ucm.contracts import Solver, UncertaintySet
 from ucm.errors import ParameterError, SolverError
 from ucm.estimators.multiclass import Pair, one_vs_one_scores, pairs_of, solve_pairs
 from ucm.estimators.validation import class_weights, data_errors, labels_of, normal_in_features
+from ucm.evidence.sparsity import sparsity
 from ucm.expression import Node
 from ucm.gram import Expansion
 from ucm.kernels import Kernel, kernel_of
@@ -101,6 +102,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         Indices of the samples with weight (more than `tol` times the largest one), where the set is
         made of samples; else there is no such attribute. Behind a kernel, all samples that
         `decision_function` evaluates.
+    sparsity_ : Sparsity, or a list of them
+        The fractions of features and of samples in use, and their product; not behind a kernel.
     n_iter_ : int, or (problems,) array
         Iterations of the solver.
     n_features_in_ : int
@@ -309,6 +312,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.dual_gap_ = max(s.certificate.gap for s in solutions)
         if solutions[0].w is not None:
             self.coef_ = np.array([normal_in_features(model, s, n) for s in solutions])
+            found = [sparsity(model, plan.data, s) for plan, s in zip(plans, solutions)]
+            self.sparsity_ = found[0] if one else found
         self.intercept_ = np.array([s.b for s in solutions], dtype=float)
         if kernel is not None:
             C = np.zeros((m, len(pairs)))

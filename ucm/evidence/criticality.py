@@ -16,6 +16,10 @@ __all__ = ["certify_point", "difference_of_convex", "is_local"]
 
 def difference_of_convex(model: Objective, data: Data) -> DifferenceOfConvex:
     """The declared objective as a standard form, from the splits of its terms."""
+    return data.once(("difference of convex", model), lambda: _form(model, data))
+
+
+def _form(model: Objective, data: Data) -> DifferenceOfConvex:
     G, H = model.dc()
     form = Composite(data.X, data.y, G.losses, G.penalties)  # type: ignore[arg-type]
     start = _relaxed(model.penalty)

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from ucm.errors import CompositionError
-from ucm.expression import Node, Notation, Param, Scalar, value
+from ucm.expression import Node, Notation, Param, Scalar, source, value
 
 __all__ = [
     "coefficient",
     "common_dimension",
     "in_parentheses",
     "multiple",
+    "multiple_source",
     "positive",
     "signed_sum",
 ]
@@ -74,6 +75,14 @@ def positive(node: Node, *scalars: Any) -> None:
                 f"{type(node).__name__}: losses and penalties are multiplied by positive finite "
                 f"numbers, got {scalar!r}; a negative multiple would make the objective concave"
             )
+
+
+def multiple_source(factor: Scalar, divisor: Scalar, term: Node) -> str:
+    """`factor * term / divisor` as source text."""
+    text = in_parentheses(repr(term))
+    if factor != 1.0:
+        text = f"{source(factor)} * {text}"
+    return text if divisor == 1.0 else f"{text} / {source(divisor)}"
 
 
 def multiple(factor: Scalar, divisor: Scalar, inner: str, notation: Notation) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ucm.contracts import Vec
 from ucm.errors import CompositionError
 from ucm.expression import Notation, Scalar, value
-from ucm.language.arithmetic import multiple, positive
+from ucm.language.arithmetic import multiple, multiple_source, positive
 from ucm.terms import Coefficient, ConvexLoss, Loss, Weights
 
 if TYPE_CHECKING:
@@ -91,6 +91,9 @@ class ScaledLoss(ConvexLoss):
     def cvxpy(self, margin: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
         return self.loss.cvxpy(margin, factor.scaled(self.factor, self.divisor), weights)
 
+    def __repr__(self) -> str:
+        return multiple_source(self.factor, self.divisor, self.loss)
+
     def formula(self, notation: Notation) -> str:
         return multiple(self.factor, self.divisor, self.loss.formula(notation), notation)
 
@@ -128,6 +131,9 @@ class ScaledDifference(Loss):
             tuple(ScaledLoss(self.factor, loss, self.divisor) for loss in subtracted),
         )
 
+    def __repr__(self) -> str:
+        return multiple_source(self.factor, self.divisor, self.loss)
+
     def formula(self, notation: Notation) -> str:
         return multiple(self.factor, self.divisor, self.loss.formula(notation), notation)
 
@@ -161,6 +167,9 @@ class LossSum(Loss):
             added += plus
             subtracted += minus
         return tuple(added), tuple(subtracted)
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.terms))
 
     def formula(self, notation: Notation) -> str:
         return " + ".join(loss.formula(notation) for loss in self.terms)

@@ -9,7 +9,7 @@ import numpy as np
 from ucm.contracts import Vec
 from ucm.errors import CompositionError
 from ucm.expression import Notation, Scalar, value
-from ucm.language.arithmetic import multiple, positive
+from ucm.language.arithmetic import multiple, multiple_source, positive
 from ucm.terms import (
     Coefficient,
     FoldedConcave,
@@ -32,7 +32,7 @@ class ScaledPenalty(ProximalPenalty):
     --------
     >>> import ucm
     >>> ucm.Param("lam", 0.5) * ucm.L1()
-    ScaledPenalty(Param('lam', 0.5), L1())
+    Param('lam', 0.5) * L1()
     """
 
     factor: Scalar
@@ -73,6 +73,9 @@ class ScaledPenalty(ProximalPenalty):
 
     def cvxpy(self, w: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
         return self.penalty.cvxpy(w, factor.scaled(self.factor, self.divisor), weights)
+
+    def __repr__(self) -> str:
+        return multiple_source(self.factor, self.divisor, self.penalty)
 
     def formula(self, notation: Notation) -> str:
         return multiple(self.factor, self.divisor, self.penalty.formula(notation), notation)
@@ -127,6 +130,9 @@ class ScaledFolded(FoldedConcave):
 
     def excess_formula(self, notation: Notation) -> str:
         return multiple(self.factor, self.divisor, self.penalty.excess_formula(notation), notation)
+
+    def __repr__(self) -> str:
+        return multiple_source(self.factor, self.divisor, self.penalty)
 
     def formula(self, notation: Notation) -> str:
         return multiple(self.factor, self.divisor, self.penalty.formula(notation), notation)
@@ -204,6 +210,9 @@ class PenaltySum(Penalty):
             added += plus
             subtracted += minus
         return tuple(added), tuple(subtracted)
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.terms))
 
     def formula(self, notation: Notation) -> str:
         return " + ".join(penalty.formula(notation) for penalty in self.terms)

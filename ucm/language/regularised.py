@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from numbers import Real
 from typing import Any
 
@@ -62,6 +63,10 @@ class Objective(Term):
 
     def dc(self) -> tuple[ConvexPart, ConvexPart]:
         """Convex functions (G, H) whose difference this objective is, from the splits of its terms."""
+        return self._parts
+
+    @functools.cached_property
+    def _parts(self) -> tuple[ConvexPart, ConvexPart]:
         added, subtracted = self.loss.split()
         plus, minus = self.penalty.split()
         return ConvexPart(added, plus), ConvexPart(subtracted, minus)
@@ -71,6 +76,9 @@ class Objective(Term):
         """Whether nothing is subtracted."""
         H = self.dc()[1]
         return not H.losses and not H.penalties
+
+    def __repr__(self) -> str:
+        return f"{self.loss!r} + {self.penalty!r}"
 
     def formula(self, notation: Notation) -> str:
         total = f"{self.loss.formula(notation)} + {self.penalty.formula(notation)}"

@@ -121,8 +121,8 @@ def plus_newton(Z, v, z, alpha, offset, top, c, sigma, tol, outers):
                 if 0.0 < raw < top:
                     for j in range(k):
                         h = sigma * Z[i, j]
-                        for l in range(j + 1):
-                            H[j, l] += h * Z[i, l]
+                        for p in range(j + 1):
+                            H[j, p] += h * Z[i, p]
             passes += 0.5
             size = 0.0
             for j in range(k):

@@ -7,12 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ucm.composite import DifferenceOfConvex, InnerSolver, Point, Session
+from ucm.composite import DifferenceOfConvex, InnerSolver, Point, Session, Tilt
 from ucm.contracts import Solver, Vec
 from ucm.errors import ParameterError
+from ucm.language.penalties import ScaledPenalty
 from ucm.solvers.driver import Monitor
 
 __all__ = ["DCA"]
+
+_FREE = 50  # most free weights of a random start
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,8 @@ class DCA(Solver):
     ----------
     inner : the solver of the convex problems; None: chosen by the structure
     max_outer : limit of convex problems for each start
-    seed : of the further starts, hyperplanes through random samples
+    seed : of the further starts
+    draws : random vertices of which the best becomes a further start
 
     Notes
     -----
@@ -38,6 +42,7 @@ class DCA(Solver):
     inner: InnerSolver | None = None
     max_outer: int = 200
     seed: int = 0
+    draws: int = 100
     name: ClassVar[str] = "dca"
 
     def __post_init__(self) -> None:
@@ -46,8 +51,8 @@ class DCA(Solver):
                 f"DCA: inner is a solver of composite problems, got {self.inner!r}; "
                 "for example ucm.solvers.HiGHS()"
             )
-        if self.max_outer < 1:
-            raise ParameterError(f"DCA: max_outer is at least 1, got {self.max_outer}")
+        if self.max_outer < 1 or self.draws < 1:
+            raise ParameterError("DCA: max_outer and draws must be at least 1")
 
     def refuse(self, form: DifferenceOfConvex) -> str | None:
         return None if self.inner is None else self.inner.refuse(form.G)
@@ -71,8 +76,14 @@ class DCA(Solver):
         best = self._descend(form, session, first, monitor)
         height = _value(form, best)
         generator = np.random.default_rng(self.seed)
-        for _ in range(starts - 1):
-            other = self._descend(form, session, _random(form, first, generator), monitor)
+        for k in range(starts - 1):
+            if k % 3 == 0:
+                begin = _relaxation(form, session, generator, monitor.tol)
+            elif k % 3 == 1:
+                begin = _vertex(form, generator, self.draws)
+            else:
+                begin = _nearby(form, best, generator, self.draws)
+            other = self._descend(form, session, begin, monitor)
             if _value(form, other) < height:
                 best, height = other, _value(form, other)
         return best
@@ -127,12 +138,56 @@ def _gap(form: DifferenceOfConvex, point: Point, margin: Vec, tilt: Any) -> floa
     return np.inf if violation > 1e-9 else max(gain, 0.0) / size
 
 
-def _random(form: DifferenceOfConvex, first: Point, generator: np.random.Generator) -> Point:
-    """A hyperplane through a random sample, its margins spread like a random multiple of 1."""
+def _relaxation(
+    form: DifferenceOfConvex, session: Session, generator: np.random.Generator, tol: float
+) -> Point:
+    """The convex problem to start from, at another weight of the penalty, and with random samples
+    given up where the loss is bounded."""
+    factor = float(10.0 ** generator.uniform(-3.0, 0.5))
+    weights = tuple(ScaledPenalty(factor, penalty) for penalty in form.start)
+    lost = generator.random(form.G.m) < generator.choice([0.0, 0.1, 0.3])
+    below = form.tilt(np.full(form.G.m, -np.inf), np.zeros(form.G.n)).margin
+    tilt = Tilt(np.where(lost, below, 0.0), np.zeros(form.G.n))
+    return session.solve(replace(form.G, penalties=weights), tilt, tol)
+
+
+def _nearby(
+    form: DifferenceOfConvex, best: Point, generator: np.random.Generator, draws: int
+) -> Point:
+    """The best of several random steps away from the best point so far."""
     G = form.G
-    direction = generator.standard_normal(G.n)
-    scores = np.asarray(G.X @ direction)
-    scale = float(np.exp(generator.uniform(-1.0, 2.5))) / max(float(scores.std()), 1e-300)
-    w = scale * direction
-    b = -scale * float(scores[generator.integers(G.m)])
-    return Point(w, b)
+    size = float(np.abs(best.w).mean()) or 1.0
+    chosen, height = best, np.inf
+    for _ in range(draws):
+        step = size * float(np.exp(generator.uniform(-2.0, 1.0)))
+        w = best.w + step * generator.standard_normal(G.n)
+        scores = G.X[generator.integers(G.m)] @ w
+        b = best.b + step * generator.standard_normal() if generator.random() < 0.5 else -scores
+        point = Point(w, float(np.squeeze(b)))
+        value = _value(form, point)
+        if value < height:
+            chosen, height = point, value
+    return chosen
+
+
+def _vertex(form: DifferenceOfConvex, generator: np.random.Generator, draws: int) -> Point:
+    """The best of several random vertices: k weights are free, the others 0, and k + 1 samples lie at
+    kinks of the loss, as they do at a solution of a linear program."""
+    G = form.G
+    kinks = [loss.offset for loss in (*G.losses, *form.losses)]
+    best, height = Point(np.zeros(G.n), 0.0), np.inf
+    for _ in range(draws):
+        k = int(generator.integers(1, min(G.n, G.m - 1, _FREE) + 1))
+        features = generator.choice(G.n, k, replace=False)
+        samples = generator.choice(G.m, k + 1, replace=False)
+        rows = G.X[samples][:, features]
+        rows = rows.toarray() if hasattr(rows, "toarray") else rows
+        system = np.column_stack([rows, np.ones(k + 1)]) * G.y[samples, None]
+        vertex = np.linalg.lstsq(system, generator.choice(kinks, k + 1))[0]
+        w = np.zeros(G.n)
+        w[features] = vertex[:-1]
+        point = Point(w, float(vertex[-1]))
+        value = _value(form, point)
+        if value < height:
+            best, height = point, value
+    return best

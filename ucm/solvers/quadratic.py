@@ -176,9 +176,8 @@ class _Multipliers(Session):
             self.monitor.passes += 0.5
             move = float(np.linalg.norm(a - self.alpha)) / np.sqrt(sigma)
             small = 0.1 * move * np.sqrt(2.0 * c)
-            if float(np.linalg.norm(g)) <= max(
-                small * min(1.0, 1e3 * tol), 1e-13 * (1.0 + float(np.abs(a).sum()))
-            ):
+            rounding = 1e-13 * (1.0 + float(np.abs(a).sum()))
+            if float(np.linalg.norm(g)) <= max(small * min(1.0, 1e3 * tol), rounding):
                 return step
             if self.kinked:
                 free = (argument > 0.0) & (argument < self.top)

@@ -59,11 +59,9 @@ class Ramp(Loss):
         return (RampPart(self.mu),), (RampPart(self.mu, tail=True),)
 
     def formula(self, notation: Notation) -> str:
-        mu, t = notation.scalar(self.mu), notation.sub("t", "i")
-        both = f"{_plus(notation, mu, t)} - {_plus(notation, _tail(notation, self.mu), t)}"
-        if self.mu == 1.0:
-            return notation.sum_over("i", f"({both})")
-        return notation.fraction("1", mu) + notation.times + notation.sum_over("i", f"({both})")
+        start, t = notation.scalar(self.mu), notation.sub("t", "i")
+        both = f"{_plus(notation, start, t)} - {_plus(notation, _tail(notation, self.mu), t)}"
+        return _over(notation, self.mu, notation.sum_over("i", f"({both})"))
 
 
 class RampPart(ConvexLoss):
@@ -137,10 +135,7 @@ class RampPart(ConvexLoss):
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")
         start = _tail(notation, self.mu) if self.tail else notation.scalar(self.mu)
-        total = notation.sum_over("i", _plus(notation, start, t))
-        if self.mu == 1.0:
-            return total
-        return notation.fraction("1", notation.scalar(self.mu)) + notation.times + total
+        return _over(notation, self.mu, notation.sum_over("i", _plus(notation, start, t)))
 
 
 def _check(node: Node, mu: Any) -> None:
@@ -156,4 +151,13 @@ def _plus(notation: Notation, start: str, t: str) -> str:
 
 
 def _tail(notation: Notation, mu: Scalar) -> str:
-    return "-" + notation.power(notation.scalar(mu), "2") if mu != 1.0 else "-1"
+    if isinstance(mu, Param):
+        return "-" + notation.power(notation.scalar(mu), "2")
+    return notation.scalar(-mu * mu)
+
+
+def _over(notation: Notation, mu: Scalar, total: str) -> str:
+    """`total / mu`."""
+    if isinstance(mu, Param):
+        return notation.fraction("1", notation.scalar(mu)) + notation.times + total
+    return total if mu == 1.0 else notation.scalar(1.0 / mu) + notation.times + total
