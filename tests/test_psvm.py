@@ -182,7 +182,9 @@ def test_other_exponents_on_the_papers_data(name: str, p: float, shared_data: Lo
     X, y = standardised(np.asarray(X)), y.astype(float)
     linear = ucm.solve(psvm(p, 1.0), X, y, tol=1e-8)
     assert linear.status == "optimal"
-    assert_allclose(value(problem_9(X, y, p, np.ones(y.size))), linear.objective, rtol=1e-7)
+    # for p = 10 the power cones of (9) defeat Clarabel; those of the dual do not
+    reference = problem_17(X @ X.T, y, p, 1.0) if p == 10.0 else problem_9(X, y, p, np.ones(y.size))
+    assert_allclose(value(reference), linear.objective, rtol=1e-7)
 
 
 # --- scikit-learn ----------------------------------------------------------------------------------

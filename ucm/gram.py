@@ -114,14 +114,9 @@ class Gram:
         return self.X if self.given else self.block(np.arange(self.m))
 
     def times(self, coefficients: Vec) -> Vec:
-        """`K c`, a few rows at a time, over the samples with c != 0."""
+        """`K c`, over the samples with c != 0."""
         support = np.flatnonzero(coefficients)
-        out = np.zeros(self.m)
-        step = max(1, (8 * MEGABYTE) // (8 * self.m))
-        for i in range(0, support.size, step):
-            part = support[i : i + step]
-            out += coefficients[part] @ self.block(part)
-        return out
+        return self.combine(support, coefficients[support], np.arange(self.m))
 
     def _row(self, i: int, out: Vec) -> None:
         if self._squares is None or sparse.issparse(self.X):
@@ -136,19 +131,17 @@ class Gram:
 
     def combine(self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp]) -> Vec:
         """`sum_k c_k K[rows_k, columns]`, from rows in the store where they are there."""
-        out = np.zeros(columns.size)
         there = self.where[rows] >= 0
+        stored = np.zeros(self.store.shape[0])
+        stored[self.where[rows[there]]] = c[there]
+        filled = self.m if self.given else self._filled
+        out = (stored[:filled] @ self.store[:filled])[columns]  # no copy of any row
+        part, weights = rows[~there], c[~there]
         step = max(1, MEGABYTE // max(1, columns.size))
-        for known, part in ((True, rows[there]), (False, rows[~there])):
-            weights = c[there] if known else c[~there]
-            for i in range(0, part.size, step):
-                some = part[i : i + step]
-                if known:
-                    K = self.store[np.ix_(self.where[some], columns)]
-                else:
-                    K = self.kernel(self.X[some], self.X[columns])
-                    self.computed += K.size
-                out += weights[i : i + step] @ K
+        for i in range(0, part.size, step):
+            K = self.kernel(self.X[part[i : i + step]], self.X[columns])
+            self.computed += K.size
+            out += weights[i : i + step] @ K
         return out
 
     def factor(self) -> NDArray[np.float64]:

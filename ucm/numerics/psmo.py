@@ -47,6 +47,8 @@ def multiplier(xi, c, p):
     """`C p xi^(p-1)`, the inverse of `slack`."""
     if xi <= 0.0:
         return 0.0
+    if p == 1.5:
+        return 1.5 * c * math.sqrt(xi)
     return c * p * xi ** (p - 1.0)
 
 

@@ -202,7 +202,7 @@ class _WorkingSet:
     from w, and the largest violators join. It costs passes over the data, not m^2, while the support
     vectors fit into `cap` rows.
 
-    work : the samples in the working set
+    work, Z : the samples in the working set, and their rows
     K : their Gram matrix, (cap, cap), filled up to len(work)
     """
 
@@ -213,9 +213,10 @@ class _WorkingSet:
         self.cap = min(form.m, options.cap)
         self.K = np.empty((self.cap, self.cap))
         self.work = np.empty(0, dtype=np.int64)
+        self.thin = sparse.issparse(form.X)
+        self.Z = form.X[self.work]
         self.updates = 0
         self.passes = 0.0
-        self._score()
         if not self.a.any():
             # far from the means' half-way point nothing will support the margin
             positive = self.y > 0
@@ -225,28 +226,32 @@ class _WorkingSet:
             first = [k[np.argsort(reach[k], kind="stable")[:64]] for k in near]
             self._grow(np.concatenate(first))
         else:
-            self._grow(np.flatnonzero(self.a > 0.0)[: self.cap])
+            self._grow(np.flatnonzero(self.a > 0.0))
+        self._score()
 
     def _score(self) -> None:
-        support = np.flatnonzero(self.a)
-        w = self.X[support].T @ (self.a * self.y)[support]
-        self.f = np.asarray(self.X @ w).ravel()
-        self.passes += 0.5 * (1.0 + support.size / self.form.m)
+        k = self.work
+        self.f = np.asarray(self.X @ (self.Z.T @ (self.a[k] * self.y[k]))).ravel()
+        self.passes += 0.5 * (1.0 + k.size / self.form.m)
         self.F = self.y * (1.0 - numerics.slacks(self.a, self.C, self.p)) - self.f
 
     def _grow(self, fresh: NDArray[np.intp]) -> bool:
-        """Take samples in, putting idle ones out where there is no room; False when it is full."""
-        if self.work.size + fresh.size > self.cap:
-            kept = np.flatnonzero(self.a[self.work] > 0.0)
-            if kept.size + fresh.size > self.cap:
-                return False
+        """Take samples in and put idle ones out; False when there is no room."""
+        kept = np.flatnonzero(self.a[self.work] > 0.0)
+        if kept.size + fresh.size > self.cap:
+            return False
+        if kept.size < self.work.size:
             self.K[: kept.size, : kept.size] = self.K[np.ix_(kept, kept)]
-            self.work = self.work[kept]
+            self.work, self.Z = self.work[kept], self.Z[kept]
         old = self.work.size
         self.work = np.concatenate([self.work, fresh])
         new = self.work.size
-        block = self.X[fresh] @ self.X[self.work].T
-        block = np.asarray(block.todense()) if sparse.issparse(block) else block
+        rows = self.X[fresh]
+        self.Z = (
+            sparse.vstack([self.Z, rows], format="csr") if self.thin else np.vstack([self.Z, rows])
+        )
+        block = rows @ self.Z.T
+        block = block.toarray() if self.thin else block
         self.K[old:new, :new] = block
         self.K[:new, old:new] = block.T
         return True
@@ -289,7 +294,7 @@ class _WorkingSet:
         fall = np.where(np.where(self.y > 0, ~empty, ~full), middle - self.F, -np.inf)
         worst = np.maximum(rise, fall)
         worst[inside] = -np.inf
-        count = min(max(64, self.work.size // 2), self.form.m)
+        count = min(max(64, self.work.size // 4), self.form.m)
         index = np.argpartition(worst, self.form.m - count)[self.form.m - count :]
         return index[worst[index] > 0.0]
 
