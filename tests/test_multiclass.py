@@ -123,7 +123,7 @@ def test_class_weights_of_several_classes() -> None:
     heavy = ucm.Classifier(psvm(1.5, 1.0), class_weight=weights).fit(data, labels)
     assert (heavy.predict(data) == 1).sum() > (plain.predict(data) == 1).sum()
     rest = ucm.Classifier(psvm(1.5, 1.0), class_weight=weights, multi_class="ovr")
-    assert rest.fit(data, labels).score(data, labels) > 0.5
+    assert (rest.fit(data, labels).predict(data) == 1).sum() > (plain.predict(data) == 1).sum()
 
 
 def test_one_sample_per_class_and_unseen_labels() -> None:
@@ -137,5 +137,5 @@ def test_the_failing_pair_is_named() -> None:
     with pytest.raises(ucm.SolverError, match="1 against the rest: 0 lies in U"):
         ucm.Classifier(models.nu_svm(0.1), multi_class="ovr").fit(X, Y)
     for options in ({"decision_function_shape": "all"}, {"multi_class": "some"}):
-        with pytest.raises(ucm.ParameterError, match='"ovr"|"ovo"'):
+        with pytest.raises(ucm.ParameterError, match=r"is .ov[ro]. or"):
             ucm.Classifier(**options).fit(X, Y)

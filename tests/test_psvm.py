@@ -91,7 +91,9 @@ def problem_9(X: np.ndarray, y: np.ndarray, p: float, C: np.ndarray) -> cp.Probl
 
 def problem_17(K: np.ndarray, y: np.ndarray, p: float, C: float) -> cp.Problem:
     a = cp.Variable(y.size, nonneg=True)
-    root = np.linalg.cholesky(K + 1e-12 * np.trace(K) * np.eye(y.size))
+    values, vectors = np.linalg.eigh(K)
+    kept = values > 1e-12 * values[-1]
+    root = vectors[:, kept] * np.sqrt(values[kept])
     dual = cp.sum(a) - 0.5 * cp.sum_squares(root.T @ cp.multiply(y, a))
     constraints = [y @ a == 0]
     if p == 1.0:

@@ -14,7 +14,23 @@ from ucm.errors import DataError, ParameterError
 from ucm.kernels import MEGABYTE, Kernel
 from ucm.operators import row_norms
 
-__all__ = ["Expansion", "Gram"]
+__all__ = ["Expansion", "Gram", "check_gram"]
+
+
+def check_gram(K: Any) -> None:
+    """Raises `DataError` where a precomputed matrix is not square, dense and symmetric."""
+    if sparse.issparse(K) or K.shape[0] != K.shape[1]:
+        shape = "a sparse matrix" if sparse.issparse(K) else f"shape {K.shape}"
+        raise DataError(
+            f'kernel="precomputed": X is the dense (m, m) matrix of k(x_i, x_j), got {shape}; '
+            "compute it for all pairs of samples"
+        )
+    top = float(np.abs(K).max(initial=0.0))
+    if float(np.abs(K - K.T).max(initial=0.0)) > 1e-8 * top:
+        raise DataError(
+            'kernel="precomputed": the matrix is not symmetric; a kernel is: '
+            "use (K + K.T) / 2 if the difference is rounding"
+        )
 
 
 class Gram:
@@ -42,7 +58,7 @@ class Gram:
         self.computed = 0
         self.given = kernel.name == "precomputed"
         if self.given:
-            self._check(X)
+            check_gram(X)
         self.diagonal = np.diagonal(X).copy() if self.given else kernel.diagonal(X)
         self._squares = row_norms(X) ** 2 if kernel.name == "rbf" else None
         if self._squares is not None:
@@ -53,20 +69,6 @@ class Gram:
         self.used = np.zeros(slots)
         self._owner = np.full(slots, -1)
         self._filled = self.m if self.given else 0
-
-    @staticmethod
-    def _check(K: Any) -> None:
-        if sparse.issparse(K) or K.shape[0] != K.shape[1]:
-            shape = "a sparse matrix" if sparse.issparse(K) else f"shape {K.shape}"
-            raise DataError(
-                f'kernel="precomputed": X is the dense (m, m) matrix of k(x_i, x_j), got {shape}'
-            )
-        top = float(np.abs(K).max(initial=0.0))
-        if float(np.abs(K - K.T).max(initial=0.0)) > 1e-8 * top:
-            raise DataError(
-                'kernel="precomputed": the matrix is not symmetric; a kernel is: '
-                "use (K + K.T) / 2 if the difference is rounding"
-            )
 
     @property
     def fits(self) -> bool:

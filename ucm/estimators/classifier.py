@@ -22,7 +22,7 @@ from ucm.estimators.multiclass import Pair, one_vs_one_scores, pairs_of, solve_p
 from ucm.estimators.validation import class_weights, data_errors, labels_of, normal_in_features
 from ucm.evidence.sparsity import sparsity
 from ucm.expression import Node
-from ucm.gram import Expansion
+from ucm.gram import Expansion, check_gram
 from ucm.kernels import Kernel, kernel_of
 from ucm.language.objective import RobustMargin, as_model
 from ucm.language.regularised import Objective
@@ -345,7 +345,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """The kernel, its gamma from all samples; None where w is explicit."""
         if self.kernel is None or self.kernel == "linear":
             return None
-        return kernel_of(self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0)[0]
+        options = {name: getattr(self, name) for name in _KERNEL_OPTIONS}
+        kernel, _ = kernel_of(self.kernel, X, **options)
+        if kernel.name == "precomputed":
+            check_gram(X)
+        return kernel
 
     # --- predict ---------------------------------------------------------------------------
     def decision_function(self, X: Any) -> NDArray[np.float64]:
