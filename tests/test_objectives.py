@@ -388,6 +388,47 @@ def test_a_large_weight_leaves_the_majority() -> None:
     assert set(fitted.predict(X)) == {1.0 if (y > 0).sum() > (y < 0).sum() else -1.0}
 
 
+# --- losses and sets ----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "loss",
+    [
+        ucm.Hinge(),
+        3 * ucm.Hinge(),
+        ucm.SquaredHinge(),
+        ucm.Hinge(1.5),
+        2 * ucm.Hinge(3),
+        ucm.Exponential(),
+        0.5 * ucm.Exponential(),
+        ucm.Logistic(),
+    ],
+    ids=repr,
+)
+def test_a_loss_and_its_fitted_set_give_the_same_classifier(loss) -> None:
+    X, y = noisy(40, 3, seed=13)
+    fitted = ucm.solve(loss + 0.7 * ucm.L2(), X, y, tol=1e-9)
+    U = loss.to_set(fitted)
+    robust = ucm.solve(U, X, y, tol=1e-8)
+    assert_allclose(robust.w, fitted.w / np.linalg.norm(fitted.w), atol=2e-4)
+    back = U.to_loss()
+    while hasattr(back, "loss"):
+        back = back.loss
+    assert repr(back) in repr(loss)
+
+
+def test_sets_and_losses_without_a_fit() -> None:
+    assert ucm.Hinge().to_set(0.1) == ucm.Hull(ucm.signed, weights=ucm.CappedSimplex(0.1))
+    kappa = ucm.Param("kappa", 0.3)
+    assert ucm.SquaredHinge().to_set(kappa) == ucm.Hull(ucm.signed, weights=ucm.NormBall(kappa))
+    ball = ucm.Hull(ucm.signed, weights=ucm.KLBall(0.5))
+    assert ucm.Exponential().to_set(0.5) == ball
+    assert ucm.models.nu_svm(0.3).to_loss() == ucm.Hinge()
+    assert ucm.models.kl_svm(0.3).to_loss() == ucm.Exponential()
+    with pytest.raises(ucm.CompositionError, match="no loss is known"):
+        ucm.models.mm_fda(0.1).to_loss()
+    with pytest.raises(ucm.CompositionError, match="Solution"):
+        ucm.Hinge().to_set("large")
+
+
 # --- the classifier -----------------------------------------------------------------------------
 @pytest.mark.parametrize("name", EIGHT)
 def test_classifier(name) -> None:
