@@ -21,6 +21,7 @@ from ucm.evidence.certificate import certify
 from ucm.evidence.reference import twin
 from ucm.evidence.verify import Verification, verify
 from ucm.forms import MinNorm, Raw
+from ucm.notation import TEXT
 from ucm.language.objective import RobustMargin
 from ucm.solution import Certificate, Solution, Stats
 from ucm.solvers.driver import Monitor
@@ -55,14 +56,14 @@ class RobustPlan(Plan):
     def explain(self) -> str:
         """The form, the route chosen, the routes refused and why, the cost of a pass."""
         form = self.form
-        sizes = ", ".join(f"{b.map.shape[1]} in {b.domain!r}" for b in form.blocks)
+        sizes = ", ".join(f"R^{b.map.shape[1]} with {b.domain.formula(TEXT)}" for b in form.blocks)
         regime = "convex while 0 is not in U; when 0 is in U the status is zero_in_set"
         passes = self.solver.predicted_passes(form)
         lines = [
             str(self.model),
             f"data      {self.data.m} samples, {self.data.n} features, {self.data.stored} entries",
             f"form      min ||c + sum A_k q_k||_{form.norm:g} in dimension {form.n}; "
-            f"blocks: {sizes or 'none'}",
+            f"q in {sizes or 'none'}",
         ]
         if form.couplings:
             lines.append(

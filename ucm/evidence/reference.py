@@ -69,13 +69,16 @@ def twin(model: RobustMargin, data: Data) -> Twin:
     """Build the reference from the declaration; vectorised, DPP, scaled by the largest |X|."""
     import cvxpy as cp
 
-    expression, constraints = model.set.cvxpy(data, ParameterScope())
+    scope = ParameterScope()
+    expression, constraints = model.set.cvxpy(data, scope)
     z = cp.Variable(expression.shape[0])
     constraints = [z == expression / data.scale, *constraints]
     q = model.dual
     norm = cp.norm(z, q) if q in (1.0, 2.0, float("inf")) else cp.pnorm(z, q, approx=False)
+    # a CallbackParam hides the parameter behind it; this makes `problem.param_dict[name]` find it
+    named = sum(0.0 * p for p in scope.parameters.values())
     return Twin(
-        cp.Problem(cp.Maximize(-data.scale * norm), constraints),
+        cp.Problem(cp.Maximize(-data.scale * norm + named), constraints),
         cp.Problem(cp.Maximize(-norm), constraints),
         data.scale,
         z,

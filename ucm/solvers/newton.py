@@ -71,8 +71,15 @@ class Newton(Solver):
     def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
         state = _State(form, form.centers() if start is None else list(start))
         raw = Raw(state.q)
+        rejected = 0
         for outer in range(1, monitor.limit(200) + 1):
             steps = self._inner(state, monitor)
+            if steps == self.max_inner and rejected < 8:
+                # p is no proximal point of q: the kinks are too sharp for this sigma
+                rejected += 1
+                state.grow(0.1)
+                continue
+            rejected = 0
             state.advance()
             x, upper, gap = state.assess(monitor)
             state.floor = max(1e-2 * monitor.tol * upper / state.scale, 1e-15)
@@ -94,8 +101,7 @@ class Newton(Solver):
                 return raw
             if state.stalled(gap, steps):
                 break
-            # steps that ran out point to a sigma too large for these kinks
-            state.grow(_GROWTH.get(steps, 2.1) if steps < self.max_inner else 0.1)
+            state.grow(_GROWTH.get(steps, 2.1))
         raw.status = "max_iter"
         raw.message = (
             f"the gap stayed at {state.best:.2g}; raise max_iter or tol, or scale the features"
@@ -180,6 +186,9 @@ class _State:
         probe = g if np.ptp(g) > 0.0 else np.ones_like(g)
         _, far = b.domain.support(-probe, classes=b.classes)
         reach = float(np.abs(far - self.q[k]).max(initial=0.0))
+        size = float(np.abs(self.q[k]).max(initial=0.0))
+        if self.form.couplings and size > 0.0:
+            reach = min(reach, size)  # a vertex of one operand is seldom in the other
         spread = float(np.std(g)) or float(np.abs(g).max(initial=0.0))
         if not np.isfinite(reach) or reach == 0.0 or spread == 0.0:
             # a block that only couplings pull, or one without bounds
