@@ -124,16 +124,17 @@ class Composite:
 
     def _inside(self, z: Vec, u: Vec) -> tuple[float, float]:
         """The largest share of z with `u + share z` in the domain of R*, at most 1, and what is
-        missed: on the boundary there is nothing to pull towards, and the share stays 1."""
+        missed: what is rounding on the boundary is named rather than pulled, as the share would
+        be 0."""
         a, _, s, others = self.norms
         over = self.gauge(u + z) - 1.0
         if over <= 0.0:
             return 1.0, 0.0
-        if self.gauge(u) >= 1.0 - 1e-6:
+        if over <= 1e-7 and self.gauge(u) >= 1.0 - 1e-6:
             return 1.0, over
         if s == 0.0 and not others:
             out = np.abs(u + z) > a
-            return float(((a - np.sign(z[out]) * u[out]) / np.abs(z[out])).min()), 0.0
+            return max(float(((a - np.sign(z[out]) * u[out]) / np.abs(z[out])).min()), 0.0), 0.0
         low, high = 0.0, 1.0
         for _ in range(60):
             middle = 0.5 * (low + high)
@@ -188,20 +189,24 @@ class Composite:
         return sum((k.gradient(k.offset - margin) for k in self.losses), start=np.zeros(self.m))
 
     def shares(self, slopes: Vec, margin: Vec | None) -> list[Vec]:
-        """Non-negative dual points of the losses that add up to `slopes`, as far as their domains
-        allow; at a kink near the margins each takes its part."""
+        """Dual points of the losses that add up to `slopes`, as far as their domains allow: their
+        gradients at the margins, and the rest for the slanted plus function whose kink is nearest.
+        Without margins each loss in turn takes what it can."""
         if len(self.losses) == 1 or margin is None:
             parts, rest = [], slopes
             for loss in self.losses:
                 parts.append(np.clip(rest, 0.0, steepest(loss)))
                 rest = rest - parts[-1]
             return parts
-        reach = 1e-6 * (1.0 + np.abs(margin))
-        low = [k.gradient(k.offset - margin - reach) for k in self.losses]
-        high = [k.gradient(k.offset - margin + reach) for k in self.losses]
-        room = np.maximum(sum(high) - sum(low), 1e-300)
-        part = np.clip((slopes - sum(low)) / room, 0.0, 1.0)
-        return [lo + part * (hi - lo) for lo, hi in zip(low, high, strict=True)]
+        parts = [loss.gradient(loss.offset - margin) for loss in self.losses]
+        kinked = [k for k, loss in enumerate(self.losses) if loss.slope() is not None]
+        if kinked:
+            away = np.array([np.abs(margin - self.losses[k].offset) for k in kinked])
+            nearest, rest = np.argmin(away, axis=0), slopes - sum(parts)
+            for place, k in enumerate(kinked):
+                taken = np.where(nearest == place, parts[k] + rest, parts[k])
+                parts[k] = np.clip(taken, 0.0, steepest(self.losses[k]))
+        return parts
 
     def lower_bound(self, slopes: Vec, margin: Vec | None, tilt: Tilt) -> tuple[float, float]:
         """A lower bound of the tilted problem from any dual point, by Fenchel's inequality, and by how

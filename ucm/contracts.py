@@ -284,6 +284,10 @@ class UncertaintySet(Node):
         """An upper bound of `max <d, x>` over the set, exact but for intersections, where `splits`
         closes it; and a maximiser where one is known."""
 
+    def to_loss(self) -> Any:
+        """The loss whose generalised nu-SVM this set is: `ucm.language.loss_sets.to_loss`."""
+        return OPERATORS["to_loss"](self)
+
     # --- algebra: sugar for the nodes of `ucm.language.sets` -----------------------------------
     __array_ufunc__ = None  # lets `array + U` reach `__radd__`
 

@@ -150,6 +150,11 @@ class ConvexLoss(Loss):
     def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
         """CVXPY: the mean of `l*(s)` is at most `size`."""
 
+    def to_set(self, radius: Any) -> Any:
+        """The set of weights that stands for this loss with the squared l2 norm, of this size or, given
+        a `Solution` of `loss + lam * L2()`, of the fitted one: `ucm.language.loss_sets.to_set`."""
+        return OPERATORS["to_set"](self, radius)
+
     @abstractmethod
     def cvxpy(self, margin: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
         """`factor sum_i l(offset - margin_i)` in CVXPY."""

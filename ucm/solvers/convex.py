@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ClarabelComposite"]
 
+_TIGHT = (1e-11, 1e-9, 1e-7)  # tolerances, the next where the solver gets stuck
+
 
 @dataclass(frozen=True)
 class ClarabelComposite(InnerSolver):
@@ -74,14 +76,17 @@ class _Built(Session):
 
         problem, w, b, v, u, equation = self._problem(form)
         v.value, u.value = tilt.margin, tilt.normal
-        tight = min(1e-9, 1e-2 * tol)
-        options = {"tol_gap_abs": tight, "tol_gap_rel": tight, "tol_feas": tight}
-        try:
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
-                problem.solve(solver="CLARABEL", verbose=self.monitor.verbose, **options)
-        except (cp.error.SolverError, ArithmeticError) as error:
-            message = f"Clarabel failed ({str(error).splitlines()[0]}); scale the features"
+        for tight in _TIGHT:  # a gap is first order in the dual error: as tight as it can be had
+            options = {"tol_gap_abs": tight, "tol_gap_rel": tight, "tol_feas": tight}
+            try:
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
+                    problem.solve(solver="CLARABEL", verbose=self.monitor.verbose, **options)
+                break
+            except (cp.error.SolverError, ArithmeticError) as error:
+                failure = str(error).splitlines()[0]
+        else:
+            message = f"Clarabel failed ({failure}); scale the features"
             return Point(np.zeros(form.n), 0.0, None, "max_iter", message)
         if w.value is None:
             status = problem.status if problem.status in ("infeasible", "unbounded") else "max_iter"

@@ -92,7 +92,7 @@ class _Multipliers(Session):
         if form.n > form.m:
             self.basis, triangle = np.linalg.qr(X.T)
             X = triangle.T
-        self.Z = np.column_stack([X, np.ones(form.m)]) * form.y[:, None]
+        self.Z = np.ascontiguousarray(np.column_stack([X, np.ones(form.m)]) * form.y[:, None])
         self.loss = form.losses[0]
         self.top = float(self.loss.gradient(np.array([np.inf]))[0])
         self.kinked = self.loss.slope() is not None

@@ -1,5 +1,6 @@
 """Losses of the margin."""
 
+from ucm.language import loss_sets  # noqa: F401  installs to_set
 from ucm.language.loss_algebra import LossSum, ScaledDifference, ScaledLoss
 from ucm.language.losses.exponential import Exponential
 from ucm.language.losses.hinge import Hinge, SquaredHinge
