@@ -97,7 +97,7 @@ def kl_svm(alpha: float) -> UncertaintySet:
     return Hull(signed, weights=KLBall(_param("alpha", alpha)))
 
 
-def psvm(p: float, C: float) -> Objective:
+def psvm(p: float = 1.5, C: float = 1.0) -> Objective:
     """The pSVM: `C sum max(0, 1 - margin)^p + ||w||_2^2 / 2`. p = 1 is the soft-margin SVM.
 
     p is a plain number, C a `Param`. Sun (2024), equation (9).

@@ -233,10 +233,6 @@ class Classifier(ClassifierMixin, BaseEstimator):
         ----------
         X : (m, n) array, data frame or sparse matrix of finite numbers
         y : (m,) two or more different labels, numbers or strings
-
-        Returns
-        -------
-        self
         """
         former = dict(vars(self))
         try:
@@ -278,8 +274,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
                 bias_rule=self.bias,
             )
             direction = solution.coefficients if solution.w is None else solution.w
-            # 0 lies in the set, or the set is empty: nothing to classify by
             if isinstance(model, RobustMargin) and (direction is None or not direction.any()):
+                # 0 lies in the set, or the set is empty: nothing to classify by
                 raise SolverError(f"Classifier: {pair.named(classes)}{solution.message}")
             return plan, solution
 
