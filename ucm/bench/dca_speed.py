@@ -145,7 +145,7 @@ def _generation() -> Iterator[dict[str, Any]]:
                 continue
         X, y = np.ascontiguousarray(X, dtype=float), y.astype(float)
         form = Composite(X, y, (Hinge(),), (lam * L1(),))
-        ours, taken = timed(partial(_objective, form, HiGHS(generate=15)))
+        ours, taken = timed(partial(_objective, form, HiGHS()))
         full, whole = timed(partial(_objective, form, HiGHS(generate=None)))
         paper, primal = timed(partial(_primal, form, lam))
         for words, value, seconds in (("paper's", paper, primal), ("whole dual", full, whole)):
