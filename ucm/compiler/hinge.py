@@ -156,13 +156,17 @@ class HingePlan(Plan):
             key=lambda pair: pair[1].primal,
         )
         status, message = self._judge(raw, certificate, monitor.tol)
+        scale = 2.0 * self.terms.lam  # of the objective as declared, over that of the form
+        history = [
+            {**record, "objective": scale * record["objective"]} for record in monitor.history
+        ]
         stats = Stats(
             self.solver.name, self.setup_time, monitor.seconds, monitor.iterations, monitor.passes,
             form.gram.computed,
         )  # fmt: skip
         return Solution(
             w, b, None, 2.0 * self.terms.lam * a, certificate.primal, certificate, status, message,
-            stats, monitor.history, bias_rule="kkt", raw=raw, coefficients=c,
+            stats, history, bias_rule="kkt", raw=raw, coefficients=c,
             expansion=None if linear else Expansion.of(form.gram.kernel, form.gram.X, c),
         )  # fmt: skip
 
