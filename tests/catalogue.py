@@ -20,7 +20,8 @@ from ucm.domains import (
     SimplexKL,
     SimplexLoss,
 )
-from ucm.language.losses import Exponential, Hinge, Logistic, SquaredHinge
+from ucm.language.losses import Exponential, Hinge, Logistic, Ramp, SquaredHinge
+from ucm.language.penalties import L1, L2, MCP, SCAD, CappedL1, ElasticNet, ExpL0, LInf, Lp
 from ucm.language.samples import neg, pos, signed
 from ucm.language.sets import Ball, Ellipsoid, Hull, Image, Point, ReducedHull
 
@@ -76,6 +77,78 @@ DOMAINS = [
     Product((Simplex(), NormBall(0.5)), (2, 3)),
     NormBall(0.7) & Box(0.0, 0.5),
     Simplex() & Box(0.0, 0.6) & NormBall(0.8),
+]
+
+# Losses that are not convex, and sums; the convex ones stand in LOSSES.
+OTHER_LOSSES = [
+    Ramp(),
+    Ramp(Param("mu", 0.3)),
+    2 * Ramp(0.5),
+    Ramp(0.7) / Param("C", 0.4),
+    Hinge() + 0.5 * Logistic(),
+    Hinge() + 2 * Ramp(0.5),
+]
+
+PENALTIES = [
+    L1(),
+    L2(),
+    LInf(),
+    Lp(1),
+    Lp(1.5),
+    Lp(2),
+    Lp(3),
+    ElasticNet(0.3),
+    ElasticNet(0),
+    ElasticNet(1),
+    ElasticNet(Param("ratio", 0.6)),
+    ExpL0(4),
+    ExpL0(Param("a", 0.5)),
+    CappedL1(1),
+    CappedL1(Param("a", 0.2)),
+    MCP(),
+    MCP(0.5, 1.5),
+    SCAD(),
+    SCAD(Param("lam", 0.7), 2.5),
+    0.5 * L2(),
+    L1() / 3,
+    2 * LInf(),
+    Param("lam", 0.4) * Lp(1.5),
+    Param("lam", 0.4) * ExpL0(Param("a", 4)),
+    2 * CappedL1(0.5) / 3,
+    L1() + 0.5 * L2(),
+    L1() + 2 * CappedL1(0.5),
+]
+
+OBJECTIVES = [
+    Hinge() + 0.7 * L1(),
+    Hinge() + 0.7 * L2(),
+    Hinge() + 0.7 * LInf(),
+    Hinge() + ElasticNet(0.4),
+    Hinge() + Lp(1.5) + 0.1 * L1(),
+    Hinge(1.5) + 0.3 * L2(),
+    Hinge(1.5) + 0.3 * L1(),
+    SquaredHinge() + 0.5 * L1(),
+    SquaredHinge() + 0.5 * L2(),
+    Logistic() + 0.5 * L1(),
+    Logistic() + 0.5 * LInf(),
+    Logistic() + 0.5 * ElasticNet(0.5),
+    Logistic() + 0.5 * Lp(1.5),
+    Exponential() + 0.5 * L2(),
+    Exponential() + 2 * L1(),
+    Hinge() + 0.5 * Logistic() + L1(),
+    Logistic() + 0.5 * SquaredHinge() + 0.5 * L2() + 0.1 * L1(),
+    2 * Ramp(0.5) + 0.7 * L1(),
+    Ramp() + 0.7 * L2(),
+    Ramp(0.6) + 0.5 * ExpL0(4),
+    Ramp() + 0.5 * CappedL1(1),
+    Hinge() + 0.5 * ExpL0(2),
+    Hinge() + 0.5 * CappedL1(0.5),
+    Hinge() + 0.5 * MCP(),
+    Hinge() + 0.5 * SCAD(),
+    Logistic() + 0.5 * SCAD(),
+    Ramp() + LInf(),
+    Ramp() + 0.3 * Hinge() + 0.4 * L1(),
+    Hinge() + 0.3 * L2() + 0.5 * CappedL1(0.5),
 ]
 
 _V = np.array([1.5, -0.5, 0.25])

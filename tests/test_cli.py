@@ -139,7 +139,7 @@ def test_fit_chooses_the_parameters_that_are_not_given(run, wine, name) -> None:
     status, out, _ = run("fit", wine, "--model", name, "--json")
     answer = pure_json(out)
     assert status == 0
-    assert answer["status"] == "optimal"
+    assert answer["status"] in ("optimal", "local", "stationary")
     assert answer["parameters"]
 
 

@@ -2,6 +2,7 @@ from . import datasets as datasets
 from . import domains as domains
 from . import models as models
 from . import solvers as solvers
+from . import terms as terms
 from . import testing as testing
 from .compiler.compile import compile as compile
 from .compiler.compile import solve as solve
@@ -32,8 +33,19 @@ from .evidence.verify import Verification as Verification
 from .language.losses import Exponential as Exponential
 from .language.losses import Hinge as Hinge
 from .language.losses import Logistic as Logistic
+from .language.losses import Ramp as Ramp
 from .language.losses import SquaredHinge as SquaredHinge
 from .language.objective import RobustMargin as RobustMargin
+from .language.penalties import L1 as L1
+from .language.penalties import L2 as L2
+from .language.penalties import MCP as MCP
+from .language.penalties import SCAD as SCAD
+from .language.penalties import CappedL1 as CappedL1
+from .language.penalties import ElasticNet as ElasticNet
+from .language.penalties import ExpL0 as ExpL0
+from .language.penalties import LInf as LInf
+from .language.penalties import Lp as Lp
+from .language.regularised import Objective as Objective
 from .language.samples import neg as neg
 from .language.samples import pos as pos
 from .language.samples import signed as signed

@@ -1,6 +1,7 @@
 """Every abstract class of the library. Reading this page is enough to write an extension.
 
-A *declaration* (`Domain`, `UncertaintySet`, `Loss`) is an immutable `Node` that knows no solver.
+A *declaration* (`Domain`, `UncertaintySet`) is an immutable `Node` that knows no solver. Losses and
+penalties have a page of their own, `terms.py`.
 A set *lowers* to an `AffineImage`, `x(q) = c + sum_k A_k q_k` with `q_k in D_k` and linear couplings.
 Capabilities are abstract subclasses (`Projectable`, `SemiSmooth`, `Leveled`), asked by `isinstance`.
 
@@ -33,7 +34,6 @@ __all__ = [
     "Jacobian",
     "Leveled",
     "LinearMap",
-    "Loss",
     "Path",
     "Projectable",
     "Scope",
@@ -284,6 +284,10 @@ class UncertaintySet(Node):
         """An upper bound of `max <d, x>` over the set, exact but for intersections, where `splits`
         closes it; and a maximiser where one is known."""
 
+    def to_loss(self) -> Any:
+        """The loss whose generalised nu-SVM this set is: `ucm.language.loss_sets.to_loss`."""
+        return OPERATORS["to_loss"](self)
+
     # --- algebra: sugar for the nodes of `ucm.language.sets` -----------------------------------
     __array_ufunc__ = None  # lets `array + U` reach `__radd__`
 
@@ -322,32 +326,6 @@ class UncertaintySet(Node):
 
     def __rand__(self, other: object) -> UncertaintySet:
         return OPERATORS["&"](other, self)
-
-
-# --- losses ----------------------------------------------------------------------------------------
-class Loss(Node):
-    """A loss of the margin. `LossBall` reads it as a convex, non-decreasing function l of minus the
-    margin, through its conjugate `l*(s) = sup_u s u - l(u)`."""
-
-    @abstractmethod
-    def value(self, margin: Vec) -> float:
-        """The sum over the samples."""
-
-    @abstractmethod
-    def conjugate(self, s: Vec) -> Vec:
-        """`l*(s)` elementwise; inf outside its domain, which is `[0, s_max]`."""
-
-    @abstractmethod
-    def conjugate_prox(self, v: Vec, t: float) -> Vec:
-        """`argmin_s (s - v)^2 / 2 + t l*(s)` elementwise, t >= 0."""
-
-    @abstractmethod
-    def gradient(self, u: Vec) -> Vec:
-        """`l'(u)` elementwise: the maximiser s of `s u - l*(s)`."""
-
-    @abstractmethod
-    def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
-        """CVXPY: the mean of `l*(s)` is at most `size`."""
 
 
 # --- solvers ---------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from ucm.contracts import LinearMap, Vec
 from ucm.errors import DataError, ParameterError
+from ucm.gram import Gram
 from ucm.operators import CenteredMap, SampleMap
 
 __all__ = ["Data", "EuclideanSpace", "bind"]
@@ -57,14 +58,41 @@ class Data:
     X : (m, n) array or CSR matrix of float64
     y : (m,) array of +1.0 and -1.0
     class_weight : factors of the caps of class +1 and class -1
+    gram : None, or the Gram matrix of a kernel; then X holds coordinates of the samples in its
+        feature space
     """
 
-    def __init__(self, X: Any, y: Vec, class_weight: tuple[float, float] = (1.0, 1.0)) -> None:
+    def __init__(
+        self,
+        X: Any,
+        y: Vec,
+        class_weight: tuple[float, float] = (1.0, 1.0),
+        gram: Gram | None = None,
+    ) -> None:
         self.X, self.y = X, y
+        self.gram = gram
         self.class_weight = class_weight
         self.m, self.n = X.shape
         self.space = EuclideanSpace(self.n)
         self._cache: dict[Hashable, Any] = {}
+
+    def in_feature_space(self, gram: Gram) -> Data:
+        """The same samples in the feature space of a kernel: in an orthonormal basis of their span,
+        so that inner products, norms, means and covariances are those of the feature space."""
+        return Data(gram.factor(), self.y, self.class_weight, gram)
+
+    @functools.cached_property
+    def over_samples(self) -> Data:
+        """The same samples as unit vectors: any point made of them is its own coefficients."""
+        return Data(sparse.eye_array(self.m, format="csr"), self.y, self.class_weight, self.gram)
+
+    @functools.cached_property
+    def by_spectrum(self) -> Data:
+        """The same samples in other coordinates of the feature space, from the eigenvalues of the
+        Gram matrix: for references, which compute in their own way."""
+        if self.gram is None:
+            return self
+        return Data(self.gram.spectral(), self.y, self.class_weight, self.gram)
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What `make()` returns, computed at the first call with this key."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from ucm.contracts import AffineImage, Block, Coupling, LinearMap, Projectable, Vec
 from ucm.data import EuclideanSpace
+from ucm.gram import Gram
 from ucm.operators import RowsMap
 
-__all__ = ["MinNorm", "Raw"]
+__all__ = ["HingeDual", "MinNorm", "Raw"]
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,33 @@ class MinNorm:
         return RowsMap(rows, self.blocks[block].map.shape[1])
 
 
+@dataclass(frozen=True)
+class HingeDual:
+    """`min ||w||^2 / 2 + sum_i C_i max(0, 1 - y_i (w'x_i + b))^p`, Sun (2024), equation (9).
+
+    Its dual (17) is `max sum a - sum_i C_i (p - 1) xi_i^p - ||sum a_i y_i x_i||^2 / 2` over
+    `a >= 0, y'a = 0` with `xi_i = (a_i / (C_i p))^(1/(p-1))`; for p = 1 without xi, and `a_i <= C_i`.
+
+    Attributes
+    ----------
+    y : (m,) labels +1 and -1
+    C : (m,) weights of the samples' losses
+    p : exponent, at least 1
+    gram : inner products of the samples
+    X : (m, n) the samples themselves, or None behind a kernel
+    """
+
+    y: Vec
+    C: Vec
+    p: float
+    gram: Gram
+    X: Any = None
+
+    @property
+    def m(self) -> int:
+        return self.y.size
+
+
 @dataclass
 class Raw:
     """What a solver returns: a primal point, and the dual quantities that it happens to know.
@@ -110,7 +139,7 @@ class Raw:
     ----------
     q : the blocks
     w : a dual vector with `||w||_p = 1`, or None to take that of x
-    multipliers : of the couplings, scaled to w
+    multipliers : of the couplings, scaled to w; of `HingeDual`, b where the solver knows it
     status : "converged", "max_iter", "infeasible" or "interrupted"
     message : a sentence for the person, empty when all is well
     """

@@ -8,11 +8,15 @@ from __future__ import annotations
 from ucm.contracts import UncertaintySet
 from ucm.domains import KLBall, NormBall
 from ucm.expression import Param, Scalar, value
+from ucm.language.losses import Hinge, Ramp
+from ucm.language.penalties import L1, L2, CappedL1, ExpL0
+from ucm.language.regularised import Objective
 from ucm.language.samples import neg, pos, signed
 from ucm.language.sets import Ellipsoid, Hull, ReducedHull
 
 __all__ = [
     "biased_l2_nu_svm",
+    "cap_one_norm_svm",
     "coherent_mm_fda",
     "coherent_mm_mpm",
     "kl_svm",
@@ -20,6 +24,14 @@ __all__ = [
     "mm_fda",
     "mm_mpm",
     "nu_svm",
+    "one_norm_svm",
+    "psvm",
+    "rlsvm0",
+    "rlsvm1",
+    "rlsvm2",
+    "rlsvmc1",
+    "svm",
+    "zero_norm_svm",
 ]
 
 
@@ -85,6 +97,20 @@ def kl_svm(alpha: float) -> UncertaintySet:
     return Hull(signed, weights=KLBall(_param("alpha", alpha)))
 
 
+def psvm(p: float = 1.5, C: float = 1.0) -> Objective:
+    """The pSVM: `C sum max(0, 1 - margin)^p + ||w||_2^2 / 2`. p = 1 is the soft-margin SVM.
+
+    p is a plain number, C a `Param`. Sun (2024), equation (9).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.models.psvm(1.5, 2.0).params()
+    {'C': 2.0}
+    """
+    return _param("C", C) * Hinge(p) + 0.5 * L2()
+
+
 def coherent_mm_mpm(kappa: float) -> UncertaintySet:
     """MM-MPM with each ellipsoid cut to the convex hull of its class, a coherent risk.
 
@@ -102,3 +128,73 @@ def coherent_mm_fda(kappa: float) -> UncertaintySet:
     """
     ellipsoid = Ellipsoid(pos.mean - neg.mean, pos.cov + neg.cov, _param("kappa", kappa))
     return ellipsoid & (Hull(pos) - Hull(neg))
+
+
+def svm(lam: float) -> Objective:
+    """The support vector machine: hinge loss and `lam ||w||_2^2`.
+
+    Ong and Le Thi (2013), appendix A.1. In the usual form `C sum xi + ||w||^2 / 2`, `lam = 1 / (2 C)`.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.models.svm(0.5)
+    Hinge() + Param('lam', 0.5) * L2()
+    """
+    return Hinge() + _param("lam", lam) * L2()
+
+
+def one_norm_svm(lam: float) -> Objective:
+    """The 1-norm SVM: hinge loss and `lam ||w||_1`.
+
+    Ong and Le Thi (2013), appendix A.2.
+    """
+    return Hinge() + _param("lam", lam) * L1()
+
+
+def zero_norm_svm(lam: float, a: float = 4.0) -> Objective:
+    """The 0-norm SVM: hinge loss and the exponential stand-in of the number of features.
+
+    Ong and Le Thi (2013), appendix A.3.
+    """
+    return Hinge() + _param("lam", lam) * ExpL0(_param("a", a))
+
+
+def cap_one_norm_svm(lam: float, a: float = 1.0) -> Objective:
+    """The capped 1-norm SVM: hinge loss and `lam sum min(a, |w_j|)`.
+
+    Ong and Le Thi (2013), equation (9).
+    """
+    return Hinge() + _param("lam", lam) * CappedL1(_param("a", a))
+
+
+def rlsvm2(lam: float, mu: float = 1.0) -> Objective:
+    """Ramp loss and `lam ||w||_2^2`.
+
+    Ong and Le Thi (2013), appendix A.4.
+    """
+    return Ramp(_param("mu", mu)) + _param("lam", lam) * L2()
+
+
+def rlsvm1(lam: float, mu: float = 1.0) -> Objective:
+    """Ramp loss and `lam ||w||_1`.
+
+    Ong and Le Thi (2013), appendix A.5.
+    """
+    return Ramp(_param("mu", mu)) + _param("lam", lam) * L1()
+
+
+def rlsvm0(lam: float, mu: float = 1.0, a: float = 4.0) -> Objective:
+    """Ramp loss and the exponential stand-in of the number of features.
+
+    Ong and Le Thi (2013), equation (8).
+    """
+    return Ramp(_param("mu", mu)) + _param("lam", lam) * ExpL0(_param("a", a))
+
+
+def rlsvmc1(lam: float, mu: float = 1.0, a: float = 1.0) -> Objective:
+    """Ramp loss and `lam sum min(a, |w_j|)`.
+
+    Ong and Le Thi (2013), equation (10).
+    """
+    return Ramp(_param("mu", mu)) + _param("lam", lam) * CappedL1(_param("a", a))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ucm.contracts import Vec
+from ucm.gram import Expansion
 
 __all__ = ["Certificate", "Solution", "Stats"]
 
@@ -69,9 +70,9 @@ class Solution:
 
     Attributes
     ----------
-    w : (n,) normal of the classifier, `||w||_p = 1`; 0 when 0 lies in U
+    w : (n,) normal of the classifier, `||w||_p = 1`; 0 when 0 lies in U; None behind a kernel
     b : bias, or None where it has no meaning
-    x : (n,) point of U nearest to 0
+    x : (n,) point of U nearest to 0; None behind a kernel, and for `loss + lam * penalty`
     weights : (m,) non-negative weights of the samples, where U is made of samples; else None
     objective : value of the declared problem, minus the distance of U from 0
     certificate : proof of accuracy
@@ -83,11 +84,13 @@ class Solution:
     bias_rule : the rule that b came from
     size : how large the points of U are that the solve met, `||c|| + sum ||A_k q_k||`; the unit in
         which "0 lies in U" is judged
+    coefficients : (m,) c with `w = sum_i c_i phi(x_i)`, where there is a kernel
+    expansion : what evaluates `sum_i c_i k(x_i, x)`
     """
 
-    w: Vec
+    w: Vec | None
     b: float | None
-    x: Vec
+    x: Vec | None
     weights: Vec | None
     objective: float
     certificate: Certificate
@@ -98,10 +101,13 @@ class Solution:
     bias_rule: str = "none"
     size: float = 0.0
     raw: Any = field(default=None, repr=False, compare=False)
+    coefficients: Vec | None = None
+    expansion: Expansion | None = field(default=None, repr=False, compare=False)
 
     def decision(self, X: Any) -> Vec:
         """`w'x + b` for the rows of X (b = 0 where there is none)."""
-        return np.asarray(X @ self.w) + (self.b or 0.0)
+        scores = X @ self.w if self.expansion is None else self.expansion.scores(X)
+        return np.asarray(scores) + (self.b or 0.0)
 
     def __repr__(self) -> str:
         return (

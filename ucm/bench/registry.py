@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ucm.bench import apg, clarabel, imports, memory, projection, tables
+from ucm.bench import apg, clarabel, dca, dca_speed, imports, memory, projection, psvm, tables
 from ucm.errors import ParameterError
 
 __all__ = ["Benchmark", "Row", "get", "names"]
@@ -27,9 +27,12 @@ class Benchmark:
 _ALL = (
     Benchmark("apg", "APG of Ito, Takeda and Toh (2015) on a9a, beside NuSVC", apg.rows),
     Benchmark("clarabel", "every model on six sets, beside Clarabel", clarabel.rows),
+    Benchmark("dca", "section 4 of Ong and Le Thi (2013), 20 splits each", dca.rows),
+    Benchmark("dca-speed", "DCA: exactness, iterations, loops over CVXPY", dca_speed.rows),
     Benchmark("import", "import ucm over import numpy", imports.rows),
     Benchmark("memory", "peak memory of MM-MPM with many features", memory.rows),
     Benchmark("projection", "capped simplex, 1e6 entries, beside np.sort", projection.rows),
+    Benchmark("psvm", "Tables 1 and 3 of Sun (2024), and fits beside SVC", psvm.rows),
     Benchmark("tables", "admissible intervals beside the printed Tables 4 and 8", tables.rows),
 )
 

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from ucm.compiler.hinge import HingePlan, hinge_terms
+from ucm.compiler.kernelised import check_kernel, gram_of
 from ucm.compiler.plan import Plan
+from ucm.compiler.regularised import ObjectivePlan
 from ucm.compiler.robust import RobustPlan
 from ucm.contracts import Solver, UncertaintySet
 from ucm.data import bind
-from ucm.errors import ParameterError, brief
+from ucm.kernels import KERNEL_OPTIONS
 from ucm.language.objective import RobustMargin, as_model
+from ucm.language.regularised import Objective
 from ucm.solution import Solution
 
 __all__ = ["compile", "solve"]
 
 
 def compile(
-    model: UncertaintySet | RobustMargin,
+    model: UncertaintySet | RobustMargin | Objective,
     X: Any,
     y: Any,
     *,
-    kernel: str | None = None,
+    kernel: str | Callable[..., Any] | None = None,
     solver: str | Solver = "auto",
     class_weight: tuple[float, float] = (1.0, 1.0),
     **kernel_params: Any,
@@ -29,12 +34,15 @@ def compile(
 
     Parameters
     ----------
-    model : uncertainty set or RobustMargin
+    model : uncertainty set, RobustMargin, or Objective (`loss + lam * penalty`)
     X : (m, n) array, data frame or sparse matrix
     y : (m,) labels -1 and +1
-    kernel : None or "linear"
+    kernel : None, "linear", "poly", "rbf", "sigmoid", "precomputed" (X holds k(x_i, x_j)) or a
+        callable of two tables of samples
     solver : "auto", a name, or an instance such as `ucm.solvers.APG(stop="paper")`
     class_weight : factors of the caps of the samples of class +1 and of class -1
+    kernel_params : gamma, degree, coef0 as in `sklearn.svm.SVC`, and cache_size: megabytes for the
+        rows of the Gram matrix, above which it is never formed whole (see `ucm.kernels.kernel_of`)
 
     Raises
     ------
@@ -58,30 +66,30 @@ def compile(
     >>> plan.solve().status
     'optimal'
     """
-    robust = as_model(model, "compile")
-    if kernel not in (None, "linear"):
-        raise ParameterError(
-            f'kernel: expected None or "linear", got {brief(kernel)}; map the features first, '
-            "for example with sklearn.kernel_approximation.Nystroem"
-        )
-    if kernel_params:
-        raise ParameterError(
-            f"compile: unknown option {', '.join(sorted(kernel_params))}; "
-            "the options are kernel, solver and class_weight, and only a kernel takes others"
-        )
-    return RobustPlan(robust, bind(X, y, class_weight), solver)
+    declared = model if isinstance(model, Objective) else as_model(model, "compile")
+    data = bind(X, y, class_weight)
+    gram = gram_of(kernel, data, kernel_params)
+    terms = hinge_terms(declared, solver)
+    if terms is not None:
+        return HingePlan(declared, terms, data, gram, solver)
+    if gram is not None:
+        check_kernel(declared)
+        data = data.in_feature_space(gram)
+    if isinstance(declared, Objective):
+        return ObjectivePlan(declared, data, solver)
+    return RobustPlan(declared, data, solver)
 
 
 def solve(
-    model: UncertaintySet | RobustMargin,
+    model: UncertaintySet | RobustMargin | Objective,
     X: Any,
     y: Any,
     *,
-    kernel: str | None = None,
+    kernel: str | Callable[..., Any] | None = None,
     solver: str | Solver = "auto",
     **options: Any,
 ) -> Solution:
-    """Compile and solve in one call; `options` are those of `Plan.solve`.
+    """Compile and solve in one call; `options` are those of `Plan.solve`, and those of the kernel.
 
     Examples
     --------
@@ -90,4 +98,5 @@ def solve(
     >>> round(sol.objective, 4)
     -2.9293
     """
-    return compile(model, X, y, kernel=kernel, solver=solver).solve(**options)
+    of_kernel = {name: options.pop(name) for name in KERNEL_OPTIONS if name in options}
+    return compile(model, X, y, kernel=kernel, solver=solver, **of_kernel).solve(**options)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import math
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ucm.compiler.kernelised import check_kernel, expand, point_coefficients
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import bias, sample_weights
 from ucm.compiler.routes import choose
@@ -43,6 +45,8 @@ class RobustPlan(Plan):
 
     def __init__(self, model: RobustMargin, data: Data, solver: str | Solver) -> None:
         began = time.perf_counter()
+        if data.gram is not None:
+            check_kernel(model)
         model.set.dimension(data.n)
         why = model.set.emptiness(data)
         if why is not None:
@@ -60,7 +64,10 @@ class RobustPlan(Plan):
         passes = self.solver.predicted_passes(form)
         lines = [
             str(self.model),
-            f"data      {self.data.m} samples, {self.data.n} features, {self.data.stored} entries",
+            f"data      {self.data.m} samples, {self.data.n} features, {self.data.stored} entries"
+            + (
+                "" if self.data.gram is None else f"; {self.data.gram.kernel}, features spanning it"
+            ),
             f"form      min ||c + sum A_k q_k||_{form.norm:g} in dimension {form.n}; "
             f"q in {sizes or 'none'}",
         ]
@@ -87,7 +94,10 @@ class RobustPlan(Plan):
     def _solve(
         self, monitor: Monitor, warm_start: Solution | None, starts: int, bias_rule: str
     ) -> Solution:
-        return self._finish(self._run(monitor, warm_start), monitor, bias_rule)
+        solution = self._finish(self._run(monitor, warm_start), monitor, bias_rule)
+        if self.data.gram is None:
+            return solution
+        return expand(self.model, self.data, self.data.gram, solution)
 
     def _run(self, monitor: Monitor, warm_start: Solution | None) -> Raw:
         start = None if warm_start is None or warm_start.raw is None else warm_start.raw.q
@@ -185,7 +195,10 @@ class RobustPlan(Plan):
         return status, message
 
     def reference(self) -> cp.Problem:
-        return twin(self.model, self.data).problem
+        return twin(self.model, self.data.by_spectrum).problem
 
     def _verify(self, solution: Solution, **options: Any) -> Verification:
-        return verify(self.model, self.data, solution, **options)
+        if self.data.gram is not None and solution.raw is not None:
+            c = point_coefficients(self.model, self.data, solution.raw.q)
+            solution = replace(solution, x=self.data.by_spectrum.X.T @ c)
+        return verify(self.model, self.data.by_spectrum, solution, **options)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.contracts import Domain, Jacobian, Leveled, Loss, SemiSmooth, Size, Vec
+from ucm.contracts import Domain, Jacobian, Leveled, SemiSmooth, Size, Vec
 from ucm.domains import _common as common
 from ucm.domains import curved
 from ucm.domains.simplex import Simplex, project_capped
 from ucm.errors import CompositionError, brief
 from ucm.expression import Notation, Scalar, value
+from ucm.terms import ConvexLoss
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -29,7 +30,7 @@ class ConjugateCurve(curved.Curve):
     mean of both one-sided slopes and so still an element of the generalised Jacobian.
     """
 
-    def __init__(self, loss: Loss, dim: int) -> None:
+    def __init__(self, loss: ConvexLoss, dim: int) -> None:
         self.loss = loss
         self.dim = dim
         self.steepest = float(loss.gradient(np.array([math.inf]))[0])
@@ -63,7 +64,7 @@ class LossBall(Domain):
 
     Parameters
     ----------
-    loss : Loss
+    loss : ConvexLoss
         Or a positive multiple of one, such as `Hinge() / nu`.
     radius : float or Param
         May be negative: at least `-l(0)`.
@@ -84,7 +85,7 @@ class LossBall(Domain):
     array([0.5   , 0.1667, 0.1667, 0.1667])
     """
 
-    loss: Loss
+    loss: ConvexLoss
     radius: Scalar
 
     def __post_init__(self) -> None:
@@ -137,7 +138,7 @@ class SimplexLoss(SemiSmooth, Leveled):
 
     Parameters
     ----------
-    loss : Loss
+    loss : ConvexLoss
     radius : float or Param
         At least `l*(1)`; with classes of m and n entries, N = m + n,
         at least `(m/N) l*(N/(2m)) + (n/N) l*(N/(2n))`.
@@ -160,7 +161,7 @@ class SimplexLoss(SemiSmooth, Leveled):
     True
     """
 
-    loss: Loss
+    loss: ConvexLoss
     radius: Scalar
 
     def __post_init__(self) -> None:
@@ -254,7 +255,7 @@ class SimplexLoss(SemiSmooth, Leveled):
 
 
 def _check(node: Domain, loss: Any, radius: Scalar) -> None:
-    if not isinstance(loss, Loss):
+    if not isinstance(loss, ConvexLoss):
         raise CompositionError(
             f"{type(node).__name__}: expected a convex loss, got {brief(loss)}; write for example "
             "Hinge() / 0.5"
@@ -266,7 +267,7 @@ def _masses(classes: Vec | None) -> list[float]:
     return [1.0] if classes is None else [0.5, 0.5]
 
 
-def _excess(loss: Loss, q: Vec, radius: float) -> float:
+def _excess(loss: ConvexLoss, q: Vec, radius: float) -> float:
     """How far the mean of l* is above its bound, and how far q is outside the domain of l*."""
     curve = ConjugateCurve(loss, q.size)
     inside = np.clip(q, 0.0, curve.cap)

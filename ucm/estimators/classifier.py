@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.utils import Tags
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ucm import models
 from ucm.compiler.compile import compile
-from ucm.compiler.recover import feature_normal
-from ucm.contracts import Solver, UncertaintySet, Vec
-from ucm.errors import CompositionError, DataError, ParameterError, SolverError, UCMError
+from ucm.compiler.plan import Plan
+from ucm.contracts import Solver, UncertaintySet
+from ucm.errors import ParameterError, SolverError
+from ucm.estimators.multiclass import Pair, one_vs_one_scores, pairs_of, solve_pairs
+from ucm.estimators.validation import class_weights, data_errors, labels_of, normal_in_features
+from ucm.evidence.sparsity import sparsity
 from ucm.expression import Node
+from ucm.gram import Expansion, check_gram
+from ucm.kernels import Kernel, kernel_of
 from ucm.language.objective import RobustMargin, as_model
+from ucm.language.regularised import Objective
 from ucm.solution import Solution
 
 __all__ = ["Classifier"]
 
 _NESTED = "model__"
+_KERNEL_OPTIONS = ("gamma", "degree", "coef0")
 
 
 class Classifier(ClassifierMixin, BaseEstimator):
-    """A declared model as a scikit-learn estimator for two classes.
+    """A declared model as a scikit-learn estimator for two or more classes.
 
     `fit` compiles the model for the samples and solves it. The decision function is
-    `w'x + b`; where it is positive, `predict` answers `classes_[1]`, which is the class `pos`.
+    `w'x + b`; where it is positive, `predict` answers `classes_[1]`, which is the class `pos`. More
+    classes become several problems of two, each against each other or against the rest.
 
     Every `Param` of the model is a parameter of the estimator too: `Param("nu", 0.3)` can be set
     and searched as `model__nu`. A declaration is immutable; `clone` shares it, and `set_params`
@@ -40,12 +47,12 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    model : UncertaintySet or RobustMargin, default=None
+    model : UncertaintySet, RobustMargin or Objective, default=None
         None means `ucm.models.mm_fda(0.05)`.
-    kernel : None or "linear", default=None
-        The inner product of the feature space; the two values mean the same.
+    kernel : None, "linear", "poly", "rbf", "sigmoid", "precomputed" or callable, default=None
+        As in `sklearn.svm.SVC`; None and "linear" mean the same.
     gamma : "scale", "auto" or float, default="scale"
-        Of the non-linear kernels, as in `sklearn.svm.SVC`; not read by a linear one.
+        Of the kernels, as in `sklearn.svm.SVC`, from all samples of the fit.
     degree : int, default=3
         As `gamma`.
     coef0 : float, default=0.0
@@ -61,50 +68,60 @@ class Classifier(ClassifierMixin, BaseEstimator):
         points of the classes, by the least training error, or not at all. "auto" takes the first of
         the first three that applies to the set.
     multi_class : "ovo" or "ovr", default="ovo"
-        One against one, or one against the rest. Two classes are the same problem either way.
+        One against one (the most votes win, ties go to the larger sum of decision values), or one
+        against the rest. Two classes are the same problem either way.
+    decision_function_shape : "ovr" or "ovo", default="ovr"
+        With more than two classes, whether `decision_function` has one column per class, or one per
+        problem that was solved.
     class_weight : None, "balanced" or dict {label: weight}, default=None
         Multiplies the caps on the weights of the samples (`ReducedHull`, `CappedSimplex`) and the
         cost of their errors in the bias rule "error". "balanced" means m / (2 m_o) for the m_o
         samples of a class. A label that the dict leaves out has weight 1. Constants cancel in
-        means and covariances; a domain of weights without caps refuses class weights.
+        means and covariances; a domain of weights without caps refuses class weights. The rest in
+        "ovr" has the mean weight of its samples.
     n_jobs : int, default=None
-        Number of two-class problems solved at a time. Two classes make one problem.
+        Number of two-class problems solved at a time, in threads.
+    probability : bool, default=False
+        Fit `sklearn.calibration.CalibratedClassifierCV` (sigmoid, five folds) besides, which gives
+        `predict_proba`. It fits the model five times more, and its classes may differ from `predict`.
     verbose : int, default=0
         Print a table of the iterations.
 
     Attributes
     ----------
-    classes_ : (2,) array
-        The labels; `classes_[0]` is `neg`, `classes_[1]` is `pos`.
-    coef_ : (1, n) array
-        The normal w (of norm 1, the norm of the model). `M'w` for a set `M @ U`.
-    intercept_ : (1,) array
+    classes_ : (k,) array
+        The labels; of two, `classes_[0]` is `neg` and `classes_[1]` is `pos`.
+    coef_ : (problems, n) array
+        The normal w (of norm 1, the norm of the model, for a set), one row for two classes. `M'w` for
+        a set `M @ U`. Not there behind a kernel.
+    intercept_ : (problems,) array
         The bias b.
+    dual_coef_ : (problems, k) array
+        Behind a kernel, the coefficients of the samples `support_`.
     support_ : (k,) array of int
         Indices of the samples with weight (more than `tol` times the largest one), where the set is
-        made of samples; else there is no such attribute.
-    n_iter_ : int
+        made of samples; else there is no such attribute. Behind a kernel, all samples that
+        `decision_function` evaluates.
+    sparsity_ : Sparsity, or a list of them
+        The fractions of features and of samples in use, and their product; not behind a kernel.
+    n_iter_ : int, or (problems,) array
         Iterations of the solver.
     n_features_in_ : int
         Number of features n.
     feature_names_in_ : (n,) array of str
         Their names, where X has names.
     dual_gap_ : float
-        The proven absolute duality gap, `certificate_.gap`.
-    certificate_ : Certificate
-        The proof of accuracy, computed from the declaration.
-    solution_ : Solution
-        The whole answer: status, message, weights of the samples, statistics.
-    history_ : list of dict
-        One record per reported iteration.
-    plan_ : Plan
-        The compiled model: `plan_.explain()`, `plan_.verify()`. It holds the training data, and so
-        does a pickle of the estimator; after `del clf.plan_` it still predicts.
+        The largest proven absolute duality gap.
+    plan_, solution_, certificate_, history_ : of the one problem, or lists of them
+        The compiled model (`plan_.explain()`, `plan_.verify()`); the whole answer: status, message,
+        weights of the samples, statistics; the proof of accuracy, computed from the declaration; one
+        record per reported iteration. `plan_` holds the training data, and so does a pickle of the
+        estimator; after `del clf.plan_` it still predicts.
 
     Raises
     ------
     DataError
-        X or y cannot be used: NaN, one class, three classes, lengths that differ, ...
+        X or y cannot be used: NaN, one class, lengths that differ, ...
     ParameterError
         An option outside its range.
     EmptySetError
@@ -140,9 +157,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        model: UncertaintySet | RobustMargin | None = None,
+        model: UncertaintySet | RobustMargin | Objective | None = None,
         *,
-        kernel: str | None = None,
+        kernel: str | Callable[..., Any] | None = None,
         gamma: str | float = "scale",
         degree: int = 3,
         coef0: float = 0.0,
@@ -151,8 +168,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
         max_iter: int | None = None,
         bias: str = "auto",
         multi_class: str = "ovo",
+        decision_function_shape: str = "ovr",
         class_weight: str | dict[Any, float] | None = None,
         n_jobs: int | None = None,
+        probability: bool = False,
         verbose: int = 0,
     ) -> None:
         self.model = model
@@ -165,8 +184,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.max_iter = max_iter
         self.bias = bias
         self.multi_class = multi_class
+        self.decision_function_shape = decision_function_shape
         self.class_weight = class_weight
         self.n_jobs = n_jobs
+        self.probability = probability
         self.verbose = verbose
 
     # --- parameters ------------------------------------------------------------------------
@@ -200,8 +221,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
         return tags
 
     # --- fit -------------------------------------------------------------------------------
@@ -211,17 +232,12 @@ class Classifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : (m, n) array, data frame or sparse matrix of finite numbers
-        y : (m,) two different labels, numbers or strings
-
-        Returns
-        -------
-        self
+        y : (m,) two or more different labels, numbers or strings
         """
         former = dict(vars(self))
         try:
-            for name in former:
-                if name.endswith("_"):
-                    delattr(self, name)
+            for name in [name for name in former if name.endswith("_")]:
+                delattr(self, name)
             return self._fit(X, y)
         except BaseException:  # Ctrl-C too
             vars(self).clear()
@@ -230,131 +246,153 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any) -> Self:
         self._check_options()
-        model = as_model(models.mm_fda(0.05) if self.model is None else self.model, "Classifier")
-        with _data_errors("fit"):
+        model = models.mm_fda(0.05) if self.model is None else self.model
+        if not isinstance(model, Objective):
+            model = as_model(model, "Classifier")
+        with data_errors("fit"):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C")
-            classes, signs = _two_classes(y)
-        self.plan_ = compile(
-            model,
-            X,
-            signs,
-            kernel=self.kernel,
-            solver=self.solver,
-            class_weight=self._weights(classes, y),
-        )
-        solution = self.plan_.solve(
-            tol=self.tol,
-            max_iter=self.max_iter,
-            verbose=bool(self.verbose),
-            bias_rule=self.bias,
-        )
-        if not solution.w.any():  # 0 lies in the set, or the set is empty: nothing to classify by
-            raise SolverError(f"Classifier: {solution.message}")
+            classes, index = labels_of(y)
+        weights = class_weights(self.class_weight, classes, y)[index]
+        kernel = self._kernel(X)
+        options = {} if kernel is None else {k: getattr(kernel, k) for k in _KERNEL_OPTIONS}
+        options["kernel"] = None if kernel is None else self.kernel
+        pairs = list(pairs_of(index, classes.size, self.multi_class))
+
+        def work(pair: Pair) -> tuple[Plan, Solution]:
+            part = X if pair.rows.size == index.size else X[pair.rows]
+            if self.kernel == "precomputed" and pair.rows.size != index.size:
+                part = np.ascontiguousarray(part[:, pair.rows])
+            own = weights[pair.rows]
+            factors = tuple(float(own[pair.signs == sign].mean()) for sign in (1.0, -1.0))
+            plan = compile(
+                model, part, pair.signs, solver=self.solver, class_weight=factors, **options
+            )
+            solution = plan.solve(
+                tol=self.tol,
+                max_iter=self.max_iter,
+                verbose=bool(self.verbose),
+                bias_rule=self.bias,
+            )
+            direction = solution.coefficients if solution.w is None else solution.w
+            if isinstance(model, RobustMargin) and (direction is None or not direction.any()):
+                # 0 lies in the set, or the set is empty: nothing to classify by
+                raise SolverError(f"Classifier: {pair.named(classes)}{solution.message}")
+            return plan, solution
+
+        found = solve_pairs(work, pairs, self.n_jobs)
         self.classes_ = classes
-        self.coef_ = np.array([_normal(model, solution, X.shape[1])])
-        self.intercept_ = np.array([solution.b])
-        self.n_iter_ = solution.stats.iterations
-        self.solution_ = solution
-        self.certificate_ = solution.certificate
-        self.dual_gap_ = solution.certificate.gap
-        self.history_ = solution.history
-        if solution.weights is not None:
-            # an interior-point route leaves small numbers where others leave exact zeros
-            largest = solution.weights.max()
-            self.support_ = np.flatnonzero(solution.weights > self.tol * largest)
+        self._keep(model, X, kernel, pairs, [plan for plan, _ in found], [s for _, s in found])
+        if self.probability:
+            plain = clone(self).set_params(probability=False)
+            self.calibration_ = CalibratedClassifierCV(plain, cv=5).fit(X, y)
         return self
+
+    def _keep(
+        self,
+        model: RobustMargin | Objective,
+        X: Any,
+        kernel: Kernel | None,
+        pairs: list[Pair],
+        plans: list[Plan],
+        solutions: list[Solution],
+    ) -> None:
+        """The fitted attributes."""
+        m, n = X.shape
+        one = len(pairs) == 1
+        self.plan_ = plans[0] if one else plans
+        self.solution_ = solutions[0] if one else solutions
+        self.certificate_ = solutions[0].certificate if one else [s.certificate for s in solutions]
+        self.history_ = solutions[0].history if one else [s.history for s in solutions]
+        iterations = np.array([s.stats.iterations for s in solutions])
+        self.n_iter_ = int(iterations[0]) if one else iterations
+        self.dual_gap_ = max(s.certificate.gap for s in solutions)
+        if solutions[0].w is not None:
+            self.coef_ = np.array([normal_in_features(model, s, n) for s in solutions])
+            found = [sparsity(model, plan.data, s) for plan, s in zip(plans, solutions)]
+            self.sparsity_ = found[0] if one else found
+        self.intercept_ = np.array([s.b for s in solutions], dtype=float)
+        if kernel is not None:
+            C = np.zeros((m, len(pairs)))
+            for k, (pair, s) in enumerate(zip(pairs, solutions, strict=True)):
+                C[pair.rows, k] = s.coefficients
+            self.expansion_ = Expansion.of(kernel, X, C)
+            self.support_ = self.expansion_.support
+            self.dual_coef_ = self.expansion_.coefficients.T
+        elif all(s.weights is not None for s in solutions):
+            carry = np.zeros(m, dtype=bool)
+            for pair, s in zip(pairs, solutions, strict=True):
+                # an interior-point route leaves small numbers where others leave exact zeros
+                carry[pair.rows] |= s.weights > self.tol * s.weights.max()
+            self.support_ = np.flatnonzero(carry)
 
     def _check_options(self) -> None:
         """The options that neither `compile` nor `solve` reads."""
-        if self.multi_class not in ("ovo", "ovr"):
-            raise ParameterError(
-                f'Classifier: multi_class is "ovo" or "ovr", got {self.multi_class!r}; '
-                "for two classes both are the same"
-            )
+        for name, known in (
+            ("multi_class", ("ovo", "ovr")),
+            ("decision_function_shape", ("ovr", "ovo")),
+        ):
+            if getattr(self, name) not in known:
+                got = getattr(self, name)
+                raise ParameterError(
+                    f'Classifier: {name} is "{known[0]}" or "{known[1]}", got {got!r}'
+                )
 
-    def _weights(self, classes: NDArray[Any], y: NDArray[Any]) -> tuple[float, float]:
-        """`class_weight` as the pair for `pos` and `neg`."""
-        try:
-            weights = compute_class_weight(self.class_weight, classes=classes, y=y)
-        except (TypeError, ValueError) as error:
-            raise ParameterError(
-                f"Classifier: class_weight: {error}; "
-                f'give None, "balanced" or weights of the labels {classes.tolist()}'
-            ) from error
-        return float(weights[1]), float(weights[0])
+    def _kernel(self, X: Any) -> Kernel | None:
+        """The kernel, its gamma from all samples; None where w is explicit."""
+        if self.kernel is None or self.kernel == "linear":
+            return None
+        options = {name: getattr(self, name) for name in _KERNEL_OPTIONS}
+        kernel, _ = kernel_of(self.kernel, X, **options)
+        if kernel.name == "precomputed":
+            check_gram(X)
+        return kernel
 
     # --- predict ---------------------------------------------------------------------------
-    def decision_function(self, X: Any) -> Vec:
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
         """`w'x + b` for every row x of X; positive means `classes_[1]`.
 
+        With k > 2 classes one column per class, the largest of which is the answer of `predict` (votes,
+        and less than half a vote for the sums of decision values, in "ovo"); with
+        `decision_function_shape="ovo"` the values of the problems themselves, positive for the first
+        class of a pair.
+
         Parameters
         ----------
-        X : (m, n) array, data frame or sparse matrix
+        X : (m, n) array, data frame or sparse matrix; behind kernel="precomputed" the k(x, x_i) for
+            the samples x_i of the fit
 
         Returns
         -------
-        (m,) array
+        (m,), (m, k) or (m, k (k - 1) / 2) array
         """
+        scores = self._scores(X)
+        if self.classes_.size == 2:
+            return scores[:, 0]
+        if self.multi_class == "ovr" or self.decision_function_shape == "ovo":
+            return scores
+        return one_vs_one_scores(scores, self.classes_.size)
+
+    def _scores(self, X: Any) -> NDArray[np.float64]:
+        """One column for every problem that was solved."""
         check_is_fitted(self)
-        with _data_errors("predict"):
+        with data_errors("predict"):
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return X @ self.coef_[0] + self.intercept_[0]
+        linear = "coef_" in vars(self)
+        scores = X @ self.coef_.T if linear else self.expansion_.scores(X)
+        return np.asarray(scores) + self.intercept_
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The label of every row of X.
+        """The label of every row of X, (m,); X as in `decision_function`."""
+        scores = self._scores(X)
+        if scores.shape[1] == 1:
+            return self.classes_[(scores[:, 0] > 0.0).astype(np.intp)]
+        if self.multi_class == "ovo":
+            scores = one_vs_one_scores(scores, self.classes_.size)
+        return self.classes_[np.argmax(scores, axis=1)]
 
-        Parameters
-        ----------
-        X : (m, n) array, data frame or sparse matrix
-
-        Returns
-        -------
-        (m,) array of labels
-        """
-        scores = self.decision_function(X)
-        return self.classes_[(scores > 0.0).astype(np.intp)]
-
-
-@contextmanager
-def _data_errors(where: str) -> Iterator[None]:
-    """What scikit-learn finds wrong with X and y, as this library's own error."""
-    try:
-        yield
-    except UCMError:
-        raise
-    except ValueError as error:
-        text = str(error)
-        if "\n" not in text:  # the longer ones say what to do
-            text = f"{text.rstrip('.')}; give a table of finite numbers, one label per row"
-        raise DataError(f"Classifier.{where}: {text}") from error
-
-
-def _two_classes(y: NDArray[Any]) -> tuple[NDArray[Any], Vec]:
-    """The two labels in order, and -1.0 or +1.0 for every sample."""
-    check_classification_targets(y)
-    kind = type_of_target(y, input_name="y", raise_unknown=True)
-    classes, index = np.unique(y, return_inverse=True)
-    if kind != "binary":
-        raise DataError(
-            f"Only binary classification is supported. The type of the target is {kind}, "
-            f"with {classes.size} classes; wrap the estimator, for example in "
-            "sklearn.multiclass.OneVsOneClassifier"
-        )
-    if classes.size == 1:
-        raise DataError(
-            f"y: expected two classes, got one class (all labels are {classes.tolist()[0]!r}); "
-            "add samples of the other class"
-        )
-    return classes, np.where(index == 1, 1.0, -1.0)
-
-
-def _normal(model: RobustMargin, solution: Solution, n: int) -> Vec:
-    """w as a direction in the space of X, which has n features."""
-    normal = feature_normal(model.set, solution.w)
-    if normal is None or solution.b is None:
-        raise CompositionError(
-            f"Classifier: w has {solution.w.size} entries and lives in another space than X ({n} "
-            "features); put all samples of U under one matrix, as in M @ (A - B), or take "
-            "ucm.solve for w itself"
-        )
-    return normal
+    @available_if(lambda self: self.probability)
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities of the classes, (m, k), by the calibration that `probability=True` fits; X as
+        in `decision_function`."""
+        check_is_fitted(self)
+        return self.calibration_.predict_proba(X)

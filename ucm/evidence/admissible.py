@@ -13,10 +13,11 @@ import numpy as np
 from ucm.contracts import Domain, Scope, Size, UncertaintySet
 from ucm.data import Data, bind
 from ucm.domains import DomainIntersection
-from ucm.errors import EmptySetError, SolverError
+from ucm.errors import CompositionError, EmptySetError, SolverError
 from ucm.expression import Param, Scalar, value
 from ucm.language.matrices import ConstantMatrix
 from ucm.language.objective import RobustMargin, as_model
+from ucm.language.regularised import Objective
 from ucm.language.sets import Ellipsoid, Hull, Intersection, ReducedHull, Scaled, Sum
 from ucm.language.vectors import ConstantVector
 
@@ -105,14 +106,18 @@ def _sizes(model: RobustMargin, data: Data, name: str) -> list[Size]:
 
 
 def admissible(
-    model: UncertaintySet | RobustMargin, X: Any, y: Any, *, time_limit: float = math.inf
+    model: UncertaintySet | RobustMargin | Objective,
+    X: Any,
+    y: Any,
+    *,
+    time_limit: float = math.inf,
 ) -> dict[str, Interval]:
     """The interval of every hyperparameter in which U is not empty and 0 is not in U.
 
     The sets grow (or shrink) with their size, so one end is the smallest size with a point at all,
     the other the smallest with `x = 0`: a linear program for caps (equation (30) of Barbero, Takeda
     and Lopez 2015), a conic program otherwise. When no size contains 0 (separable classes) that end
-    is 0 or inf.
+    is 0 or inf. For an objective it is the range that its terms accept.
 
     Parameters
     ----------
@@ -132,11 +137,24 @@ def admissible(
     >>> round(interval.lower, 6), round(interval.upper, 6)
     (0.666667, 1.0)
     """
+    if isinstance(model, Objective):
+        bind(X, y)
+        return {name: _declared(model, name) for name in model.params()}
     robust = as_model(model, "admissible")
     data = bind(X, y)
     robust.set.dimension(data.n)
     data = _in_their_span(robust, data)
     return {name: _interval(robust, data, name, time_limit) for name in robust.params()}
+
+
+def _declared(model: Objective, name: str) -> Interval:
+    """The range that the terms of an objective accept: (0, inf), or up to 1 where 2 is refused. Every
+    value in it gives a minimum, and none a trivial one by itself."""
+    try:
+        model.with_params(**{name: 2.0})
+    except CompositionError:
+        return Interval(0.0, 1.0, "declared range", upper_closed=True)
+    return Interval(0.0, math.inf, "declared range: any positive number")
 
 
 def _in_their_span(model: RobustMargin, data: Data) -> Data:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ucm.data import Data
 from ucm.errors import SolverError
-from ucm.evidence.reference import twin
+from ucm.evidence.reference import Twin, twin
 from ucm.language.objective import RobustMargin
 from ucm.solution import Solution
+
+if TYPE_CHECKING:
+    import cvxpy as cp
 
 __all__ = ["Verification", "verify"]
 
@@ -66,6 +69,39 @@ class Verification:
         return "\n".join(lines)
 
 
+def _solve(reference: Twin, euclidean: bool, solver: str, options: dict[str, Any]) -> str:
+    """Solve the twin, its point in `reference.z`; the status. Clarabel first with tolerances that not
+    every problem can reach, then with the square of a Euclidean norm, then with its own tolerances."""
+    import cvxpy as cp
+
+    attempts: list[tuple[cp.Problem, dict[str, float]]] = [(reference.unit, {})]
+    if solver.upper() == "CLARABEL":
+        attempts.insert(0, (reference.unit, _TIGHT))
+        if euclidean:
+            square = cp.Minimize(cp.sum_squares(reference.z))
+            attempts.insert(1, (cp.Problem(square, reference.unit.constraints), _TIGHT))
+    failed, kept = "", None
+    for problem, tight in attempts:
+        try:
+            with warnings.catch_warnings():
+                # CVXPY's remark on "optimal_inaccurate"; the report shows that status
+                warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
+                problem.solve(solver=solver.upper(), **{**tight, **options})
+        except (cp.error.SolverError, ArithmeticError) as error:
+            failed = str(error).splitlines()[0]
+            continue
+        kept = (str(problem.status), reference.z.value)
+        if not kept[0].endswith("inaccurate"):
+            break
+    if kept is not None:
+        reference.z.value = kept[1]
+        return kept[0]
+    raise SolverError(
+        f"verify: the reference solver {solver} failed ({failed}); "
+        "try verify(solver='SCS'), or scale the features"
+    )
+
+
 def verify(
     model: RobustMargin, data: Data, solution: Solution, tol: float = 1e-6, **options: Any
 ) -> Verification:
@@ -83,23 +119,9 @@ def verify(
     SolverError
         The reference solver failed.
     """
-    import cvxpy as cp
-
     reference = twin(model, data)
     solver = str(options.pop("solver", "CLARABEL"))
-    if solver.upper() == "CLARABEL":
-        options = {**_TIGHT, **options}
-    try:
-        with warnings.catch_warnings():
-            # CVXPY's remark on "optimal_inaccurate"; the report shows that status
-            warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
-            reference.unit.solve(solver=solver.upper(), **options)
-    except (cp.error.SolverError, ArithmeticError) as error:
-        raise SolverError(
-            f"verify: the reference solver {solver} failed ({str(error).splitlines()[0]}); "
-            "try verify(solver='SCS'), or scale the features"
-        ) from error
-    status = reference.unit.status
+    status = _solve(reference, model.norm == 2.0, solver, options)
     allowed = max(1e-6, tol)
     empty = status in ("infeasible", "infeasible_inaccurate")
     x = reference.x
@@ -110,7 +132,7 @@ def verify(
             agrees, solution.objective, value, difference, math.nan, math.nan,
             solution.certificate.violation, solution.status, status, solver,
         )  # fmt: skip
-    value = reference.scale * float(reference.unit.value)
+    value = -data.space.norm(x, model.dual)
     size = max(abs(value), 1e-12 * data.scale)
     if solution.status == "zero_in_set":
         size = max(size, solution.size, data.scale)

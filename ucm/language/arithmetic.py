@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from numbers import Real
 from typing import Any
@@ -10,9 +11,18 @@ import numpy as np
 from scipy import sparse
 
 from ucm.errors import CompositionError, brief
-from ucm.expression import Node
+from ucm.expression import Node, Notation, Param, Scalar, source, value
 
-__all__ = ["axes", "coefficient", "common_dimension", "in_parentheses", "signed_sum"]
+__all__ = [
+    "axes",
+    "coefficient",
+    "common_dimension",
+    "in_parentheses",
+    "multiple",
+    "multiple_source",
+    "positive",
+    "signed_sum",
+]
 
 
 def coefficient(c: Any, node: Node) -> float:
@@ -70,3 +80,31 @@ def in_parentheses(text: str) -> str:
         if ch == " " and depth == 0:
             return f"({text})"
     return text
+
+
+def positive(node: Node, *scalars: Any) -> None:
+    """Refuse multiples that are not positive and finite."""
+    for scalar in scalars:
+        if not isinstance(scalar, float | Param) or not 0.0 < value(scalar) < math.inf:
+            raise CompositionError(
+                f"{type(node).__name__}: losses and penalties are multiplied by positive finite "
+                f"numbers, got {scalar!r}; a negative multiple would make the objective concave"
+            )
+
+
+def multiple_source(factor: Scalar, divisor: Scalar, term: Node) -> str:
+    """`factor * term / divisor` as source text."""
+    text = in_parentheses(repr(term))
+    if factor != 1.0:
+        text = f"{source(factor)} * {text}"
+    return text if divisor == 1.0 else f"{text} / {source(divisor)}"
+
+
+def multiple(factor: Scalar, divisor: Scalar, inner: str, notation: Notation) -> str:
+    """`factor / divisor` times a formula; a factor of 1 is not written."""
+    head = notation.scalar(factor)
+    if divisor != 1.0:
+        head = notation.fraction(head, notation.scalar(divisor))
+    elif factor == 1.0:
+        return inner
+    return head + notation.times + inner

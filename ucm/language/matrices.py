@@ -188,8 +188,8 @@ def psd_root(S: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def covariance_map(S: MatrixNode, data: Data) -> LinearMap:
     """F with F F' = S. An n x n root where that is smaller than the samples themselves; else the
-    samples, centred implicitly."""
-    if data.n <= data.m and data.n**2 <= max(data.stored, 10_000):
+    samples, centred implicitly; behind a kernel always those, which lead back to coefficients."""
+    if data.gram is None and data.n <= data.m and data.n**2 <= max(data.stored, 10_000):
         return MatrixMap(psd_root(S.evaluate(data)))
     parts = S.factors(data)
     return parts[0] if len(parts) == 1 else StackedMap(*parts)

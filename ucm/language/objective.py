@@ -8,6 +8,7 @@ from typing import Any
 from ucm.contracts import UncertaintySet
 from ucm.errors import CompositionError, brief
 from ucm.expression import Node, Notation
+from ucm.terms import Loss, Penalty
 
 __all__ = ["RobustMargin", "as_model", "dual_exponent"]
 
@@ -73,6 +74,16 @@ def as_model(model: Any, where: str) -> RobustMargin:
         return model
     if isinstance(model, UncertaintySet):
         return RobustMargin(model)
+    if isinstance(model, Loss):
+        raise CompositionError(
+            f"{where}: {model!r} is a loss without a penalty, so that w may grow without bound (on "
+            "separable data it has no minimum); write loss + lam * penalty, as Hinge() + 0.5 * L1()"
+        )
+    if isinstance(model, Penalty):
+        raise CompositionError(
+            f"{where}: {model!r} is a penalty without a loss, whose minimum is w = 0; "
+            "write loss + lam * penalty, as Hinge() + 0.5 * L1()"
+        )
     raise CompositionError(
         f"{where}: expected an uncertainty set or a RobustMargin, got {brief(model)}; "
         "write for example ucm.models.nu_svm(0.3)"

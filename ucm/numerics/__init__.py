@@ -14,7 +14,9 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "ball": ["project_ball_simplex"],
+        "margins": ["plus_newton"],
         "power": ["power_root"],
+        "psmo": ["hinge_gap", "hinge_levels", "slacks", "smo"],
         "simplex": ["project_capped", "threshold"],
     },
 )

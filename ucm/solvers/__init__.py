@@ -3,6 +3,27 @@
 from ucm.solvers.alm import ALM
 from ucm.solvers.apg import APG
 from ucm.solvers.conic import ECOS, SCS, Clarabel
+from ucm.solvers.convex import ClarabelComposite
+from ucm.solvers.dca import DCA
+from ucm.solvers.highs import HiGHS
+from ucm.solvers.hinge_newton import HingeNewton
 from ucm.solvers.newton import Newton
+from ucm.solvers.primal import PrimalAPG
+from ucm.solvers.psmo import PSMO
+from ucm.solvers.quadratic import DualNewton
 
-__all__ = ["ALM", "APG", "ECOS", "SCS", "Clarabel", "Newton"]
+__all__ = [
+    "ALM",
+    "APG",
+    "DCA",
+    "ECOS",
+    "PSMO",
+    "SCS",
+    "Clarabel",
+    "ClarabelComposite",
+    "DualNewton",
+    "HiGHS",
+    "HingeNewton",
+    "Newton",
+    "PrimalAPG",
+]

@@ -1,8 +1,22 @@
 """Losses of the margin."""
 
+from ucm.language import loss_sets  # noqa: F401  installs to_set
+from ucm.language.loss_algebra import LossSum, ScaledDifference, ScaledLoss
 from ucm.language.losses.exponential import Exponential
 from ucm.language.losses.hinge import Hinge, SquaredHinge
 from ucm.language.losses.logistic import Logistic
-from ucm.language.losses.scaled import ScaledLoss
+from ucm.language.losses.ramp import Ramp, RampPart
+from ucm.language.regularised import Objective  # installs + and * between terms
 
-__all__ = ["Exponential", "Hinge", "Logistic", "ScaledLoss", "SquaredHinge"]
+__all__ = [
+    "Exponential",
+    "Hinge",
+    "Logistic",
+    "LossSum",
+    "Objective",
+    "Ramp",
+    "RampPart",
+    "ScaledDifference",
+    "ScaledLoss",
+    "SquaredHinge",
+]

@@ -9,7 +9,7 @@ from scipy.special import wrightomega, xlogy
 
 from ucm.contracts import Vec
 from ucm.expression import Notation
-from ucm.language.losses.scaled import ConvexLoss
+from ucm.terms import Coefficient, ConvexLoss, Weights
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -31,6 +31,19 @@ class Exponential(ConvexLoss):
     >>> ucm.Exponential().value([0.0, 0.0])
     2.0
     """
+
+    @property
+    def offset(self) -> float:
+        return 0.0
+
+    def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
+        return (self,), ()
+
+    def slope(self) -> float | None:
+        return None
+
+    def smooth(self) -> bool:
+        return True
 
     def value(self, margin: Vec) -> float:
         return float(np.exp(-np.asarray(margin, dtype=float)).sum())
@@ -54,6 +67,11 @@ class Exponential(ConvexLoss):
         import cvxpy as cp
 
         return [cp.sum(-cp.entr(s) - s) / s.size <= size]
+
+    def cvxpy(self, margin: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
+        import cvxpy as cp
+
+        return weights.of(factor) * cp.sum(cp.exp(-margin))
 
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")

@@ -10,7 +10,7 @@ from ucm import numerics
 from ucm.contracts import Vec
 from ucm.errors import CompositionError, brief
 from ucm.expression import Notation
-from ucm.language.losses.scaled import ConvexLoss
+from ucm.terms import Coefficient, ConvexLoss, Weights
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -55,6 +55,19 @@ class Hinge(ConvexLoss):
                 f"Hinge: p is a plain number with 1 <= p < inf, got {brief(self.p)}; write Hinge(p=1.5)"
             )
 
+    @property
+    def offset(self) -> float:
+        return 1.0
+
+    def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
+        return (self,), ()
+
+    def slope(self) -> float | None:
+        return 1.0 if self.p == 1.0 else None
+
+    def smooth(self) -> bool:
+        return self.p >= 2.0
+
     def value(self, margin: Vec) -> float:
         return float((np.maximum(0.0, 1.0 - np.asarray(margin, dtype=float)) ** self.p).sum())
 
@@ -88,6 +101,14 @@ class Hinge(ConvexLoss):
             return [s >= 0, s <= 1, cp.Constant(0.0) <= size]
         power = cp.power(s / self.p, self.p / (self.p - 1.0), approx=False)
         return [s >= 0, (self.p - 1.0) * cp.sum(power) / s.size <= size]
+
+    def cvxpy(self, margin: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
+        import cvxpy as cp
+
+        short = cp.pos(1.0 - margin)
+        if self.p != 1.0:
+            short = cp.square(short) if self.p == 2.0 else cp.power(short, self.p, approx=False)
+        return weights.of(factor) * cp.sum(short)
 
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")

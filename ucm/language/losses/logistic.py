@@ -9,7 +9,7 @@ from scipy.special import expit, xlogy
 
 from ucm.contracts import Vec
 from ucm.expression import Notation
-from ucm.language.losses.scaled import ConvexLoss
+from ucm.terms import Coefficient, ConvexLoss, Weights
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -28,6 +28,19 @@ class Logistic(ConvexLoss):
     >>> round(ucm.Logistic().value([0.0]), 6)
     0.693147
     """
+
+    @property
+    def offset(self) -> float:
+        return 0.0
+
+    def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
+        return (self,), ()
+
+    def slope(self) -> float | None:
+        return None
+
+    def smooth(self) -> bool:
+        return True
 
     def value(self, margin: Vec) -> float:
         return float(np.logaddexp(0.0, -np.asarray(margin, dtype=float)).sum())
@@ -63,6 +76,11 @@ class Logistic(ConvexLoss):
         import cvxpy as cp
 
         return [cp.sum(-cp.entr(s) - cp.entr(1 - s)) / s.size <= size]
+
+    def cvxpy(self, margin: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
+        import cvxpy as cp
+
+        return weights.of(factor) * cp.sum(cp.logistic(-margin))
 
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")

@@ -1,0 +1,274 @@
+"""Kernels: the models over a Gram matrix against Clarabel, the linear route, scikit-learn's kernels."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from conftest import Loader
+from numpy.testing import assert_allclose
+from scipy import sparse as sp
+from sklearn.datasets import make_classification
+from sklearn.metrics.pairwise import pairwise_kernels
+
+import ucm
+from ucm import models
+from ucm.gram import Gram
+from ucm.kernels import Kernel, kernel_of
+from ucm.models import psvm
+
+MODELS = {
+    "nu_svm": models.nu_svm(0.3),
+    "mm_mpm": models.mm_mpm(0.3),
+    "mm_fda": models.mm_fda(0.3),
+    "l2_nu_svm": models.l2_nu_svm(0.15),
+    "biased_l2_nu_svm": models.biased_l2_nu_svm(0.3, 0.3),
+    "kl_svm": models.kl_svm(0.5),
+}
+
+
+def sample(m: int = 70, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    X, y = make_classification(m, 5, n_informative=3, flip_y=0.1, random_state=seed)
+    return (X - X.mean(0)) / X.std(0), 2.0 * y - 1.0
+
+
+def rbf(X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    gamma = 1.0 / (X.shape[1] * X.var())
+    return np.exp(-gamma * ((X[:, None] - Z[None]) ** 2).sum(-1))
+
+
+def distance(name: str, K: np.ndarray, y: np.ndarray) -> float:
+    """The optimum over coefficients `c` of the samples, `min sqrt(c'K c)`, written by hand."""
+    m = y.size
+    plus, minus = y > 0, y < 0
+    kappa = dict(MODELS[name].params())
+    if name in ("mm_mpm", "mm_fda"):
+        radius = kappa["kappa"]
+        u = {
+            side: cp.Variable(int(side_rows.sum()))
+            for side, side_rows in (("+", plus), ("-", minus))
+        }
+        parts, constraints = [], []
+        for side, rows, sign in (("+", plus, 1.0), ("-", minus, -1.0)):
+            k = int(rows.sum())
+            centred = (np.eye(k) - 1.0 / k) / np.sqrt(k)
+            place = np.zeros((m, k))
+            place[np.flatnonzero(rows), np.arange(k)] = 1.0
+            parts.append(place @ (sign * np.ones(k) / k + centred @ u[side]))
+            if name == "mm_mpm":
+                constraints.append(cp.norm(u[side]) <= radius)
+        if name == "mm_fda":
+            constraints.append(cp.norm(cp.hstack([u["+"], u["-"]])) <= radius)
+        c = parts[0] + parts[1]
+        unit = 1.0
+    else:
+        mass = 0.5 if name in ("l2_nu_svm", "kl_svm") else 1.0
+        s = cp.Variable(m, nonneg=True)  # s = m q
+        constraints = [cp.sum(s[plus]) == mass * m, cp.sum(s[minus]) == mass * m]
+        if name == "nu_svm":
+            constraints.append(s <= 2.0 / kappa["nu"])
+        elif name == "l2_nu_svm":
+            constraints.append(cp.norm(s) <= kappa["kappa"] * m)
+        elif name == "biased_l2_nu_svm":
+            constraints += [
+                cp.norm(s[plus]) <= kappa["kappa_pos"] * m,
+                cp.norm(s[minus]) <= kappa["kappa_neg"] * m,
+            ]
+        else:  # sum q log(m q) <= -log alpha
+            constraints.append(cp.sum(-cp.entr(s)) / m <= -np.log(kappa["alpha"]))
+        c, unit = cp.multiply(y, s), 1.0 / m
+    problem = cp.Problem(cp.Minimize(cp.quad_form(c, cp.psd_wrap(K))), constraints)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
+        tight = {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11}
+        problem.solve(solver="CLARABEL", **tight)
+    return -unit * float(np.sqrt(problem.value))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rbf_against_clarabel_on_the_gram(name: str) -> None:
+    X, y = sample()
+    found = ucm.solve(MODELS[name], X, y, kernel="rbf", tol=1e-8)
+    assert found.status == "optimal"
+    assert_allclose(found.objective, distance(name, rbf(X, X), y), rtol=1e-6)
+    assert found.w is None
+    assert found.x is None
+    c = found.coefficients
+    assert_allclose(c @ rbf(X, X) @ c, 1.0, rtol=1e-9)
+    assert_allclose(found.decision(X[:7]), rbf(X, X)[:7] @ c + found.b, atol=1e-10)
+
+
+@pytest.mark.parametrize("dataset", ["heart", "ionosphere", "sonar"])
+@pytest.mark.parametrize("name", ["nu_svm", "mm_mpm", "l2_nu_svm"])
+def test_the_papers_data(name: str, dataset: str, shared_data: Loader) -> None:
+    X, y = shared_data(dataset)
+    X, y = np.asarray(X.todense() if sp.issparse(X) else X), y.astype(float)
+    keep = np.random.default_rng(0).permutation(y.size)[:150]
+    X, y = X[keep], y[keep]
+    found = ucm.solve(MODELS[name], X, y, kernel="rbf", tol=1e-7)
+    assert_allclose(found.objective, distance(name, rbf(X, X), y), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", [*MODELS, "coherent_mm_mpm", "coherent_mm_fda"])
+def test_the_linear_kernel_is_the_linear_route(name: str) -> None:
+    X, y = sample(seed=3)
+    model = MODELS.get(name) or getattr(models, name)(0.5)
+    if name == "nu_svm":
+        model = models.nu_svm(0.75)
+    if name == "l2_nu_svm":
+        model = models.l2_nu_svm(0.125)
+    if name == "biased_l2_nu_svm":
+        model = models.biased_l2_nu_svm(0.2, 0.2)
+    if name == "kl_svm":
+        model = models.kl_svm(0.85)
+    # a gap of t leaves sqrt(2 t) in w where the set is round
+    tol = 1e-13 if name == "mm_fda" else 1e-10
+    plain = ucm.solve(model, X, y, tol=tol)
+    if plain.status == "zero_in_set":
+        pytest.fail(f"{name}: choose a smaller set")
+    through = ucm.solve(model, X, y, kernel="linear", tol=tol)
+    assert_allclose(through.decision(X), plain.decision(X), atol=1e-6)
+    assert_allclose(through.w, plain.w, atol=1e-6)
+    assert_allclose(X.T @ through.coefficients, plain.w, atol=1e-6)
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0])
+def test_the_linear_kernel_of_a_psvm(p: float) -> None:
+    X, y = sample()
+    plain = ucm.solve(psvm(p, 1.0), X, y, tol=1e-10)
+    through = ucm.solve(psvm(p, 1.0), X, y, kernel="linear", tol=1e-10)
+    assert_allclose(through.decision(X), plain.decision(X), atol=2e-5)
+
+
+def test_intersections_and_algebra() -> None:
+    X, y = sample()
+    U = ucm.Ellipsoid(ucm.pos.mean, ucm.pos.cov, 0.5) & ucm.Hull(ucm.pos)
+    plan = ucm.compile(U - 0.5 * ucm.Hull(ucm.neg) - 0.5 * ucm.neg.mean, X, y, kernel="rbf")
+    assert plan.solve().status == "optimal"
+    assert plan.verify()
+    assert "rbf kernel" in plan.explain()
+
+
+# --- the kernels themselves ------------------------------------------------------------------------
+@pytest.mark.parametrize("thin", [False, True])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("linear", {}),
+        ("rbf", {"gamma": 0.3}),
+        ("poly", {"gamma": 0.3, "degree": 2, "coef0": 1.0}),
+        ("sigmoid", {"gamma": 0.1, "coef0": 0.5}),
+    ],
+)
+def test_values_are_those_of_scikit_learn(name: str, options: dict, thin: bool) -> None:
+    A, B = (np.random.default_rng(k).standard_normal((6 + k, 4)) for k in range(2))
+    kernel, _ = kernel_of(name, A, **options)
+    if thin:
+        A, B = sp.csr_matrix(A), sp.csr_matrix(B)
+    assert_allclose(kernel(A, B), pairwise_kernels(A, B, metric=name, **options), atol=1e-12)
+    assert_allclose(kernel.diagonal(A), np.diagonal(kernel(A, A)), atol=1e-12)
+
+
+def test_gamma() -> None:
+    X = np.random.default_rng(0).standard_normal((30, 4)) * 3.0
+    assert_allclose(kernel_of("rbf", X)[0].gamma, 1.0 / (4 * X.var()))
+    assert_allclose(kernel_of("rbf", sp.csr_matrix(X))[0].gamma, 1.0 / (4 * X.var()))
+    assert kernel_of("rbf", X, gamma="auto")[0].gamma == 0.25
+
+
+def test_callable_and_precomputed_are_the_named_one() -> None:
+    X, y = sample()
+    K = rbf(X, X)
+    gamma = 1.0 / (X.shape[1] * X.var())
+
+    def called(A: Any, B: Any) -> np.ndarray:
+        return np.exp(-gamma * ((A[:, None] - B[None]) ** 2).sum(-1))
+
+    for model in (models.nu_svm(0.3), psvm(1.5, 1.0)):
+        named = ucm.solve(model, X, y, kernel="rbf", tol=1e-9)
+        by_call = ucm.solve(model, X, y, kernel=called, tol=1e-9)
+        given = ucm.solve(model, K, y, kernel="precomputed", tol=1e-9)
+        # a gap of 1e-9 leaves sqrt(2e-9) in w
+        assert_allclose(by_call.decision(X), named.decision(X), atol=2e-4)
+        assert_allclose(given.decision(K), named.decision(X), atol=2e-4)
+
+
+def test_a_rank_deficient_gram() -> None:
+    X, y = sample()
+    twice, labels = np.vstack([X, X]), np.r_[y, y]
+    one = ucm.solve(models.mm_fda(0.3), X, y, kernel="rbf", tol=1e-9)
+    two = ucm.solve(models.mm_fda(0.3), twice, labels, kernel="rbf", tol=1e-9)
+    assert_allclose(two.objective, one.objective, rtol=1e-7)
+    assert_allclose(two.decision(X), one.decision(X), atol=1e-5)
+
+
+# --- bad input -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernel": "gauss"}, "kernel: expected None, a callable or one of linear"),
+        ({"kernel": "rbf", "gamma": 0.0}, "gamma: expected a positive number, got 0"),
+        ({"kernel": "rbf", "gamma": -1.0}, "gamma: expected a positive number"),
+        ({"kernel": "rbf", "gamma": "wide"}, 'gamma: expected "scale", "auto" or a positive'),
+        ({"kernel": "rbf", "gamma": True}, "gamma: expected a number"),
+        ({"kernel": "poly", "degree": 1.5}, "degree: expected a whole number"),
+        ({"kernel": "poly", "coef0": np.nan}, "coef0: expected a finite number"),
+        ({"kernel": "rbf", "cache_size": 0}, "cache_size: expected a positive number"),
+        ({"kernel": "rbf", "sigma": 1.0}, "unknown option sigma"),
+        ({"gamma": 1.0}, "unknown option gamma.*only a kernel"),
+        ({"kernel": "rbf", "cache_size": 0.001}, "cache_size allows.*Nystroem"),
+    ],
+    ids=repr,
+)
+def test_bad_options(options: dict, message: str) -> None:
+    X, y = sample()
+    with pytest.raises(ucm.ParameterError, match=message):
+        ucm.compile(models.nu_svm(0.3), X, y, **options)
+
+
+def test_what_has_no_meaning_behind_a_kernel() -> None:
+    X, y = sample()
+    for model, word in (
+        (ucm.Ball(ucm.pos.mean, 0.1) - ucm.Hull(ucm.neg), "Ball"),
+        (ucm.Hull(ucm.pos) - ucm.Point(np.ones(5)), "in the features"),
+        (np.eye(5) @ ucm.Hull(ucm.pos) - ucm.Hull(ucm.neg), "in the features"),
+        (ucm.Ellipsoid(ucm.pos.mean, np.eye(5), 0.1) - ucm.Hull(ucm.neg), "in the features"),
+        (ucm.RobustMargin(models.nu_svm(0.3), norm=1), "Euclidean norm only"),
+        (ucm.Hinge() + ucm.L1(), "needs the coordinates of w"),
+    ):
+        with pytest.raises(ucm.CompositionError, match=word):
+            ucm.compile(model, X, y, kernel="rbf")
+
+
+def test_bad_matrices() -> None:
+    X, y = sample()
+    K = rbf(X, X)
+    with pytest.raises(ucm.DataError, match=r"\(m, m\) matrix.*got shape"):
+        ucm.compile(models.nu_svm(0.3), K[:, :-1], y, kernel="precomputed")
+    lopsided = K.copy()
+    lopsided[0, 1] += 0.5
+    with pytest.raises(ucm.DataError, match="not symmetric"):
+        ucm.compile(psvm(1.5, 1.0), lopsided, y, kernel="precomputed")
+    with pytest.raises(ucm.DataError, match="indefinite"):
+        ucm.compile(models.nu_svm(0.3), K - 0.5 * np.eye(y.size), y, kernel="precomputed")
+    with pytest.raises(ucm.DataError, match="returned shape"):
+        ucm.compile(psvm(1.5, 1.0), X, y, kernel=lambda A, B: np.ones(3))
+    with pytest.raises(ucm.DataError, match="NaN or inf"):
+        ucm.compile(psvm(1.5, 1.0), X, y, kernel=lambda A, B: np.full((len(A), len(B)), np.nan))
+    with pytest.raises(ucm.DataError, match="callable failed"):
+        ucm.compile(psvm(1.5, 1.0), X, y, kernel=lambda A, B: A + B[:3, :2])
+    found = ucm.solve(models.nu_svm(0.3), K, y, kernel="precomputed")
+    with pytest.raises(ucm.DataError, match=f"all {y.size} samples of the fit"):
+        found.decision(K[:, :-1])
+
+
+def test_an_exact_factor() -> None:
+    X, _ = sample()
+    for name in ("linear", "rbf", "poly"):
+        kernel, _ = kernel_of(name, X)
+        F = Gram(kernel, X).factor()
+        assert_allclose(F @ F.T, kernel(X, X), atol=1e-11)
+    assert Gram(Kernel("linear"), X).factor().shape == (70, np.linalg.matrix_rank(X))

@@ -1,0 +1,141 @@
+"""Several classes and kernels in the estimator, against a loop over pairs and scikit-learn's checks."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from itertools import combinations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_iris, make_classification
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import ucm
+from ucm import models
+from ucm.models import psvm
+
+X, Y = load_iris(return_X_y=True)
+NAMES = np.array(["setosa", "versicolor", "virginica"])
+
+
+@parametrize_with_checks(
+    [
+        ucm.Classifier(psvm(1.5, 1.0)),
+        ucm.Classifier(psvm(1.0, 1.0), kernel="rbf"),
+        ucm.Classifier(models.mm_fda(0.05), multi_class="ovr"),
+    ]
+)
+def test_checks_of_scikit_learn(estimator, check) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=ucm.ConvergenceWarning)
+        check(estimator)
+
+
+def test_one_against_one_is_a_loop_over_pairs() -> None:
+    clf = ucm.Classifier(psvm(1.5, 1.0), decision_function_shape="ovo").fit(X, NAMES[Y])
+    columns = []
+    for i, j in combinations(range(3), 2):
+        rows = (i == Y) | (j == Y)
+        found = ucm.solve(psvm(1.5, 1.0), X[rows], np.where(Y[rows] == i, 1, -1))
+        columns.append(found.decision(X))
+    assert_allclose(clf.decision_function(X), np.column_stack(columns), atol=1e-10)
+    votes = np.zeros((Y.size, 3))
+    for column, (i, j) in zip(columns, combinations(range(3), 2)):
+        votes[np.arange(Y.size), np.where(column > 0, i, j)] += 1
+    clear = np.sort(votes, axis=1)[:, -1] > np.sort(votes, axis=1)[:, -2]
+    assert_array_equal(clf.predict(X)[clear], NAMES[votes.argmax(axis=1)][clear])
+    assert len(clf.plan_) == len(clf.solution_) == 3
+    assert clf.coef_.shape == (3, 4)
+
+
+def test_ties_go_to_the_larger_sum() -> None:
+    from ucm.estimators.multiclass import one_vs_one_scores
+
+    scores = np.array([[1.0, -3.0, 1.0]])  # 0 beats 1, 2 beats 0, 1 beats 2
+    values = one_vs_one_scores(scores, 3)
+    assert values[0].argmax() == 2
+    assert np.abs(values - 1.0).max() < 0.5
+
+
+def test_one_against_the_rest() -> None:
+    clf = ucm.Classifier(psvm(2.0, 1.0), multi_class="ovr").fit(X, Y)
+    for i in range(3):
+        found = ucm.solve(psvm(2.0, 1.0), X, np.where(i == Y, 1, -1))
+        assert_allclose(clf.decision_function(X)[:, i], found.decision(X), atol=1e-10)
+    assert_array_equal(clf.predict(X), clf.decision_function(X).argmax(axis=1))
+
+
+def test_a_kernel_beside_svc() -> None:
+    ours = ucm.Classifier(psvm(1.0, 1.0), kernel="rbf", tol=1e-9, decision_function_shape="ovo")
+    theirs = SVC(C=1.0, tol=1e-8, decision_function_shape="ovo").fit(X, Y)
+    assert_allclose(ours.fit(X, Y).decision_function(X), theirs.decision_function(X), atol=1e-4)
+    assert not hasattr(ours, "coef_")
+    assert ours.dual_coef_.shape == (3, ours.support_.size)
+    assert_array_equal(ours.support_, np.sort(theirs.support_))
+    again = pickle.loads(pickle.dumps(ours))
+    assert_array_equal(again.predict(X), ours.predict(X))
+
+
+def test_precomputed() -> None:
+    gamma = 1.0 / (X.shape[1] * X.var())
+    K = np.exp(-gamma * ((X[:, None] - X[None]) ** 2).sum(-1))
+    for model in (psvm(1.5, 1.0), models.mm_fda(0.1)):
+        named = ucm.Classifier(model, kernel="rbf", tol=1e-8).fit(X, Y)
+        given = ucm.Classifier(model, kernel="precomputed", tol=1e-8).fit(K, Y)
+        assert_allclose(given.decision_function(K), named.decision_function(X), atol=1e-4)
+    with pytest.raises(ucm.DataError, match="features"):
+        given.predict(K[:, :-1])
+    with pytest.raises(ucm.DataError, match=r"\(m, m\)|square"):
+        ucm.Classifier(psvm(1.5, 1.0), kernel="precomputed").fit(K[:, :-1], Y)
+
+
+@pytest.mark.parametrize(
+    "model", [models.nu_svm(0.1), models.mm_mpm(0.1), models.kl_svm(0.9)], ids=repr
+)
+def test_every_model_takes_several_classes_and_threads(model) -> None:
+    alone = ucm.Classifier(model, kernel="rbf").fit(X, Y)
+    threads = ucm.Classifier(model, kernel="rbf", n_jobs=2).fit(X, Y)
+    assert alone.score(X, Y) > 0.9
+    assert_array_equal(alone.decision_function(X), threads.decision_function(X))
+
+
+def test_probabilities_where_asked() -> None:
+    plain = ucm.Classifier(psvm(2.0, 1.0)).fit(X, Y)
+    assert not hasattr(plain, "predict_proba")
+    clf = ucm.Classifier(psvm(2.0, 1.0), probability=True).fit(X, Y)
+    p = clf.predict_proba(X)
+    assert p.shape == (150, 3)
+    assert_allclose(p.sum(axis=1), 1.0)
+    assert (p.argmax(axis=1) == Y).mean() > 0.9
+    assert clone(clf).probability
+
+
+def test_class_weights_of_several_classes() -> None:
+    data, labels = make_classification(
+        150, 5, n_informative=4, n_redundant=0, n_classes=3, flip_y=0.2, random_state=0
+    )
+    weights = {0: 1.0, 1: 5.0, 2: 1.0}
+    plain = ucm.Classifier(psvm(1.5, 1.0)).fit(data, labels)
+    heavy = ucm.Classifier(psvm(1.5, 1.0), class_weight=weights).fit(data, labels)
+    assert (heavy.predict(data) == 1).sum() > (plain.predict(data) == 1).sum()
+    rest = ucm.Classifier(psvm(1.5, 1.0), class_weight=weights, multi_class="ovr")
+    assert (rest.fit(data, labels).predict(data) == 1).sum() > (plain.predict(data) == 1).sum()
+
+
+def test_one_sample_per_class_and_unseen_labels() -> None:
+    tiny = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    clf = ucm.Classifier(psvm(2.0, 1e3)).fit(tiny, ["a", "b", "c"])
+    assert_array_equal(clf.predict(tiny), ["a", "b", "c"])
+    assert clf.score(tiny, ["a", "b", "d"]) == pytest.approx(2 / 3)
+
+
+def test_the_failing_pair_is_named() -> None:
+    with pytest.raises(ucm.SolverError, match="1 against the rest: 0 lies in U"):
+        ucm.Classifier(models.nu_svm(0.1), multi_class="ovr").fit(X, Y)
+    for options in ({"decision_function_shape": "all"}, {"multi_class": "some"}):
+        with pytest.raises(ucm.ParameterError, match=r"is .ov[ro]. or"):
+            ucm.Classifier(**options).fit(X, Y)

@@ -1,0 +1,454 @@
+"""`loss + penalty`: every route against the CVXPY twin and the others, DCA, certificates, bad input."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+from catalogue import OBJECTIVES
+from numpy.testing import assert_allclose
+from scipy import sparse
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+import ucm
+from ucm import models
+from ucm.composite import Composite
+from ucm.solvers import DCA, ClarabelComposite, DualNewton, HiGHS, PrimalAPG
+from ucm.solvers.driver import Monitor
+
+EIGHT = {
+    "svm": models.svm,
+    "one_norm_svm": models.one_norm_svm,
+    "zero_norm_svm": models.zero_norm_svm,
+    "cap_one_norm_svm": models.cap_one_norm_svm,
+    "rlsvm2": models.rlsvm2,
+    "rlsvm1": models.rlsvm1,
+    "rlsvm0": models.rlsvm0,
+    "rlsvmc1": models.rlsvmc1,
+}
+
+
+def noisy(m: int, n: int, seed: int = 0, flipped: float = 0.15) -> tuple[np.ndarray, np.ndarray]:
+    """Two overlapping classes, a share of the labels flipped."""
+    generator = np.random.default_rng(seed)
+    X = generator.standard_normal((m, n))
+    y = np.where(X @ np.linspace(1.0, 0.0, n) + 0.3 >= 0.0, 1.0, -1.0)
+    y[generator.random(m) < flipped] *= -1.0
+    y[:2] = 1.0, -1.0
+    return X, y
+
+
+# --- routes -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
+def test_every_objective_agrees_with_its_twin(objective) -> None:
+    X, y = noisy(30, 4)
+    plan = ucm.compile(objective, X, y)
+    solution = plan.solve()
+    assert solution.status == "optimal" if objective.convex else ("local", "stationary")
+    assert abs(solution.certificate.relative_gap) <= 1e-6
+    assert solution.certificate.kind == ("global" if objective.convex else "local")
+    assert solution.objective == pytest.approx(
+        objective.value(y * (X @ solution.w + solution.b), solution.w), rel=1e-12
+    )
+    check = plan.verify()
+    assert check.agrees, str(check)
+    assert plan.reference().is_dcp(dpp=True)
+
+
+ROUTES = [HiGHS(), HiGHS(generate=1), DualNewton(), PrimalAPG(), ClarabelComposite()]
+
+
+@pytest.mark.parametrize("objective", [o for o in OBJECTIVES if o.convex], ids=repr)
+def test_routes_agree(objective) -> None:
+    X, y = noisy(40, 6, seed=1)
+    form = ucm.compile(objective, X, y, solver="clarabel").form  # not the pSVM's own
+    reference = ucm.solve(objective, X, y, solver="clarabel").objective
+    for solver in ROUTES:
+        if solver.refuse(form.G) is None:
+            solution = ucm.solve(objective, X, y, solver=solver)
+            assert solution.status == "optimal"
+            assert solution.objective == pytest.approx(reference, rel=1e-6), solver
+
+
+def tilted(form: Composite, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """A random subgradient of what the ramp and the capped l1 penalty subtract."""
+    generator = np.random.default_rng(seed)
+    slope = form.losses[0].slope() or 0.0
+    margin = -slope * (generator.random(form.m) < 0.3)
+    a = form.norms[0]
+    return margin, a * generator.choice([-1.0, 0.0, 0.0, 1.0], form.n)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("penalty", [0.5 * ucm.L1(), 0.5 * ucm.L2()], ids=repr)
+def test_tilted_problems_are_solved_warm(penalty, seed) -> None:
+    """One session through several tilts, as in DCA, against CVXPY written out by hand."""
+    import cvxpy as cp
+
+    X, y = noisy(50, 5, seed)
+    form = Composite(X, y, ucm.Ramp(0.5).split()[0], (penalty,))
+    solver = HiGHS() if form.norms[0] else DualNewton()
+    session = solver.open(form, Monitor())
+    for k in range(4):
+        v, u = tilted(form, seed + 10 * k)
+        tilt = form.flat().__class__(v, u)
+        point = session.solve(form, tilt, 1e-8)
+        w, b = cp.Variable(5), cp.Variable()
+        t = cp.multiply(y, X @ w + b)
+        size = cp.norm1(w) if form.norms[0] else cp.sum_squares(w)
+        total = 2.0 * cp.sum(cp.pos(0.5 - t)) + 0.5 * size - v @ t - u @ w
+        value = cp.Problem(cp.Minimize(total)).solve(solver=cp.CLARABEL)
+        margin = form.margins(point.w, point.b)
+        assert form.value(margin, point.w, tilt) == pytest.approx(value, rel=1e-6, abs=1e-6)
+        bound, _ = form.lower_bound(point.slopes, margin, tilt)
+        assert bound <= value + 1e-6 * abs(value)
+
+
+@pytest.mark.parametrize(("m", "n"), [(30, 400), (400, 30)])
+def test_generation_finds_the_optimum_of_the_whole_program(m, n) -> None:
+    X, y = noisy(m, n, seed=3)
+    whole = ucm.solve(models.one_norm_svm(0.3), X, y, solver=HiGHS(generate=None))
+    taken = ucm.solve(models.one_norm_svm(0.3), X, y, solver=HiGHS(generate=5))
+    assert whole.status == taken.status == "optimal"
+    assert taken.objective == pytest.approx(whole.objective, rel=1e-9)
+    assert taken.certificate.gap <= 1e-7 * whole.objective
+
+
+def test_more_features_than_samples_with_l2() -> None:
+    X, y = noisy(20, 60, seed=5)
+    plan = ucm.compile(models.svm(0.1), X, y, solver="newton")
+    assert plan.solver.name == "newton"
+    assert plan.solve().status == "optimal"
+    assert plan.verify().agrees
+
+
+@pytest.mark.parametrize("name", EIGHT)
+def test_sparse_data_float32_and_order(name) -> None:
+    X, y = noisy(40, 5, seed=2)
+    X = np.round(X * (np.abs(X) > 0.5), 2)
+    model = EIGHT[name](0.3)
+    dense = ucm.solve(model, X, y)
+    other = ucm.solve(model, sparse.csr_matrix(X), y)
+    assert other.objective == pytest.approx(dense.objective, rel=1e-8)
+    fortran = np.asfortranarray(X)
+    fortran.flags.writeable = False
+    before = fortran.copy()
+    again = ucm.solve(model, fortran, y)
+    assert again.objective == dense.objective
+    assert np.array_equal(fortran, before)
+    if model.convex:
+        turn = np.random.default_rng(0).permutation(40)
+        assert ucm.solve(model, X[turn], y[turn]).objective == pytest.approx(
+            dense.objective, rel=1e-7
+        )
+
+
+def test_the_svm_is_that_of_libsvm() -> None:
+    from sklearn.svm import SVC
+
+    X, y = noisy(80, 4, seed=4)
+    ours = ucm.solve(models.svm(0.25), X, y, tol=1e-9)  # C = 1 / (2 lam)
+    theirs = SVC(kernel="linear", C=2.0, tol=1e-10).fit(X, y)
+    assert_allclose(ours.w, theirs.coef_[0], atol=1e-5)
+    assert ours.b == pytest.approx(theirs.intercept_[0], abs=1e-5)
+
+
+def test_explain_names_the_split_and_the_refusals() -> None:
+    X, y = noisy(20, 3)
+    text = ucm.compile(models.rlsvmc1(0.5), X, y).explain()
+    assert "dca around highs" in text
+    assert "H         1/μ·Σ_{i} max(0, -μ^2 - t_i) + λ·Σ_{j} max(0, |w_j| - a)" in text
+    assert "newton    refused: it takes the squared l2 norm" in text
+
+
+# --- DCA ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", EIGHT)
+@pytest.mark.parametrize("lam", [0.1, 1.0, 10.0])
+def test_the_objective_never_increases(name, lam) -> None:
+    for seed in range(3):
+        X, y = noisy(60, 6, seed)
+        route = "newton" if name == "svm" else "auto"  # the pSVM's own route is no DCA
+        solution = ucm.solve(EIGHT[name](lam), X, y, solver=route)
+        heights = [record["objective"] for record in solution.history]
+        for before, after in itertools.pairwise(heights):
+            assert after <= before + 1e-12 * abs(before)
+        assert solution.objective <= heights[0] + 1e-12 * abs(heights[0])
+        assert solution.stats.iterations <= 16
+        assert solution.status in ("optimal", "local", "stationary")
+
+
+def test_it_starts_from_the_convex_model_with_l1_at_the_same_weight() -> None:
+    X, y = noisy(60, 6)
+    start = ucm.solve(models.one_norm_svm(0.5), X, y)
+    model = models.zero_norm_svm(0.5)
+    first = ucm.solve(model, X, y).history[0]["objective"]
+    assert first == pytest.approx(model.value(y * (X @ start.w + start.b), start.w), rel=1e-9)
+
+
+def test_a_plain_loop_finds_the_same_objective() -> None:
+    """DCA written by hand over CVXPY, as in Algorithm 4 of Ong and Le Thi (2013)."""
+    import cvxpy as cp
+
+    X, y = noisy(50, 4, seed=8)
+    lam, a = 0.4, 0.5
+
+    def height(w, b):
+        t = y * (X @ w + b)
+        return np.clip(1 - t, 0, 2).sum() + lam * np.minimum(a, np.abs(w)).sum()
+
+    w, b = cp.Variable(4), cp.Variable()
+    t = cp.multiply(y, X @ w + b)
+    convex = cp.sum(cp.pos(1 - t)) + lam * cp.norm1(w)
+    cp.Problem(cp.Minimize(convex)).solve(solver=cp.CLARABEL)
+    values = [height(w.value, b.value)]
+    for _ in range(20):
+        s = y * (X @ w.value + b.value) < -1
+        v = lam * np.sign(w.value) * (np.abs(w.value) >= a)
+        tail = cp.sum(cp.multiply(s, -t)) + v @ w
+        cp.Problem(cp.Minimize(convex - tail)).solve(solver=cp.CLARABEL)
+        values.append(height(w.value, b.value))
+        if values[-1] >= values[-2] - 1e-7:
+            break
+    ours = ucm.solve(models.rlsvmc1(lam, 1.0, a), X, y)
+    assert ours.objective <= values[-1] + 1e-6
+
+
+def exact(X: np.ndarray, y: np.ndarray, lam: float, mu: float, a: float) -> float:
+    """The optimum of ramp and capped l1 as a mixed-integer program: one switch for every sample that
+    is given up, and for every weight above the cap."""
+    (m, n), big = X.shape, 2000.0
+    size = n + 1 + 2 * m + 2 * n
+    cost = np.zeros(size)
+    xi, lost = slice(n + 1, n + 1 + m), slice(n + 1 + m, n + 1 + 2 * m)
+    part, free = slice(n + 1 + 2 * m, size - n), slice(size - n, size)
+    cost[xi], cost[lost], cost[part], cost[free] = 1 / mu, 1 + mu, lam, lam * a
+    margins = np.zeros((m, size))
+    margins[:, :n], margins[:, n] = y[:, None] * X, y
+    margins[:, xi], margins[:, lost] = np.eye(m), big * np.eye(m)
+    sides = []
+    for sign in (1.0, -1.0):
+        side = np.zeros((n, size))
+        side[:, :n], side[:, part], side[:, free] = sign * np.eye(n), np.eye(n), big * np.eye(n)
+        sides.append(side)
+    low, high = np.zeros(size), np.full(size, np.inf)
+    low[: n + 1] = -np.inf
+    whole = np.zeros(size)
+    whole[lost] = whole[free] = high[lost] = high[free] = 1
+    rows = np.vstack([margins, *sides])
+    bounds = np.concatenate([np.full(m, mu), np.zeros(2 * n)])
+    found = milp(
+        cost,
+        constraints=LinearConstraint(rows, bounds, np.inf),
+        bounds=Bounds(low, high),
+        integrality=whole,
+        options={"mip_rel_gap": 1e-9},
+    )
+    return float(found.fun)
+
+
+def test_twenty_starts_find_the_exact_optimum() -> None:
+    generator = np.random.default_rng(11)
+    found, count = 0, 25
+    for _ in range(count):
+        m, n = int(generator.integers(8, 21)), int(generator.integers(1, 4))
+        X = generator.standard_normal((m, n))
+        y = np.sign(X @ generator.standard_normal(n) + 0.8 * generator.standard_normal(m))
+        y[:2] = 1.0, -1.0
+        lam, mu, a = generator.choice([0.1, 0.3, 1.0, 3.0]), generator.choice([0.5, 1.0]), 0.5
+        best = exact(X, y, lam, mu, a)
+        solution = ucm.solve(models.rlsvmc1(lam, mu, a), X, y, starts=20)
+        found += solution.objective <= best * (1 + 1e-6) + 1e-9
+    assert found >= 0.92 * count
+
+
+def test_more_starts_are_never_worse() -> None:
+    X, y = noisy(40, 5, seed=6, flipped=0.3)
+    model = models.rlsvm0(0.5)
+    one, many = ucm.solve(model, X, y), ucm.solve(model, X, y, starts=6)
+    assert many.objective <= one.objective
+    assert len(many.history) > len(one.history)
+
+
+def test_a_critical_point_is_where_the_next_problem_gains_nothing() -> None:
+    X, y = noisy(50, 5, seed=9)
+    plan = ucm.compile(models.rlsvmc1(0.5), X, y)
+    solution = plan.solve()
+    again = plan.solve(warm_start=solution)
+    assert again.objective == pytest.approx(solution.objective, rel=1e-12)
+    assert again.stats.iterations <= 2
+    # a random step from it is not critical, and the certificate says so
+    from ucm.evidence.criticality import certify_point
+
+    raw = solution.raw
+    moved = certify_point(plan.model, plan.data, solution.w + 0.3, solution.b, raw.slopes)
+    assert moved.relative_gap > 1e-3
+
+
+def test_local_minima_are_named_so() -> None:
+    X, y = noisy(60, 4, seed=1)
+    solution = ucm.solve(models.rlsvmc1(1.0, 1.0, 0.5), X, y)
+    if solution.status == "local":
+        value = ucm.compile(models.rlsvmc1(1.0, 1.0, 0.5), X, y).model.value
+        generator = np.random.default_rng(0)
+        for _ in range(200):
+            w = solution.w + 1e-7 * generator.standard_normal(4)
+            b = solution.b + 1e-7 * generator.standard_normal()
+            assert value(y * (X @ w + b), w) >= solution.objective - 1e-12
+
+
+# --- bad input and odd data ---------------------------------------------------------------------
+def test_terms_alone_are_refused() -> None:
+    X, y = noisy(20, 3)
+    for model, words in (
+        (ucm.Ramp(), "loss without a penalty"),
+        (ucm.Hinge(), "loss without a penalty"),
+        (ucm.L1(), "penalty without a loss"),
+    ):
+        with pytest.raises(ucm.CompositionError, match=words):
+            ucm.compile(model, X, y)
+
+
+def test_options_that_do_not_apply() -> None:
+    X, y = noisy(20, 3)
+    with pytest.raises(ucm.SolverError, match="squared l2 norm"):
+        ucm.compile(models.one_norm_svm(1.0), X, y, solver="newton")
+    with pytest.raises(ucm.SolverError, match="gradient"):
+        ucm.compile(models.svm(1.0), X, y, solver="apg")
+    with pytest.raises(ucm.ParameterError, match='"dca"'):
+        ucm.compile(models.svm(1.0), X, y, solver="simplex")
+    with pytest.raises(ucm.SolverError, match="minimum norm"):
+        ucm.compile(models.svm(1.0), X, y, solver=ucm.solvers.Newton())
+    with pytest.raises(ucm.ParameterError, match="b is a variable"):
+        ucm.compile(models.one_norm_svm(1.0), X, y).solve(bias_rule="kkt")
+    with pytest.raises(ucm.ParameterError, match="class_weight"):
+        ucm.compile(models.one_norm_svm(1.0), X, y, class_weight=(1.0, 2.0))
+    other = ucm.solve(models.one_norm_svm(1.0), X[:, :2], y)
+    with pytest.raises(ucm.ParameterError, match="another shape"):
+        ucm.compile(models.one_norm_svm(1.0), X, y).solve(warm_start=other)
+    for bad in (lambda: DCA(inner=ucm.solvers.Newton()), lambda: DCA(max_outer=0)):
+        with pytest.raises(ucm.ParameterError):
+            bad()
+
+
+def test_a_limit_inside_is_a_status_and_the_last_good_iterate_comes_back() -> None:
+    X, y = noisy(60, 6)
+    with pytest.warns(ucm.ConvergenceWarning, match="raise max_iter"):
+        short = ucm.solve(models.rlsvm0(1.0), X, y, max_iter=1)
+    assert short.status == "max_iter"
+    assert short.objective <= short.history[0]["objective"]
+    limited = DCA(inner=DualNewton(max_outer=1))
+    with pytest.warns(ucm.ConvergenceWarning, match="multiplier steps"):
+        solution = ucm.solve(models.rlsvm2(1.0), X, y, solver=limited)
+    assert solution.status == "max_iter"
+    assert np.isfinite(solution.w).all()
+    assert np.isfinite(solution.certificate.gap)
+
+
+def test_a_callback_stops() -> None:
+    X, y = noisy(60, 6)
+    plan = ucm.compile(models.rlsvm0(1.0), X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ucm.ConvergenceWarning)
+        solution = plan.solve(callback=lambda record: record["iteration"] >= 2)
+    assert len(solution.history) == 2
+
+
+@pytest.mark.parametrize("name", EIGHT)
+def test_separable_data(name) -> None:
+    X, y = noisy(30, 3, flipped=0.0)
+    X = X + 0.5 * y[:, None]
+    solution = ucm.solve(EIGHT[name](1e-3), X, y)
+    assert (np.sign(X @ solution.w + solution.b) == y).all()
+
+
+@pytest.mark.parametrize("name", EIGHT)
+def test_constant_features_get_no_weight(name) -> None:
+    X, y = noisy(40, 3)
+    X = np.column_stack([X, np.full(40, 5.0), np.zeros(40)])
+    solution = ucm.solve(EIGHT[name](0.5), X, y)
+    assert np.abs(solution.w[3:]).max() <= 1e-6
+    assert solution.status in ("optimal", "local", "stationary")
+
+
+@pytest.mark.parametrize("name", EIGHT)
+def test_all_labels_flipped_turns_the_classifier_around(name) -> None:
+    X, y = noisy(40, 4, seed=12)
+    model = EIGHT[name](0.5)
+    there, back = ucm.solve(model, X, y), ucm.solve(model, X, -y)
+    assert back.objective == pytest.approx(there.objective, rel=1e-7)
+
+
+def test_a_large_weight_leaves_the_majority() -> None:
+    X, y = noisy(30, 3)
+    solution = ucm.solve(models.one_norm_svm(1e4), X, y)
+    assert not solution.w.any()
+    assert solution.objective == pytest.approx(2 * min((y > 0).sum(), (y < 0).sum()))
+    fitted = ucm.Classifier(models.one_norm_svm(1e4)).fit(X, y)
+    assert set(fitted.predict(X)) == {1.0 if (y > 0).sum() > (y < 0).sum() else -1.0}
+
+
+# --- losses and sets ----------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "loss",
+    [
+        ucm.Hinge(),
+        3 * ucm.Hinge(),
+        ucm.SquaredHinge(),
+        ucm.Hinge(1.5),
+        2 * ucm.Hinge(3),
+        ucm.Exponential(),
+        0.5 * ucm.Exponential(),
+        ucm.Logistic(),
+    ],
+    ids=repr,
+)
+def test_a_loss_and_its_fitted_set_give_the_same_classifier(loss) -> None:
+    X, y = noisy(40, 3, seed=13)
+    fitted = ucm.solve(loss + 0.7 * ucm.L2(), X, y, tol=1e-9)
+    U = loss.to_set(fitted)
+    robust = ucm.solve(U, X, y, tol=1e-8)
+    assert_allclose(robust.w, fitted.w / np.linalg.norm(fitted.w), atol=2e-4)
+    back = U.to_loss()
+    while hasattr(back, "loss"):
+        back = back.loss
+    assert repr(back) in repr(loss)
+
+
+def test_sets_and_losses_without_a_fit() -> None:
+    assert ucm.Hinge().to_set(0.1) == ucm.Hull(ucm.signed, weights=ucm.CappedSimplex(0.1))
+    kappa = ucm.Param("kappa", 0.3)
+    assert ucm.SquaredHinge().to_set(kappa) == ucm.Hull(ucm.signed, weights=ucm.NormBall(kappa))
+    ball = ucm.Hull(ucm.signed, weights=ucm.KLBall(0.5))
+    assert ucm.Exponential().to_set(0.5) == ball
+    assert ucm.models.nu_svm(0.3).to_loss() == ucm.Hinge()
+    assert ucm.models.kl_svm(0.3).to_loss() == ucm.Exponential()
+    with pytest.raises(ucm.CompositionError, match="no loss is known"):
+        ucm.models.mm_fda(0.1).to_loss()
+    with pytest.raises(ucm.CompositionError, match="Solution"):
+        ucm.Hinge().to_set("large")
+
+
+# --- the classifier -----------------------------------------------------------------------------
+@pytest.mark.parametrize("name", EIGHT)
+def test_classifier(name) -> None:
+    X, y = noisy(80, 5, seed=3)
+    fitted = ucm.Classifier(EIGHT[name](0.5)).fit(X, np.where(y > 0, "yes", "no"))
+    assert fitted.score(X, np.where(y > 0, "yes", "no")) > 0.75
+    margin = y * fitted.decision_function(X)
+    features = np.mean(np.abs(fitted.coef_[0]) > 1e-6)
+    ramp = name.startswith("rl")
+    near = (margin < 1.01) & (margin > -1.01) if ramp else margin < 1.01
+    assert fitted.sparsity_.features == features
+    assert fitted.sparsity_.samples == pytest.approx(near.mean())
+    assert fitted.sparsity_.product == pytest.approx(features * near.mean())
+    assert fitted.get_params()["model__lam"] == 0.5
+    assert set(fitted.support_) <= set(np.flatnonzero(near))
+
+
+def test_admissible_is_the_declared_range() -> None:
+    X, y = noisy(20, 3)
+    ranges = ucm.admissible(models.rlsvmc1(0.5), X, y)
+    assert (ranges["mu"].lower, ranges["mu"].upper, ranges["lam"].upper) == (0.0, 1.0, np.inf)
+    assert 1.0 in ranges["mu"]

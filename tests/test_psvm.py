@@ -1,0 +1,323 @@
+"""pSVM: pair updates against brute force, both references in CVXPY, scikit-learn."""
+
+from __future__ import annotations
+
+import warnings
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from conftest import Loader
+from numpy.testing import assert_allclose
+from scipy import optimize
+from scipy import sparse as sp
+from sklearn.datasets import load_breast_cancer, make_classification
+from sklearn.svm import SVC, LinearSVC
+
+import ucm
+from ucm.gram import Gram
+from ucm.kernels import Kernel, kernel_of
+from ucm.models import psvm
+from ucm.numerics import psmo
+from ucm.solvers import PSMO, HingeNewton
+
+EXPONENTS = (1.0, 1.1, 1.5, 2.0, 3.0, 10.0)
+BINARY = ("uci_wdbc", "uci_heart", "uci_ionosphere", "uci_winequality", "uci_banknote")
+
+
+def standardised(X: np.ndarray) -> np.ndarray:
+    spread = X.std(axis=0)
+    return (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+
+
+def sample(m: int = 80, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    X, y = make_classification(m, 6, n_informative=4, flip_y=0.2, random_state=seed)
+    return standardised(X), 2.0 * y - 1.0
+
+
+# --- the two-variable update -----------------------------------------------------------------------
+def power_term(a: float, c: float, p: float) -> float:
+    """`C (p - 1) xi^p`, as in (17)."""
+    if p == 1.0:
+        return 0.0
+    gamma = p / (p - 1.0)
+    return c ** (1.0 - gamma) * p**-gamma * (p - 1.0) * a**gamma
+
+
+@pytest.mark.parametrize("p", [*EXPONENTS, 1.25, 1.7, 4.5])
+def test_the_update_minimises_the_dual_along_its_line(p: float) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        ci, cj = rng.uniform(0.2, 3.0, 2)
+        yi, yj = rng.choice([-1.0, 1.0], 2)
+        ai, aj = (rng.uniform(0, 1, 2) * [ci, cj]) * rng.choice([0.0, 1.0], 2, p=[0.3, 0.7])
+        eta = rng.choice([0.0, rng.uniform(0.1, 3.0)])
+        room_i = ai if yi < 0 else (ci - ai if p == 1.0 else np.inf)
+        room_j = aj if yj > 0 else (cj - aj if p == 1.0 else np.inf)
+        top = min(room_i, room_j)
+        d = rng.uniform(0.01, 2.0)
+        if top <= 0.0 or (p == 1.0 and eta == 0.0 and not np.isfinite(top)):
+            continue
+        t = psmo.move(d, eta, ai, yi, ci, aj, yj, cj, p, top)
+        assert 0.0 <= t <= top
+        # F_i - F_j = d holds at t = 0, so the linear term takes the slopes of the powers back
+        xi, xj = psmo.slack(ai, ci, p), psmo.slack(aj, cj, p)
+
+        def dual(
+            s: float,
+            ai: float = ai, aj: float = aj, ci: float = ci, cj: float = cj, yi: float = yi,
+            yj: float = yj, xi: float = xi, xj: float = xj, d: float = d, eta: float = eta,
+        ) -> float:  # fmt: skip
+            powers = power_term(max(ai + yi * s, 0.0), ci, p) + power_term(
+                max(aj - yj * s, 0.0), cj, p
+            )
+            return 0.5 * eta * s * s - (d + yi * xi - yj * xj) * s + powers
+
+        end = top if np.isfinite(top) else max(4.0 * t, 10.0)
+        found = optimize.minimize_scalar(
+            dual, bounds=(0.0, end), method="bounded", options={"xatol": 1e-12}
+        )
+        assert dual(t) <= found.fun + 1e-9 * (1.0 + abs(found.fun))
+
+
+# --- the references --------------------------------------------------------------------------------
+def problem_9(X: np.ndarray, y: np.ndarray, p: float, C: np.ndarray) -> cp.Problem:
+    w, b, xi = cp.Variable(X.shape[1]), cp.Variable(), cp.Variable(y.size, nonneg=True)
+    loss = C @ (xi if p == 1.0 else cp.power(xi, p, approx=False))
+    return cp.Problem(
+        cp.Minimize(0.5 * cp.sum_squares(w) + loss), [cp.multiply(y, X @ w + b) >= 1 - xi]
+    )
+
+
+def problem_17(K: np.ndarray, y: np.ndarray, p: float, C: float) -> cp.Problem:
+    a = cp.Variable(y.size, nonneg=True)
+    values, vectors = np.linalg.eigh(K)
+    kept = values > 1e-12 * values[-1]
+    root = vectors[:, kept] * np.sqrt(values[kept])
+    dual = cp.sum(a) - 0.5 * cp.sum_squares(root.T @ cp.multiply(y, a))
+    constraints = [y @ a == 0]
+    if p == 1.0:
+        constraints.append(a <= C)
+    else:
+        gamma = p / (p - 1.0)
+        theta = C ** (1.0 - gamma) * p**-gamma * (p - 1.0)
+        dual = dual - theta * cp.sum(cp.power(a, gamma, approx=False))
+    return cp.Problem(cp.Maximize(dual), constraints)
+
+
+def value(problem: cp.Problem) -> float:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
+        try:
+            tight = {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11}
+            return float(problem.solve(solver="CLARABEL", **tight))
+        except cp.error.SolverError:
+            return float(problem.solve(solver="CLARABEL"))
+
+
+@pytest.mark.parametrize("solver", ["psmo", "hinge-newton"])
+@pytest.mark.parametrize("p", EXPONENTS)
+def test_linear_against_both_problems(p: float, solver: str) -> None:
+    X, y = sample()
+    found = ucm.solve(psvm(p, 2.0), X, y, solver=solver, tol=1e-9)
+    assert found.status == "optimal"
+    assert_allclose(found.objective, value(problem_9(X, y, p, np.full(y.size, 2.0))), rtol=1e-7)
+    assert_allclose(found.certificate.dual, value(problem_17(X @ X.T, y, p, 2.0)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("p", EXPONENTS)
+def test_rbf_against_problem_17(p: float) -> None:
+    X, y = sample(60, seed=1)
+    gamma = 1.0 / (X.shape[1] * X.var())
+    K = np.exp(-gamma * ((X[:, None] - X[None]) ** 2).sum(-1))
+    found = ucm.solve(psvm(p, 1.0), X, y, kernel="rbf", tol=1e-9)
+    assert_allclose(found.objective, value(problem_17(K, y, p, 1.0)), rtol=1e-7)
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0])
+def test_the_plan_verifies_itself(p: float) -> None:
+    X, y = sample()
+    for options in ({}, {"kernel": "rbf"}):
+        plan = ucm.compile(psvm(p, 1.0), X, y, **options)
+        report = plan.verify()
+        assert report, str(report)
+        assert plan.reference().parameters()[0].name() in ("C",) or plan.reference().parameters()
+        dual = plan.dual_reference()
+        assert_allclose(value(dual), plan.solve().objective, rtol=1e-5)
+        assert "psmo" in plan.explain()
+
+
+def test_class_weights_multiply_the_losses() -> None:
+    X, y = sample()
+    plan = ucm.compile(psvm(1.5, 1.0), X, y, class_weight=(3.0, 0.5))
+    C = np.where(y > 0, 3.0, 0.5)
+    assert_allclose(plan.solve(tol=1e-9).objective, value(problem_9(X, y, 1.5, C)), rtol=1e-7)
+    assert plan.verify()
+
+
+def test_scales_of_loss_and_penalty() -> None:
+    X, y = sample()
+    found = ucm.solve(3.0 * ucm.Hinge(1.5) + 2.0 * ucm.L2(), X, y, tol=1e-9)
+    same = ucm.solve(psvm(1.5, 0.75), X, y, tol=1e-9)
+    assert_allclose(found.objective, 4.0 * same.objective, rtol=1e-7)
+    assert_allclose(found.w, same.w, atol=1e-6)
+
+
+# --- the papers' data ------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", BINARY)
+def test_five_sets(name: str, shared_data: Loader) -> None:
+    X, y = shared_data(name)
+    keep = np.random.default_rng(0).permutation(y.size)[:500]
+    X, y = standardised(np.asarray(X)[keep]), y[keep].astype(float)
+    for p in (1.0, 1.5, 2.0):
+        linear = ucm.solve(psvm(p, 1.0), X, y, tol=1e-8)
+        pairs = ucm.solve(psvm(p, 1.0), X, y, tol=1e-8, solver="psmo")
+        assert linear.status == pairs.status == "optimal"
+        assert_allclose(linear.objective, pairs.objective, rtol=2e-8)
+        assert_allclose(value(problem_9(X, y, p, np.ones(y.size))), pairs.objective, rtol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["uci_heart", "uci_ionosphere"])
+@pytest.mark.parametrize("p", [1.1, 3.0, 10.0])
+def test_other_exponents_on_the_papers_data(name: str, p: float, shared_data: Loader) -> None:
+    X, y = shared_data(name)
+    X, y = standardised(np.asarray(X)), y.astype(float)
+    linear = ucm.solve(psvm(p, 1.0), X, y, tol=1e-8)
+    assert linear.status == "optimal"
+    # for p = 10 the power cones of (9) defeat Clarabel; those of the dual do not
+    reference = problem_17(X @ X.T, y, p, 1.0) if p == 10.0 else problem_9(X, y, p, np.ones(y.size))
+    assert_allclose(value(reference), linear.objective, rtol=1e-7)
+
+
+# --- scikit-learn ----------------------------------------------------------------------------------
+def test_p_1_is_svc() -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    X = standardised(X)
+    theirs = SVC(C=1.0, tol=1e-8).fit(X, y)
+    ours = ucm.Classifier(psvm(1.0, 1.0), kernel="rbf", tol=1e-9).fit(X, y)
+    assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-4)
+
+
+def test_p_2_is_linear_svc() -> None:
+    X, y = sample(300)
+    theirs = LinearSVC(
+        loss="squared_hinge", dual=False, intercept_scaling=100, tol=1e-10, max_iter=100_000
+    ).fit(X, y)
+    ours = ucm.solve(psvm(2.0, 1.0), X, y, tol=1e-9)
+    assert_allclose(ours.decision(X), theirs.decision_function(X), atol=1e-4)
+
+
+# --- the solver itself -----------------------------------------------------------------------------
+@pytest.mark.parametrize("options", [{"shrinking": False}, {"partner": "random"}, {"cap": 40}])
+@pytest.mark.parametrize("p", [1.0, 1.5])
+def test_options_do_not_change_the_answer(options: dict, p: float) -> None:
+    X, y = sample(400, seed=2)
+    plain = ucm.solve(psvm(p, 1.0), X, y, tol=1e-8)
+    for kernel in (None, "rbf"):
+        first = ucm.solve(psvm(p, 1.0), X, y, kernel=kernel, tol=1e-7)
+        other = ucm.solve(psvm(p, 1.0), X, y, kernel=kernel, tol=1e-7, solver=PSMO(**options))
+        assert other.status == "optimal"
+        assert_allclose(first.objective, other.objective, rtol=1e-6)
+        if kernel is None:
+            assert_allclose(first.objective, plain.objective, rtol=1e-6)
+
+
+def test_shrinking_many_samples_under_a_small_cache() -> None:
+    X, y = sample(1500, seed=4)
+    whole = ucm.solve(psvm(1.0, 10.0), X, y, kernel="rbf", tol=1e-6)
+    small = ucm.solve(psvm(1.0, 10.0), X, y, kernel="rbf", tol=1e-6, cache_size=1)
+    assert whole.status == small.status == "optimal"
+    assert_allclose(whole.objective, small.objective, rtol=2e-6)
+    assert small.stats.kernel_operations > whole.stats.kernel_operations
+
+
+def test_the_bias_is_that_of_every_multiplier() -> None:
+    X, y = sample()
+    for p in (1.5, 3.0):
+        found = ucm.solve(psvm(p, 1.0), X, y, tol=1e-10)
+        a = found.weights
+        k = a > 1e-6 * a.max()
+        xi = (a[k] / p) ** (1.0 / (p - 1.0))
+        assert_allclose(y[k] * (1.0 - xi) - X[k] @ found.w, found.b, atol=1e-5)
+
+
+def test_warm_start_and_iteration_limit() -> None:
+    X, y = sample(300)
+    plan = ucm.compile(psvm(1.5, 1.0), X, y, kernel="rbf")
+    cold = plan.solve()
+    warm = ucm.compile(psvm(1.5, 1.2), X, y, kernel="rbf").solve(warm_start=cold)
+    assert warm.status == "optimal"
+    with pytest.warns(ucm.ConvergenceWarning, match="relative gap"):
+        cut = plan.solve(max_iter=3)
+    assert cut.status == "max_iter"
+    with pytest.raises(ucm.ParameterError, match="another shape"):
+        plan.solve(warm_start=ucm.solve(psvm(1.5, 1.0), X[:50], y[:50]))
+    with pytest.raises(ucm.ParameterError, match="b is a variable"):
+        plan.solve(bias_rule="midpoint")
+
+
+def test_sparse_float32_and_order() -> None:
+    X, y = sample(200)
+    for p in (1.0, 1.5):
+        for solver in ("psmo", "hinge-newton"):
+            plain = ucm.solve(psvm(p, 1.0), X, y, tol=1e-8, solver=solver)
+            thin = ucm.solve(psvm(p, 1.0), sp.csr_matrix(X), y, tol=1e-8, solver=solver)
+            turned = ucm.solve(psvm(p, 1.0), X[::-1], y[::-1], tol=1e-8, solver=solver)
+            assert_allclose(thin.w, plain.w, atol=1e-5)
+            assert_allclose(turned.w, plain.w, atol=1e-5)
+
+
+def test_duplicates_and_one_sample_per_class() -> None:
+    X = np.array([[0.0], [2.0]])
+    found = ucm.solve(psvm(2.0, 1e6), X, [-1, 1], kernel="linear")
+    assert_allclose([found.w[0], found.b], [1.0, -1.0], atol=1e-5)
+    X, y = sample(40)
+    twice = ucm.solve(psvm(1.5, 0.5), np.vstack([X, X]), np.r_[y, y], kernel="rbf", gamma=0.2)
+    once = ucm.solve(psvm(1.5, 1.0), X, y, kernel="rbf", gamma=0.2)
+    assert_allclose(twice.objective, once.objective, rtol=1e-5)
+
+
+# --- bad input -------------------------------------------------------------------------------------
+def test_bad_parameters() -> None:
+    X, y = sample()
+    with pytest.raises(ucm.CompositionError, match="1 <= p"):
+        psvm(0.9, 1.0)
+    for C in (0.0, -1.0):
+        with pytest.raises(ucm.CompositionError, match="positive"):
+            psvm(1.5, C)
+    with pytest.raises(ucm.ParameterError, match="partner"):
+        PSMO(partner="first")
+    with pytest.raises(ucm.ParameterError, match="seed"):
+        PSMO(seed=-1)
+    with pytest.raises(ucm.ParameterError, match="max_order"):
+        HingeNewton(max_order=0)
+    with pytest.raises(ucm.SolverError, match="hides them"):
+        ucm.compile(psvm(1.5, 1.0), X, y, kernel="rbf", solver="hinge-newton")
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 3.0])
+def test_an_indefinite_kernel_ends_with_that_status(p: float) -> None:
+    X, y = sample(40)
+    with pytest.warns(ucm.ConvergenceWarning, match="indefinite"):
+        found = ucm.solve(psvm(p, 1.0), X, y, kernel="sigmoid", gamma=2.0, coef0=-1.0)
+    assert found.status == "indefinite"
+    K = np.random.default_rng(0).standard_normal((40, 40))
+    with pytest.warns(ucm.ConvergenceWarning, match="indefinite"):
+        found = ucm.solve(psvm(p, 1.0), K + K.T, y, kernel="precomputed")
+    assert found.status == "indefinite"
+
+
+def test_gram_rows_come_and_go() -> None:
+    X, _ = sample(100)
+    kernel, _ = kernel_of("rbf", X)
+    gram = Gram(kernel, X, limit=8 * 100 * 3)
+    whole = kernel(X, X)
+    for i in (4, 8, 15, 16, 23, 42, 4):
+        if gram.where[i] < 0:
+            gram.fetch(i)
+        assert_allclose(gram.store[gram.where[i]], whole[i], atol=1e-14)
+        gram.used[gram.where[i]] = i
+    assert np.count_nonzero(gram.where >= 0) == 3
+    with pytest.raises(ucm.ParameterError, match="Nystroem"):
+        gram.whole()
+    assert Kernel("linear").definite

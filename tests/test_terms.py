@@ -1,0 +1,161 @@
+"""Losses and penalties: their laws over the whole catalogue, printing, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+
+import numpy as np
+import pytest
+from catalogue import LOSSES, OBJECTIVES, OTHER_LOSSES, PENALTIES
+
+import ucm
+from ucm import Param
+from ucm.testing import check_loss, check_penalty
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, *OTHER_LOSSES], ids=str)
+def test_losses(loss) -> None:
+    check_loss(loss)
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=str)
+def test_penalties(penalty) -> None:
+    check_penalty(penalty)
+
+
+@pytest.mark.parametrize("node", [*OTHER_LOSSES, *PENALTIES, *OBJECTIVES], ids=str)
+def test_declarations_survive_every_journey(node) -> None:
+    assert ucm.from_json(ucm.to_json(node)) == node
+    assert pickle.loads(pickle.dumps(node)) == node
+    assert copy.deepcopy(node) is node
+    names = {name: getattr(ucm, name) for name in ucm.__all__}
+    assert eval(repr(node), names) == node
+    assert node._repr_latex_().startswith("$")
+
+
+def test_a_check_fails_a_wrong_penalty() -> None:
+    class Wrong(ucm.terms.ProximalPenalty):
+        """`||w||_1` with the proximal map of half of it."""
+
+        def value(self, w):
+            return float(np.abs(w).sum())
+
+        def split(self):
+            return (self,), ()
+
+        def prox(self, v, t):
+            return np.sign(v) * np.maximum(np.abs(v) - 0.5 * t, 0.0)
+
+        def conjugate(self, z):
+            return 0.0
+
+        def gauge(self, z):
+            return float(np.abs(z).max())
+
+        def norms(self):
+            return None
+
+        def cvxpy(self, w, factor, weights):
+            import cvxpy as cp
+
+            return weights.of(factor) * cp.norm1(w)
+
+        def formula(self, notation):
+            return "wrong"
+
+    with pytest.raises(AssertionError, match="at the proximal map"):
+        check_penalty(Wrong())
+
+
+def test_values_by_hand() -> None:
+    assert ucm.Ramp(0.5).value([-1.0]) == pytest.approx(1.5)  # 1 + mu
+    assert ucm.Ramp(0.5).value([0.0]) == pytest.approx(1.0)  # 1 - t / mu
+    assert ucm.Ramp(0.5).value([0.5]) == 0.0
+    assert ucm.ExpL0(2).value([0.0, 1.0]) == pytest.approx(1 - np.exp(-2))
+    assert ucm.CappedL1(0.5).value([0.25, -3.0]) == 0.75
+    assert ucm.MCP(1, 3).value([6.0]) == pytest.approx(1.5)  # gamma lam^2 / 2
+    assert ucm.SCAD(1, 3.7).value([9.0]) == pytest.approx(2.35)  # lam^2 (a + 1) / 2
+
+
+def test_the_eight_models_print_their_splits() -> None:
+    model = ucm.models.rlsvm0(0.5, 1.0, 4.0)
+    G, H = model.dc()
+    assert str(model).startswith("min_{w, b} 1/μ·Σ_{i} (max(0, μ - t_i) - max(0, -μ^2 - t_i))")
+    assert str(G).startswith("1/μ·Σ_{i} max(0, μ - t_i) + λ·a·‖w‖₁,")
+    assert "λ·Σ_{j} (a·|w_j| - 1 + exp(-a·|w_j|))" in str(H)
+    assert str(ucm.models.svm(1.0).dc()[1]) == "0"
+
+
+def test_splits_are_subtractions_at_random_points() -> None:
+    generator = np.random.default_rng(0)
+    for objective in OBJECTIVES:
+        G, H = objective.dc()
+        for _ in range(3):
+            t, w = 2 * generator.standard_normal(9), 2 * generator.standard_normal(4)
+            whole = objective.value(t, w)
+            assert G.value(t, w) - H.value(t, w) == pytest.approx(whole, abs=1e-10, rel=1e-10)
+
+
+def test_parameters_are_shared_and_replaced() -> None:
+    model = ucm.Ramp(Param("mu", 0.5)) + Param("lam", 2.0) * ucm.ExpL0(Param("a", 4))
+    assert model.params() == {"mu": 0.5, "lam": 2.0, "a": 4.0}
+    assert model.with_params(a=1.0).params()["a"] == 1.0
+    with pytest.raises(ucm.CompositionError, match="two values"):
+        ucm.Ramp(Param("a", 0.5)) + ucm.ExpL0(Param("a", 4))
+
+
+def test_arithmetic() -> None:
+    hinge, l1 = ucm.Hinge(), ucm.L1()
+    assert l1 + hinge == hinge + l1
+    assert (hinge + l1) + ucm.L2() == hinge + (l1 + ucm.L2())
+    assert 2 * (hinge + l1) == 2 * hinge + 2 * l1
+    assert np.float64(2) * l1 == 2 * l1 == l1 * 2
+    assert 2 * (l1 + ucm.L2()) == 2 * l1 + 2 * ucm.L2()
+    assert (2 * (hinge + ucm.Ramp())).value([0.0]) == 4.0
+
+
+REFUSED = {
+    "ucm.Ramp(0)": r"mu lies in \(0, 1\]",
+    "ucm.Ramp(1.5)": r"mu lies in \(0, 1\]",
+    "ucm.Ramp(Param('mu', -1))": r"mu lies in \(0, 1\]",
+    "ucm.CappedL1(0)": "a must be above 0",
+    "ucm.ExpL0(-1)": "a must be above 0",
+    "ucm.ExpL0(Param('a', 0))": "a must be above 0",
+    "ucm.SCAD(1, 0.5)": "a must be above 1",
+    "ucm.MCP(0)": "lam must be above 0",
+    "ucm.Lp(0.5)": "ExpL0",
+    "ucm.ElasticNet(2)": "ratio",
+    "ucm.Hinge(p=0.5)": "1 <= p",
+    "-1 * ucm.L1()": "positive",
+    "0 * ucm.L1()": "positive",
+    "-ucm.Hinge()": "concave",
+    "-ucm.Ramp()": "concave",
+    "Param('lam', -0.1) * ucm.L2()": "positive",
+    "np.inf * ucm.L2()": "positive",
+    "ucm.Hinge() - ucm.L1()": "only added",
+    "1 - ucm.L1()": "only added",
+    "ucm.L2('b')": "never of the bias",
+    "ucm.L2(b=1)": "never of the bias",
+    "ucm.CappedL1(1, 'b')": "never of the bias",
+    "ucm.Hinge() * ucm.L1()": "do not multiply",
+    "ucm.Hinge() + 3": "expected losses and penalties",
+    "ucm.L1() + ucm.pos": "expected losses and penalties",
+    "ucm.Objective(ucm.L1(), ucm.Hinge())": "a loss and a penalty",
+    "ucm.LossBall(ucm.Ramp(), 1.0)": "convex loss",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_refused_when_written(text) -> None:
+    with pytest.raises(ucm.CompositionError, match=REFUSED[text]) as caught:
+        eval(text, {"ucm": ucm, "Param": Param, "np": np})
+    assert re.search(r"[:;]", str(caught.value))  # what and got; remedy
+
+
+def test_a_parameter_out_of_range_is_refused_when_it_is_set() -> None:
+    model = ucm.models.rlsvmc1(0.5)
+    for bad in ({"mu": 0.0}, {"a": -1.0}, {"lam": 0.0}):
+        with pytest.raises(ucm.CompositionError):
+            model.with_params(**bad)

@@ -1,0 +1,107 @@
+"""Behind a kernel: which sets have a meaning there, and the way back to coefficients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ucm.contracts import Vec
+from ucm.data import Data
+from ucm.errors import CompositionError, ParameterError
+from ucm.gram import Expansion, Gram
+from ucm.kernels import KERNEL_OPTIONS, kernel_of
+from ucm.language.matrices import ConstantMatrix
+from ucm.language.objective import RobustMargin
+from ucm.language.regularised import Objective
+from ucm.language.sets import Ball, Image, LinearImage
+from ucm.language.vectors import ConstantVector
+from ucm.solution import Solution
+
+__all__ = ["check_kernel", "expand", "gram_of", "point_coefficients"]
+
+_EXPLICIT = (Ball, Image, LinearImage, ConstantVector, ConstantMatrix)
+
+
+def gram_of(kernel: Any, data: Data, options: dict[str, Any]) -> Gram | None:
+    """The Gram matrix that the options of `compile` ask for, nothing of it computed yet.
+
+    Raises
+    ------
+    ParameterError
+        An unknown option, or one of a kernel where there is none.
+    """
+    if kernel is None:
+        if options:
+            raise ParameterError(
+                f"compile: unknown option {', '.join(sorted(options))}; the options are kernel, solver "
+                f"and class_weight, and only a kernel takes others ({', '.join(KERNEL_OPTIONS)})"
+            )
+        return None
+    found, limit = kernel_of(kernel, data.X, **options)
+    return Gram(found, data.X, limit)
+
+
+def check_kernel(model: RobustMargin | Objective) -> None:
+    """Refuse what has no meaning in the feature space of a kernel.
+
+    Raises
+    ------
+    CompositionError
+        A norm other than 2, a set written in the features themselves, or an objective other than
+        `C * Hinge(p) + lam * L2()`.
+    """
+    if isinstance(model, Objective):
+        raise CompositionError(
+            f"kernel: {model!r} needs the coordinates of w, or has no route behind a kernel; "
+            'C * Hinge(p) + lam * L2() has one with solver="auto" or "psmo", or map the features '
+            "first with sklearn.kernel_approximation.Nystroem"
+        )
+    if model.norm != 2.0:
+        raise CompositionError(
+            f"kernel: it gives inner products, hence the Euclidean norm only; got norm={model.norm:g}; "
+            "use norm=2, or map the features first with sklearn.kernel_approximation.Nystroem"
+        )
+    for node in model.set.walk():
+        if isinstance(node, _EXPLICIT):
+            raise CompositionError(
+                f"kernel: {node!r} is written in the features, and a kernel replaces these by its own "
+                "feature space; use sets made of samples (hulls, ellipsoids of means and covariances), "
+                "or map the features first with sklearn.kernel_approximation.Nystroem"
+            )
+
+
+def point_coefficients(model: RobustMargin, data: Data, q: Sequence[Vec]) -> Vec:
+    """The point that the blocks q stand for, as coefficients over the samples: the definition of the
+    set over unit vectors."""
+    return model.set.rebuild(data.over_samples, iter(q))[0]
+
+
+def expand(model: RobustMargin, data: Data, gram: Gram, solution: Solution) -> Solution:
+    """The solution with `w = sum_i c_i phi(x_i)` in place of coordinates.
+
+    The nearest point x is made of samples, so its coefficients are exact; where w is not x / ||x||,
+    the rest comes from least squares in the span. A linear kernel keeps w and x, as features.
+    """
+    if solution.raw is None or solution.w is None or solution.x is None:
+        return solution
+    point = point_coefficients(model, data, solution.raw.q)
+    norm = data.space.norm(solution.x)
+    c, rest = np.zeros(gram.m), solution.w
+    if norm > 0.0 and solution.w.any():
+        c = point / norm
+        rest = solution.w - solution.x / norm
+    if float(np.linalg.norm(rest)) > 1e-13:
+        c = c + np.linalg.lstsq(data.X.T, rest, rcond=1e-10)[0]
+    linear = gram.kernel.name == "linear"
+    w = np.asarray(gram.X.T @ c) if linear else None
+    x = np.asarray(gram.X.T @ point) if linear else None
+    return replace(
+        solution,
+        w=w,
+        x=x,
+        coefficients=c,
+        expansion=None if linear else Expansion.of(gram.kernel, gram.X, c),
+    )

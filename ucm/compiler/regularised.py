@@ -1,0 +1,163 @@
+"""`loss + penalty`: split, routed, solved, certified."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ucm.compiler.inner_routes import choose_objective
+from ucm.compiler.plan import Plan
+from ucm.composite import InnerSolver, Point
+from ucm.contracts import Solver
+from ucm.data import Data
+from ucm.errors import ConvergenceWarning, ParameterError, SolverError
+from ucm.evidence.criticality import certify_point, difference_of_convex, is_local
+from ucm.evidence.majorant import majorant, verify_objective
+from ucm.evidence.verify import Verification
+from ucm.language.regularised import Objective
+from ucm.solution import Certificate, Solution, Stats
+from ucm.solvers.dca import DCA
+from ucm.solvers.driver import Monitor
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["ObjectivePlan"]
+
+
+class ObjectivePlan(Plan):
+    """A compiled `Objective`.
+
+    Attributes
+    ----------
+    form : the standard form, a difference of convex functions (of which the second may be 0)
+    """
+
+    model: Objective
+
+    def __init__(self, model: Objective, data: Data, solver: str | Solver) -> None:
+        began = time.perf_counter()
+        if data.class_weight != (1.0, 1.0):
+            raise ParameterError(
+                f"class_weight: a sum of losses takes none, got {data.class_weight}; "
+                "give both classes the weight 1"
+            )
+        self.model, self.data = model, data
+        self.form = difference_of_convex(model, data)
+        self.solver, self._table = choose_objective(self.form, solver)
+        self.setup_time = time.perf_counter() - began
+
+    def explain(self) -> str:
+        """The split, the regime, the route chosen and the routes refused."""
+        G, H = self.model.dc()
+        data = self.data
+        if self.form.convex:
+            regime = "convex: the answer is the global optimum"
+        else:
+            regime = "non-convex: DCA from a convex start, to a critical point; starts=k tries more"
+        name = self.solver.name
+        if isinstance(self.solver, DCA) and self.solver.inner is not None:
+            name = f"{name} around {self.solver.inner.name}"
+        lines = [
+            str(self.model),
+            f"data      {data.m} samples, {data.n} features, {data.stored} entries",
+            f"G         {G}",
+            f"H         {H}",
+            f"regime    {regime}",
+            f"route     {name}",
+        ]
+        width = max(len(row) for row, _ in self._table)
+        lines += [f"  {row:<{width}}  {verdict}" for row, verdict in self._table]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return (
+            f"Plan({self.model!r}, m={self.data.m}, n={self.data.n}, solver={self.solver.name!r})"
+        )
+
+    def _solve(
+        self, monitor: Monitor, warm_start: Solution | None, starts: int, bias_rule: str
+    ) -> Solution:
+        if bias_rule != "auto":
+            raise ParameterError(
+                f"bias_rule={bias_rule!r} does not apply: b is a variable of a sum of losses; "
+                'use "auto"'
+            )
+        start = self._start(warm_start)
+        if isinstance(self.solver, DCA):
+            point = self.solver.solve(self.form, monitor, start, starts)
+        elif isinstance(self.solver, InnerSolver):
+            session = self.solver.open(self.form.G, monitor)
+            if start is not None:
+                session.place(start.w, start.b)
+            point = session.solve(self.form.G, self.form.G.flat(), monitor.tol)
+            height = self.form.value(self.form.G.margins(point.w, point.b), point.w)
+            monitor.report(max(1, monitor.iterations), height, float("nan"))
+        else:
+            raise SolverError(f"{self.solver!r} does not take this model")
+        return self._finish(point, monitor)
+
+    def _start(self, warm_start: Solution | None) -> Point | None:
+        if warm_start is None:
+            return None
+        if warm_start.w is None or warm_start.w.shape != (self.data.n,):
+            raise ParameterError(
+                "solve: warm_start is the solution of a model of another shape; "
+                "give one over the same features"
+            )
+        return Point(warm_start.w, warm_start.b or 0.0)
+
+    def _finish(self, point: Point, monitor: Monitor) -> Solution:
+        w, b = point.w, point.b
+        certificate = certify_point(self.model, self.data, w, b, point.slopes)
+        margin = self.form.G.margins(w, b)
+        slopes = self.form.G.gradient(margin) if point.slopes is None else point.slopes
+        weights = np.maximum(slopes + self.form.tilt(margin, w).margin, 0.0)
+        status, message = self._judge(point, certificate, monitor.tol)
+        stats = Stats(
+            self.solver.name,
+            self.setup_time,
+            monitor.seconds,
+            monitor.iterations,
+            monitor.passes,
+            monitor.kernel_operations,
+        )
+        return Solution(
+            w, b, None, weights, certificate.primal, certificate, status, message, stats,
+            monitor.history, bias_rule="variable", raw=point,
+        )  # type: ignore[arg-type]  # fmt: skip
+
+    def _judge(self, point: Point, certificate: Certificate, tol: float) -> tuple[str, str]:
+        gap, missed = certificate.relative_gap, certificate.violation
+        if missed <= tol and gap < -max(tol, 1e-9):
+            raise SolverError(
+                f"{self.solver.name}: the certificate contradicts the answer (relative gap "
+                f"{gap:.2g}); a term's conjugate is wrong: please report it"
+            )
+        if point.status in ("converged", "interrupted") and missed <= tol and gap <= tol:
+            if certificate.kind == "global":
+                return "optimal", f"proven: {certificate}"
+            if is_local(self.model, self.data, point.w, point.b):
+                return "local", (
+                    f"critical (residual {gap:.2g}), and a local minimum: what is subtracted is "
+                    "affine there"
+                )
+            return "stationary", f"critical: the next convex problem gains at most {gap:.2g}"
+        message = (
+            f"{self.solver.name} stopped with a relative gap of {gap:.2g} and a violation of "
+            f"{missed:.2g}, tolerance {tol:.2g}. "
+            + (point.message or "Lower the solver's own tolerance, or take another solver.")
+        )
+        warnings.warn(message, ConvergenceWarning, stacklevel=5)
+        return point.status, message
+
+    def reference(self) -> cp.Problem:
+        w = self._last.w if self._last is not None else np.zeros(self.data.n)
+        b = (self._last.b or 0.0) if self._last is not None else 0.0
+        return majorant(self.model, self.data, w, b).problem
+
+    def _verify(self, solution: Solution, **options: Any) -> Verification:
+        return verify_objective(self.model, self.data, solution, **options)

@@ -1,0 +1,88 @@
+"""Two-class problems out of several classes, and one answer out of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from ucm.contracts import Vec
+
+__all__ = ["Pair", "one_vs_one_scores", "pairs_of", "solve_pairs"]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One two-class problem.
+
+    Attributes
+    ----------
+    positive, negative : indices of the classes; negative = -1 for all the others
+    rows : the samples that take part
+    signs : +1.0 or -1.0 for each of them
+    """
+
+    positive: int
+    negative: int
+    rows: NDArray[np.intp]
+    signs: Vec
+
+    def named(self, classes: NDArray[Any]) -> str:
+        """The beginning of a message about this problem, where there are several."""
+        if classes.size == 2:
+            return ""
+        others = "the rest" if self.negative < 0 else repr(classes[self.negative].item())
+        return f"{classes[self.positive].item()!r} against {others}: "
+
+
+def pairs_of(index: NDArray[np.intp], classes: int, scheme: str) -> Iterator[Pair]:
+    """The two-class problems of `index` (the class of every sample).
+
+    For two classes the one problem "class 1 against class 0" either way. "ovo": i against j for every
+    i < j, in the order of scikit-learn; "ovr": each class against the rest.
+    """
+    everything = np.arange(index.size)
+    if classes == 2:
+        yield Pair(1, 0, everything, np.where(index == 1, 1.0, -1.0))
+    elif scheme == "ovr":
+        for i in range(classes):
+            yield Pair(i, -1, everything, np.where(index == i, 1.0, -1.0))
+    else:
+        members = [np.flatnonzero(index == i) for i in range(classes)]
+        for i, j in combinations(range(classes), 2):
+            rows = np.sort(np.concatenate([members[i], members[j]]))
+            yield Pair(i, j, rows, np.where(index[rows] == i, 1.0, -1.0))
+
+
+def solve_pairs(work: Callable[[Pair], Any], pairs: list[Pair], n_jobs: int | None) -> list[Any]:
+    """`work` of every pair, `n_jobs` at a time: threads, as compiled code and BLAS let go of the
+    interpreter, and the samples are then shared."""
+    if n_jobs in (None, 1) or len(pairs) == 1:
+        return [work(pair) for pair in pairs]
+    return list(Parallel(n_jobs=n_jobs, prefer="threads")(delayed(work)(pair) for pair in pairs))
+
+
+def one_vs_one_scores(scores: NDArray[np.float64], classes: int) -> NDArray[np.float64]:
+    """(m, classes) votes of one-against-one decision values, ties broken by the summed values.
+
+    The sums are squeezed into (-1/2, 1/2), so that no sum outweighs a vote: the rule of scikit-learn's
+    `OneVsOneClassifier`.
+
+    Parameters
+    ----------
+    scores : (m, classes (classes - 1) / 2), positive for the first class of the pair
+    """
+    votes = np.zeros((scores.shape[0], classes))
+    sums = np.zeros_like(votes)
+    for column, (i, j) in enumerate(combinations(range(classes), 2)):
+        won = scores[:, column] > 0.0
+        votes[:, i] += won
+        votes[:, j] += ~won
+        sums[:, i] += scores[:, column]
+        sums[:, j] -= scores[:, column]
+    return votes + sums / (3.0 * (np.abs(sums) + 1.0))

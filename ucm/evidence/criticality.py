@@ -1,0 +1,79 @@
+"""The certificate of `loss + penalty`: a Fenchel gap, or how far from critical a point is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ucm.composite import Composite, DifferenceOfConvex
+from ucm.contracts import Vec
+from ucm.data import Data
+from ucm.language.regularised import Objective
+from ucm.solution import Certificate
+from ucm.terms import FoldedConcave, Penalty, ProximalPenalty
+
+__all__ = ["certify_point", "difference_of_convex", "is_local"]
+
+
+def difference_of_convex(model: Objective, data: Data) -> DifferenceOfConvex:
+    """The declared objective as a standard form, from the splits of its terms."""
+    return data.once(("difference of convex", model), lambda: _form(model, data))
+
+
+def _form(model: Objective, data: Data) -> DifferenceOfConvex:
+    G, H = model.dc()
+    form = Composite(data.X, data.y, G.losses, G.penalties)  # type: ignore[arg-type]
+    start = _relaxed(model.penalty)
+    return DifferenceOfConvex(form, H.losses, H.penalties, start)  # type: ignore[arg-type]
+
+
+def _relaxed(penalty: Penalty) -> tuple[ProximalPenalty, ...]:
+    """Folded concave terms as L1 at their weight, the convex part of any other."""
+    terms = getattr(penalty, "terms", (penalty,))
+    found: list[ProximalPenalty] = []
+    for term in terms:
+        found += (term.relaxed(),) if isinstance(term, FoldedConcave) else term.split()[0]
+    return tuple(found)
+
+
+def certify_point(
+    model: Objective, data: Data, w: Vec, b: float, slopes: Vec | None
+) -> Certificate:
+    """Bound what can be gained at (w, b), from the declaration and a dual point.
+
+    The split G - H of the declaration is majorised at (w, b) by `G - <gamma, .>`, gamma a subgradient of
+    H there. Fenchel's inequality bounds this convex problem from below: for a convex objective
+    (H = 0) the gap bounds the distance to the optimum (kind "global"); otherwise it is the residual of
+    criticality, 0 exactly when gamma is a subgradient of G too, equation (12) of Ong and Le Thi
+    (2013) (kind "local").
+
+    Parameters
+    ----------
+    slopes : (m,) minus the slopes of the convex losses, a dual point; None takes those at (w, b)
+    """
+    form = difference_of_convex(model, data)
+    margin = form.G.margins(w, b)
+    tilt = form.tilt(margin, w)
+    primal = model.value(margin, w)
+    here = form.G.value(margin, w, tilt)
+    bound, violation = -np.inf, np.inf
+    candidates = [form.G.gradient(margin)] if slopes is None else [slopes]
+    for point in candidates:
+        height, missed = form.G.lower_bound(point, margin, tilt)
+        if height > bound:
+            bound, violation = height, missed
+    gap = here - bound
+    relative = gap / max(abs(primal), 1e-300)
+    kind = "global" if form.convex else "local"
+    return Certificate(primal, primal - gap, gap, relative, violation, kind)
+
+
+def is_local(model: Objective, data: Data, w: Vec, b: float, tol: float = 1e-9) -> bool:
+    """Whether H is affine near (w, b): a critical point is then a local minimum, as the objective is
+    convex there. Theorem 3.1 (IV) of Ong and Le Thi (2013), with its conditions `|w_j| != a` and
+    `t_i != -mu^2`."""
+    form = difference_of_convex(model, data)
+    margin = form.G.margins(w, b)
+    for loss in form.losses:
+        if loss.slope() is None or (np.abs(margin - loss.offset) <= tol).any():
+            return False
+    return all(penalty.affine(w, tol) for penalty in form.penalties)

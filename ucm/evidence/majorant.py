@@ -1,0 +1,155 @@
+"""The CVXPY twin of `loss + penalty`, and the comparison with it."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ucm.contracts import Vec
+from ucm.data import Data
+from ucm.errors import SolverError
+from ucm.evidence.verify import Verification
+from ucm.expression import Param, Scalar, value
+from ucm.language.regularised import Objective
+from ucm.solution import Solution
+from ucm.terms import Coefficient, ConvexLoss, ProximalPenalty, SubtractedPenalty, Weights
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["Majorant", "ParameterWeights", "majorant", "verify_objective"]
+
+_TIGHT = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
+
+
+class ParameterWeights(Weights):
+    """Hyperparameters as CVXPY parameters, their products as `CallbackParam`s."""
+
+    def __init__(self) -> None:
+        self.parameters: dict[str, cp.Parameter] = {}
+
+    def of(self, coefficient: Coefficient) -> float | cp.Expression:
+        import cvxpy as cp
+
+        declared = (*coefficient.times, *coefficient.over, *coefficient.rest)
+        names = [s for s in declared if isinstance(s, Param)]
+        if not names:
+            return coefficient.number
+        for s in names:
+            if s.name not in self.parameters:
+                self.parameters[s.name] = cp.Parameter(name=s.name, value=s.value, nonneg=True)
+        if len(names) == 1 and coefficient.times == tuple(names):
+            return self.parameters[names[0].name]
+        return cp.CallbackParam(lambda: coefficient.at(self._now), nonneg=True)
+
+    def _now(self, scalar: Scalar) -> float:
+        if isinstance(scalar, Param):
+            return float(self.parameters[scalar.name].value)
+        return value(scalar)
+
+
+@dataclass(frozen=True)
+class Majorant:
+    """`min G(z) - <gamma, z> + <gamma, z_k> - H(z_k)`, gamma in dH(z_k): the objective itself when H = 0,
+    else the convex problem that DCA solves at z_k, above the objective and equal to it at z_k.
+
+    Attributes
+    ----------
+    problem : with a `cvxpy.Parameter` for every hyperparameter of G, named like it, and the
+        parameters `tilt_margin` and `tilt_normal` for gamma
+    w, b : the variables, w in units of `1 / scale`
+    """
+
+    problem: cp.Problem
+    w: cp.Variable
+    b: cp.Variable
+    scale: float
+
+
+def majorant(model: Objective, data: Data, w: Vec, b: float) -> Majorant:
+    """Build the twin at z_k = (w, b), from the declaration; vectorised, DPP, scaled by max |X|."""
+    import cvxpy as cp
+
+    G, H = model.dc()
+    scale = data.scale
+    omega, bias, t = cp.Variable(data.n), cp.Variable(), cp.Variable(data.m)
+    weights, one = ParameterWeights(), Coefficient()
+    total: Any = 0.0
+    for loss in G.losses:
+        total += loss.cvxpy(t, one, weights)
+    for penalty in G.penalties:
+        if isinstance(penalty, ProximalPenalty):
+            total += penalty.cvxpy(omega / scale, one, weights)
+    equation = t == cp.multiply(data.y, (data.X / scale) @ omega + bias)
+    margin = data.y * (data.X @ w + b)
+    slopes, normal = _subgradient(H.losses, H.penalties, margin, w)
+    constant = float(slopes @ margin) + float(normal @ w) - H.value(margin, w)
+    if H.losses:
+        v = cp.Parameter(data.m, name="tilt_margin", value=slopes)
+        total = total - v @ t
+    if H.penalties:
+        u = cp.Parameter(data.n, name="tilt_normal", value=normal / scale)
+        total = total - u @ omega
+    return Majorant(cp.Problem(cp.Minimize(total + constant), [equation]), omega, bias, scale)
+
+
+def _subgradient(
+    losses: tuple[ConvexLoss, ...],
+    penalties: tuple[ProximalPenalty | SubtractedPenalty, ...],
+    margin: Vec,
+    w: Vec,
+) -> tuple[Vec, Vec]:
+    slopes, normal = np.zeros_like(margin), np.zeros_like(w)
+    for loss in losses:
+        slopes = slopes - loss.gradient(loss.offset - margin)
+    for penalty in penalties:
+        if isinstance(penalty, SubtractedPenalty):
+            normal = normal + penalty.subgradient(w)
+    return slopes, normal
+
+
+def verify_objective(
+    model: Objective, data: Data, solution: Solution, tol: float = 1e-6, **options: Any
+) -> Verification:
+    """Solve the CVXPY twin and compare: for a convex objective its optimum, otherwise the optimum of the
+    majorant at the solution, which a critical point attains.
+
+    Parameters
+    ----------
+    options : of `cvxpy.Problem.solve`, `solver` among them (Clarabel by default)
+
+    Raises
+    ------
+    SolverError
+        The reference solver failed.
+    """
+    import cvxpy as cp
+
+    b = solution.b or 0.0
+    reference = majorant(model, data, solution.w, b)
+    solver = str(options.pop("solver", "CLARABEL"))
+    if solver.upper() == "CLARABEL":
+        options = {**_TIGHT, **options}
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
+            reference.problem.solve(solver=solver.upper(), **options)
+    except (cp.error.SolverError, ArithmeticError) as error:
+        raise SolverError(
+            f"verify: the reference solver {solver} failed ({str(error).splitlines()[0]}); "
+            "try verify(solver='SCS'), or scale the features"
+        ) from error
+    status = reference.problem.status
+    value = float(reference.problem.value) if reference.w.value is not None else math.inf
+    objective = model.value(data.y * (data.X @ solution.w + b), solution.w)
+    difference = abs(objective - value) / max(abs(value), 1e-12)
+    violation = solution.certificate.violation
+    agrees = difference <= max(1e-6, tol) and violation <= max(1e-6, tol)
+    return Verification(
+        bool(agrees), objective, value, difference, math.nan, math.nan, violation,
+        solution.status, status, solver,
+    )  # fmt: skip

@@ -1,0 +1,68 @@
+"""How much of the data a classifier uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ucm.contracts import Vec
+from ucm.data import Data
+from ucm.language.objective import RobustMargin
+from ucm.language.regularised import Objective
+from ucm.solution import Solution
+
+__all__ = ["FEATURE", "SAMPLE", "Sparsity", "sparsity"]
+
+FEATURE = 1e-6  # |w_j| above it: the feature is in use
+SAMPLE = 1e-2  # the distance from the sloped part of the loss at which a sample still counts
+
+
+@dataclass(frozen=True)
+class Sparsity:
+    """Fractions in [0, 1].
+
+    Attributes
+    ----------
+    features : of the features with `|w_j| > 1e-6`
+    samples : of the support vectors; NaN where the model has none
+    """
+
+    features: float
+    samples: float
+
+    @property
+    def product(self) -> float:
+        """(features x support vectors) / (dimensions x samples), the fraction of parameters."""
+        return self.features * self.samples
+
+
+def sparsity(model: RobustMargin | Objective, data: Data, solution: Solution) -> Sparsity:
+    """The fractions of features and of support vectors in use.
+
+    With losses, a support vector is a sample within 1e-2 of the sloped part of the loss: for the hinge
+    `t_i < 1.01`, for the ramp `-mu^2 - 0.01 < t_i < mu + 0.01`. With sets of samples it is a sample
+    with weight.
+
+    Notes
+    -----
+    Ong and Le Thi (2013), section 4.
+    """
+    features = float(np.mean(np.abs(solution.w) > FEATURE))
+    if isinstance(model, Objective):
+        margin = data.y * (data.X @ solution.w + (solution.b or 0.0))
+        sloped = _slope(model, margin - SAMPLE) + _slope(model, margin + SAMPLE)
+        return Sparsity(features, float(np.mean(sloped > 0.0)))
+    if solution.weights is None:
+        return Sparsity(features, float("nan"))
+    return Sparsity(features, float(np.mean(solution.weights > 1e-6 * solution.weights.max())))
+
+
+def _slope(model: Objective, margin: Vec) -> Vec:
+    """Minus the slope of the total loss, not negative."""
+    G, H = model.dc()
+    total = np.zeros_like(margin)
+    for sign, part in ((1.0, G), (-1.0, H)):
+        for loss in part.losses:
+            total = total + sign * loss.gradient(loss.offset - margin)
+    return np.maximum(total, 0.0)

@@ -1,0 +1,235 @@
+"""Gram matrices: rows on demand under a memory limit, exact factors, kernel expansions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from ucm.contracts import Vec
+from ucm.errors import DataError, ParameterError
+from ucm.kernels import MEGABYTE, Kernel
+from ucm.operators import row_norms
+
+__all__ = ["Expansion", "Gram", "check_gram"]
+
+
+def check_gram(K: Any) -> None:
+    """Raises `DataError` where a precomputed matrix is not square, dense and symmetric."""
+    if sparse.issparse(K) or K.shape[0] != K.shape[1]:
+        shape = "a sparse matrix" if sparse.issparse(K) else f"shape {K.shape}"
+        raise DataError(
+            f'kernel="precomputed": X is the dense (m, m) matrix of k(x_i, x_j), got {shape}; '
+            "compute it for all pairs of samples"
+        )
+    top = float(np.abs(K).max(initial=0.0))
+    if float(np.abs(K - K.T).max(initial=0.0)) > 1e-8 * top:
+        raise DataError(
+            'kernel="precomputed": the matrix is not symmetric; a kernel is: '
+            "use (K + K.T) / 2 if the difference is rounding"
+        )
+
+
+class Gram:
+    """The Gram matrix of m samples, its rows computed when asked for and kept under a limit.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : (m, n) samples, or the (m, m) matrix itself for a precomputed kernel
+    limit : bytes for the rows that are kept
+
+    Attributes
+    ----------
+    m : number of samples
+    diagonal : (m,) k(x_i, x_i)
+    store : rows that are kept
+    where : (m,) the place of a row in the store, -1 when it is not there
+    used : when each place was last used
+    computed : entries computed so far
+    """
+
+    def __init__(self, kernel: Kernel, X: Any, limit: int = 200 * MEGABYTE) -> None:
+        self.kernel, self.X, self.limit = kernel, X, limit
+        self.m = X.shape[0]
+        self.computed = 0
+        self.given = kernel.name == "precomputed"
+        if self.given:
+            check_gram(X)
+        self.diagonal = np.diagonal(X).copy() if self.given else kernel.diagonal(X)
+        self._squares = row_norms(X) ** 2 if kernel.name == "rbf" else None
+        if self._squares is not None:
+            self._scaled_squares = kernel.gamma * self._squares
+        slots = self.m if self.given else min(self.m, max(2, limit // (8 * self.m)))
+        self.store = X if self.given else np.empty((slots, self.m))
+        self.where = np.arange(self.m) if self.given else np.full(self.m, -1)
+        self.used = np.zeros(slots)
+        self._owner = np.full(slots, -1)
+        self._filled = self.m if self.given else 0
+
+    @property
+    def fits(self) -> bool:
+        """Whether the whole matrix may be formed."""
+        return self.given or 8 * self.m * self.m <= self.limit
+
+    def block(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Rows of the matrix, (len(rows), m), computed now."""
+        if self.given:
+            return self.X[rows]
+        self.computed += rows.size * self.m
+        if self._squares is not None:
+            G = self.X[rows] @ self.X.T
+            G = G.toarray() if sparse.issparse(G) else G
+            return self.kernel.rbf(G, self._squares[rows], self._squares)
+        return self.kernel(self.X[rows], self.X)
+
+    def fetch(self, i: int) -> None:
+        """Put row i into the store, in place of the row that was not used for longest."""
+        if self._filled < self.store.shape[0]:
+            slot = self._filled
+            self._filled += 1
+        else:
+            slot = int(np.argmin(self.used))
+            self.where[self._owner[slot]] = -1
+        self._row(i, self.store[slot])
+        self._owner[slot], self.where[i] = i, slot
+        self.used[slot] = np.inf  # until it is used
+
+    def whole(self) -> NDArray[np.float64]:
+        """The whole matrix.
+
+        Raises
+        ------
+        ParameterError
+            It is larger than the memory limit.
+        """
+        if not self.fits:
+            raise ParameterError(
+                f"kernel: the Gram matrix of {self.m} samples takes "
+                f"{8 * self.m**2 / MEGABYTE:.0f} MB and cache_size allows "
+                f"{self.limit / MEGABYTE:.0f}; raise cache_size, or approximate the kernel by "
+                "features: sklearn.kernel_approximation.Nystroem, then no kernel here"
+            )
+        return self.X if self.given else self.block(np.arange(self.m))
+
+    def times(self, coefficients: Vec) -> Vec:
+        """`K c`, over the samples with c != 0."""
+        support = np.flatnonzero(coefficients)
+        return self.combine(support, coefficients[support], np.arange(self.m))
+
+    def _row(self, i: int, out: Vec) -> None:
+        if self._squares is None or sparse.issparse(self.X):
+            out[:] = self.block(np.array([i]))[0]
+            return
+        self.computed += self.m
+        np.matmul(self.X, self.X[i] * (2.0 * self.kernel.gamma), out=out)
+        out -= self.kernel.gamma * self._squares[i]
+        out -= self._scaled_squares
+        np.minimum(out, 0.0, out=out)
+        np.exp(out, out=out)
+
+    def combine(self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp]) -> Vec:
+        """`sum_k c_k K[rows_k, columns]`, from rows in the store where they are there."""
+        there = self.where[rows] >= 0
+        stored = np.zeros(self.store.shape[0])
+        stored[self.where[rows[there]]] = c[there]
+        filled = self.m if self.given else self._filled
+        out = (stored[:filled] @ self.store[:filled])[columns]  # no copy of any row
+        part, weights = rows[~there], c[~there]
+        step = max(1, MEGABYTE // max(1, columns.size))
+        for i in range(0, part.size, step):
+            K = self.kernel(self.X[part[i : i + step]], self.X[columns])
+            self.computed += K.size
+            out += weights[i : i + step] @ K
+        return out
+
+    def factor(self) -> NDArray[np.float64]:
+        """F (m, r) with `F F' = K` to rounding, r the numerical rank: pivoted Cholesky.
+
+        The rows of F are the samples in an orthonormal basis of their own span, so every model of
+        samples over these rows is the model in the feature space of the kernel, exactly.
+
+        Raises
+        ------
+        ParameterError
+            The matrix is larger than the memory limit.
+        DataError
+            The kernel is indefinite: it has no feature space.
+        """
+        K = np.asarray(self.whole())
+        top = float(np.diagonal(K).max(initial=0.0))
+        if top <= 0.0 and not K.any():
+            return np.zeros((self.m, 1))
+        tolerance = max(self.m, 10) * np.finfo(float).eps * max(top, 0.0)
+        L, pivots, rank, _ = linalg.lapack.dpstrf(np.asfortranarray(K), tol=tolerance, lower=1)
+        L = np.tril(L)[:, :rank]
+        F = np.empty((self.m, rank))
+        F[pivots - 1] = L
+        error = float(np.abs(F @ F.T - K).max())
+        if not error <= 1e-9 * max(top, float(np.abs(K).max())):
+            raise DataError(
+                f"kernel: the Gram matrix is indefinite (a factor misses it by {error:.2g}, entries "
+                f"up to {np.abs(K).max():.2g}), so there is no feature space; use a positive "
+                "semidefinite kernel such as rbf, or project the matrix on its positive eigenvalues"
+            )
+        return F
+
+    def spectral(self) -> NDArray[np.float64]:
+        """The symmetric root E (m, m), `E E = K`, from the eigenvalues: another computation."""
+        values, vectors = np.linalg.eigh(np.asarray(self.whole()))
+        return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """`f(x) = sum_i c_i k(x_i, x)`.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    coefficients : (k,) the c_i, or (k, r) for r functions of the same samples
+    samples : the x_i in rows, or None for a precomputed kernel
+    support : (k,) which of the m samples they are
+    m : how many samples there were
+    """
+
+    kernel: Kernel
+    coefficients: NDArray[np.float64]
+    samples: Any
+    support: NDArray[np.intp]
+    m: int
+
+    @classmethod
+    def of(cls, kernel: Kernel, X: Any, coefficients: NDArray[np.float64]) -> Expansion:
+        """The expansion over the samples whose coefficient (row of them) is not 0."""
+        support = np.flatnonzero(
+            coefficients if coefficients.ndim == 1 else coefficients.any(axis=1)
+        )
+        samples = None if kernel.name == "precomputed" else X[support]
+        return cls(kernel, coefficients[support], samples, support, X.shape[0])
+
+    def scores(self, X: Any) -> NDArray[np.float64]:
+        """f for the rows of X; for a precomputed kernel X holds k(x, x_i) for all m samples.
+
+        Raises
+        ------
+        DataError
+            A precomputed X without one column per sample of the fit.
+        """
+        if self.samples is None:
+            if np.ndim(X) != 2 or X.shape[1] != self.m:
+                raise DataError(
+                    f'kernel="precomputed": expected k(x, x_i) for all {self.m} samples of the fit, '
+                    f"got shape {np.shape(X)}; pass an array of shape (rows, {self.m})"
+                )
+            return np.asarray(X[:, self.support] @ self.coefficients)
+        out = np.zeros((X.shape[0], *self.coefficients.shape[1:]))
+        if self.support.size == 0:
+            return out
+        step = max(1, MEGABYTE // self.support.size)
+        for i in range(0, X.shape[0], step):
+            out[i : i + step] = self.kernel(X[i : i + step], self.samples) @ self.coefficients
+        return out

@@ -1,0 +1,132 @@
+"""Losses as sets of weights, and back: Ito, Takeda and Toh (2015), section 5.2.
+
+The dual of `loss + lam ||w||_2^2` is over slopes alpha of the loss with `y'alpha = 0`. With their sum s
+held, `q = alpha / s` is a distribution over the samples with mass 1/2 on each class, w is a positive
+multiple of `sum q_i y_i x_i`, and among all q with `sum l*(s q_i)` no larger that sum is the nearest to
+0. So the robust model of `Hull(signed, weights=D)`, D the ball of l* through q, has the same classifier:
+
+| loss | D |
+| --- | --- |
+| `Hinge()`, `Ramp` parts | `CappedSimplex(slope / s)` |
+| `Hinge(p)`, 1/p + 1/p' = 1 | `NormBall(||q||_p', p')` |
+| `Exponential()` | `KLBall(exp(-KL(q, uniform)))` |
+| any other | `LossBall((m / s) l, (1 / s) sum l*(alpha_i))` |
+
+Which radius belongs to which lam is known only at the optimum (their Lemma 5): a solution gives it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ucm.contracts import UncertaintySet, Vec, operator
+from ucm.domains import CappedSimplex, KLBall, LossBall, NormBall
+from ucm.errors import CompositionError
+from ucm.expression import Param
+from ucm.language.loss_algebra import ScaledLoss
+from ucm.language.losses.exponential import Exponential
+from ucm.language.losses.hinge import Hinge
+from ucm.language.samples import Samples, signed
+from ucm.language.sets.hull import Hull
+from ucm.language.sets.reduced_hull import ReducedHull
+from ucm.terms import ConvexLoss
+
+__all__ = ["to_loss", "to_set"]
+
+
+@operator("to_set")
+def to_set(loss: ConvexLoss, radius: Any) -> UncertaintySet:
+    """`Hull(signed, weights=D)` of a loss.
+
+    Parameters
+    ----------
+    loss : ConvexLoss
+    radius : float, Param or Solution
+        The size of D (the cap, the radius, or alpha), or a solution of `loss + lam * L2()`.
+
+    Raises
+    ------
+    CompositionError
+        The radius is neither, or the solution has no weights.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.Hinge(2).to_set(0.3)
+    Hull(signed, weights=NormBall(0.3))
+    """
+    base = loss
+    while isinstance(base, ScaledLoss):  # a multiple changes the size only
+        base = base.loss  # type: ignore[assignment]
+    weights = getattr(radius, "weights", None)
+    if isinstance(radius, float | int | Param):
+        return Hull(signed, weights=_ball(loss, base, radius))
+    if weights is None or not np.any(weights):
+        raise CompositionError(
+            f"{loss!r}.to_set: expected a number, a Param or a Solution of loss + lam * L2(), got "
+            f"{radius!r}"
+        )
+    return Hull(signed, weights=_fitted(loss, base, np.asarray(weights, dtype=float)))
+
+
+def _ball(loss: ConvexLoss, base: ConvexLoss, radius: Any) -> Any:
+    if base.slope() is not None:
+        return CappedSimplex(radius)
+    if isinstance(base, Hinge):
+        return NormBall(radius, p=base.p / (base.p - 1.0))
+    if isinstance(base, Exponential):
+        return KLBall(radius)
+    return LossBall(loss, radius)
+
+
+def _fitted(loss: ConvexLoss, base: ConvexLoss, alpha: Vec) -> Any:
+    total = float(alpha.sum())
+    q = alpha / total
+    slope = loss.slope()
+    if slope is not None:
+        return CappedSimplex(slope / total)
+    if isinstance(base, Hinge):
+        dual = base.p / (base.p - 1.0)
+        return NormBall(float(np.linalg.norm(q, dual)), p=dual)
+    if isinstance(base, Exponential):
+        some = q[q > 0.0]
+        return KLBall(float(np.exp(-(some * np.log(some * q.size)).sum())))
+    return LossBall((q.size / total) * loss, float(loss.conjugate(alpha).sum()) / total)
+
+
+@operator("to_loss")
+def to_loss(U: UncertaintySet) -> ConvexLoss:
+    """The loss, up to a positive multiple, whose generalised nu-SVM a set of weights is.
+
+    Raises
+    ------
+    CompositionError
+        The set is no hull of all samples with a ball of weights, nor two reduced hulls.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.models.l2_nu_svm(0.3).to_loss()
+    Hinge(p=2)
+    """
+    nodes = list(U.walk())
+    if isinstance(U, Hull) and U.samples == signed:
+        D = U.weights
+        if isinstance(D, CappedSimplex):
+            return Hinge()
+        if isinstance(D, NormBall) and 1.0 < D.p < np.inf:
+            return Hinge(D.p / (D.p - 1.0))
+        if isinstance(D, KLBall):
+            return Exponential()
+        if isinstance(D, LossBall):
+            return D.loss
+    reduced = [node for node in nodes if isinstance(node, ReducedHull)]
+    kinds = {node.kind for node in nodes if isinstance(node, Samples)}
+    if len(reduced) == 2 and kinds == {"pos", "neg"}:
+        return Hinge()
+    raise CompositionError(
+        f"{U!r}: no loss is known for it; a loss belongs to Hull(signed, weights=...) with a capped "
+        "simplex, a norm ball, a KL ball or a LossBall, and to two reduced hulls"
+    )

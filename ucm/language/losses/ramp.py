@@ -1,0 +1,163 @@
+"""The ramp loss and its two convex parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ucm.contracts import Vec
+from ucm.errors import CompositionError
+from ucm.expression import Node, Notation, Param, Scalar, value
+from ucm.terms import Coefficient, ConvexLoss, Loss, Weights
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["Ramp", "RampPart"]
+
+
+class Ramp(Loss):
+    """The ramp loss, `sum (max(0, mu - t) - max(0, -mu^2 - t)) / mu` at the margins t.
+
+    It is 0 from t = mu on, 1 + mu below t = -mu^2, a straight line between; it bounds the 0-1 loss
+    from above and tends to it as mu goes to 0.
+
+    Parameters
+    ----------
+    mu : float or Param, optional
+        0 < mu <= 1.
+
+    Raises
+    ------
+    CompositionError
+        mu outside (0, 1].
+
+    Notes
+    -----
+    Ong and Le Thi (2013), equations (2) and (3); mu = 0 is excluded, (3) divides by it.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.Ramp().value([-3.0, 0.0, 2.0])
+    3.0
+    """
+
+    mu: Scalar = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check(self, self.mu)
+
+    def value(self, margin: Vec) -> float:
+        mu = value(self.mu)
+        t = np.asarray(margin, dtype=float)
+        return float(np.clip(mu - t, 0.0, mu + mu * mu).sum()) / mu
+
+    def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
+        return (RampPart(self.mu),), (RampPart(self.mu, tail=True),)
+
+    def formula(self, notation: Notation) -> str:
+        start, t = notation.scalar(self.mu), notation.sub("t", "i")
+        both = f"{_plus(notation, start, t)} - {_plus(notation, _tail(notation, self.mu), t)}"
+        return _over(notation, self.mu, notation.sum_over("i", f"({both})"))
+
+
+class RampPart(ConvexLoss):
+    """`sum max(0, mu - t) / mu`, or its tail `sum max(0, -mu^2 - t) / mu`: the ramp loss is their
+    difference.
+
+    Parameters
+    ----------
+    mu : float or Param
+    tail : bool, optional
+
+    Raises
+    ------
+    CompositionError
+        mu outside (0, 1].
+
+    Notes
+    -----
+    Ong and Le Thi (2013), equation (3).
+    """
+
+    mu: Scalar
+    tail: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check(self, self.mu)
+
+    @property
+    def offset(self) -> float:
+        mu = value(self.mu)
+        return -mu * mu if self.tail else mu
+
+    def slope(self) -> float | None:
+        return 1.0 / value(self.mu)
+
+    def smooth(self) -> bool:
+        return False
+
+    def value(self, margin: Vec) -> float:
+        t = np.asarray(margin, dtype=float)
+        return float(np.maximum(0.0, self.offset - t).sum()) / value(self.mu)
+
+    def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
+        return (self,), ()
+
+    def conjugate(self, s: Vec) -> Vec:
+        s = np.asarray(s, dtype=float)
+        return np.where((s >= 0.0) & (s <= 1.0 / value(self.mu)), 0.0, np.inf)
+
+    def conjugate_prox(self, v: Vec, t: float) -> Vec:
+        return np.clip(np.asarray(v, dtype=float), 0.0, 1.0 / value(self.mu))
+
+    def gradient(self, u: Vec) -> Vec:
+        return (np.asarray(u, dtype=float) > 0.0) / value(self.mu)
+
+    def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
+        import cvxpy as cp
+
+        return [s >= 0, s <= 1.0 / value(self.mu), cp.Constant(0.0) <= size]
+
+    def cvxpy(self, margin: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
+        import cvxpy as cp
+
+        # f max(0, mu - t) / mu = max(0, f - (f / mu) t), and with the tail max(0, -f mu - (f / mu) t)
+        steep = weights.of(factor.scaled(1.0, self.mu))
+        if self.tail:
+            return cp.sum(cp.pos(-weights.of(factor.scaled(self.mu)) - steep * margin))
+        return cp.sum(cp.pos(weights.of(factor) - steep * margin))
+
+    def formula(self, notation: Notation) -> str:
+        t = notation.sub("t", "i")
+        start = _tail(notation, self.mu) if self.tail else notation.scalar(self.mu)
+        return _over(notation, self.mu, notation.sum_over("i", _plus(notation, start, t)))
+
+
+def _check(node: Node, mu: Any) -> None:
+    if not isinstance(mu, float | Param) or not 0.0 < value(mu) <= 1.0:
+        raise CompositionError(
+            f"{type(node).__name__}: mu lies in (0, 1], got {mu!r}; mu = 1 is the truncated hinge "
+            "loss, a smaller mu is closer to the 0-1 loss"
+        )
+
+
+def _plus(notation: Notation, start: str, t: str) -> str:
+    return f"{notation.word('max')}(0, {start} - {t})"
+
+
+def _tail(notation: Notation, mu: Scalar) -> str:
+    if isinstance(mu, Param):
+        return "-" + notation.power(notation.scalar(mu), "2")
+    return notation.scalar(-mu * mu)
+
+
+def _over(notation: Notation, mu: Scalar, total: str) -> str:
+    """`total / mu`."""
+    if isinstance(mu, Param):
+        return notation.fraction("1", notation.scalar(mu)) + notation.times + total
+    return total if mu == 1.0 else notation.scalar(1.0 / mu) + notation.times + total

@@ -1,0 +1,24 @@
+"""Penalties of the normal w."""
+
+from ucm.language.penalties.folded import MCP, SCAD, CappedL1, ExpL0
+from ucm.language.penalties.norms import L1, L2, ElasticNet, LInf
+from ucm.language.penalties.power import Lp
+from ucm.language.penalty_algebra import Excess, PenaltySum, ScaledFolded, ScaledPenalty
+from ucm.language.regularised import Objective  # installs + and * between terms
+
+__all__ = [
+    "L1",
+    "L2",
+    "MCP",
+    "SCAD",
+    "CappedL1",
+    "ElasticNet",
+    "Excess",
+    "ExpL0",
+    "LInf",
+    "Lp",
+    "Objective",
+    "PenaltySum",
+    "ScaledFolded",
+    "ScaledPenalty",
+]
