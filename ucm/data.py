@@ -192,6 +192,8 @@ def bind(X: Any, y: Any, class_weight: tuple[float, float] = (1.0, 1.0)) -> Data
         labels = np.asarray(y)
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels.ravel()
+        if labels.dtype.kind == "c":
+            raise TypeError("complex labels")
         values = labels.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(

@@ -7,8 +7,6 @@ tuples of these. Equality and hash are structural; `repr` is source text; `str` 
 from __future__ import annotations
 
 import functools
-import math
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields, replace
@@ -19,7 +17,7 @@ from scipy import sparse
 
 from ucm.errors import CompositionError
 from ucm.notation import LATEX, TEXT, Notation
-from ucm.parameter import Param, Scalar, as_number, value
+from ucm.parameter import Param, Scalar, as_number, number_source, value
 
 __all__ = [
     "LATEX",
@@ -28,6 +26,7 @@ __all__ = [
     "Notation",
     "Param",
     "Scalar",
+    "number_source",
     "registered",
     "source",
     "value",
@@ -38,7 +37,12 @@ def _frozen_array(x: Any, where: str) -> Any:
     """A read-only float64 copy of an array (a CSR matrix stays CSR)."""
     if sparse.issparse(x):
         csr = sparse.csr_matrix(x, dtype=np.float64, copy=True)
-        csr.sort_indices()
+        try:
+            csr.check_format(full_check=True)
+        except ValueError as error:
+            raise CompositionError(f"{where}: a malformed sparse matrix ({error})") from error
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
         for part in (csr.data, csr.indices, csr.indptr):
             part.flags.writeable = False
         finite = csr.data
@@ -46,7 +50,7 @@ def _frozen_array(x: Any, where: str) -> Any:
         if np.iscomplexobj(x):
             raise CompositionError(f"{where}: expected an array of real numbers, got complex ones")
         try:
-            csr = finite = np.array(x, dtype=np.float64)
+            csr = finite = np.array(x, dtype=np.float64) + 0.0  # no -0.0
         except (TypeError, ValueError) as error:
             raise CompositionError(f"{where}: expected an array of numbers, got {x!r}") from error
         csr.flags.writeable = False
@@ -228,19 +232,31 @@ def _substitute(x: Any, values: dict[str, float]) -> Any:
     return x
 
 
+_SHOWN = 60  # entries of an array that `repr` writes out
+
+
 def source(x: Any) -> str:
-    """A field as source text."""
+    """Source text of a field: read back, it gives an equal one. Long arrays are cut short."""
     if isinstance(x, float):
-        return "inf" if x == math.inf else f"{x:.12g}"
+        return number_source(x)
     if sparse.issparse(x):
-        return f"csr_matrix(shape={x.shape}, nnz={x.nnz})"
+        if x.nnz > _SHOWN:
+            return f"csr_matrix(shape={x.shape}, nnz={x.nnz})"
+        parts = ", ".join(source(part) for part in (x.data, x.indices, x.indptr))
+        return f"csr_matrix(({parts}), shape={x.shape})"
     if isinstance(x, np.ndarray):
-        text = np.array2string(x, separator=", ", threshold=8, max_line_width=10**9)
-        return "array(" + re.sub(r"\s+", " ", text) + ")"
+        return _rows(x, _SHOWN)
     if isinstance(x, tuple):
         inner = ", ".join(source(item) for item in x)
         return f"({inner},)" if len(x) == 1 else f"({inner})"
     return repr(x)
+
+
+def _rows(x: np.ndarray, shown: int) -> str:
+    items = [repr(v) for v in x.tolist()] if x.ndim == 1 else [_rows(row, shown) for row in x]
+    if x.size > shown and len(items) > 4:
+        items = [*items[:3], "...", items[-1]]
+    return f"[{', '.join(items)}]"
 
 
 def _with_values(node: Node, notation: Notation) -> str:

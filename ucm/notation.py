@@ -28,6 +28,7 @@ class Notation(ABC):
     leq: str
     element: str
     times: str
+    by: str
 
     @abstractmethod
     def symbol(self, name: str) -> str:
@@ -75,12 +76,12 @@ class Notation(ABC):
         """A constant vector or matrix: entries when short, the shape otherwise."""
         if not sparse.issparse(x) and x.ndim == 1 and x.size <= 4:
             return "(" + ", ".join(f"{v:.6g}" for v in x) + ")"
-        return "[" + "×".join(str(d) for d in x.shape) + "]"
+        return "[" + self.by.join(str(d) for d in x.shape) + "]"
 
 
 class _Text(Notation):
     minkowski_sum, minkowski_difference, intersection = " ⊕ ", " ⊖ ", " ∩ "
-    leq, element, times = " ≤ ", " ∈ ", "·"
+    leq, element, times, by = " ≤ ", " ∈ ", "·", "×"
 
     def symbol(self, name: str) -> str:
         base, _, index = name.partition("_")
@@ -120,7 +121,7 @@ class _Text(Notation):
 
 class _Latex(Notation):
     minkowski_sum, minkowski_difference, intersection = r" \oplus ", r" \ominus ", r" \cap "
-    leq, element, times = r" \le ", r" \in ", r" \cdot "
+    leq, element, times, by = r" \le ", r" \in ", r" \cdot ", r" \times "
 
     def symbol(self, name: str) -> str:
         base, _, index = name.partition("_")
@@ -128,7 +129,7 @@ class _Latex(Notation):
         return self.sub(greek, r"\mathrm{" + index.replace("_", r"\_") + "}") if index else greek
 
     def sub(self, base: str, index: str) -> str:
-        return f"{base}_{{{index}}}"
+        return f"{base}_{{{index.replace('±', chr(92) + 'pm')}}}"
 
     def power(self, base: str, exponent: str) -> str:
         return f"{base}^{{{exponent}}}"

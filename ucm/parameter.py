@@ -11,7 +11,7 @@ import numpy as np
 
 from ucm.errors import CompositionError
 
-__all__ = ["Param", "Scalar", "as_number", "value"]
+__all__ = ["Param", "Scalar", "as_number", "number_source", "value"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Param:
         object.__setattr__(self, "value", as_number(self.value, f"Param({self.name!r})"))
 
     def __repr__(self) -> str:
-        return f"Param({self.name!r}, {self.value:.12g})"
+        return f"Param({self.name!r}, {number_source(self.value)})"
 
 
 Scalar = float | Param
@@ -65,6 +65,18 @@ def as_number(x: Any, where: str) -> float:
     """`x` as a float; refuses what is no real number."""
     if isinstance(x, np.ndarray) and x.ndim == 0:
         x = x.item()
-    if isinstance(x, bool) or not isinstance(x, Real) or math.isnan(float(x)):
+    try:
+        number = math.nan if isinstance(x, bool) or not isinstance(x, Real) else float(x)
+    except OverflowError:
+        raise CompositionError(
+            f"{where}: expected a number below 1e308, got a longer one"
+        ) from None
+    if math.isnan(number):
         raise CompositionError(f"{where}: expected a real number or a Param, got {x!r}")
-    return float(x)
+    return number
+
+
+def number_source(x: float) -> str:
+    """The shortest text that reads back as x; whole numbers without a point."""
+    short = f"{x:.12g}"
+    return short if float(short) == x else repr(x)

@@ -21,8 +21,8 @@ from ucm.evidence.certificate import certify
 from ucm.evidence.reference import twin
 from ucm.evidence.verify import Verification, verify
 from ucm.forms import MinNorm, Raw
-from ucm.notation import TEXT
 from ucm.language.objective import RobustMargin
+from ucm.notation import TEXT
 from ucm.solution import Certificate, Solution, Stats
 from ucm.solvers.driver import Monitor
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ucm.errors import CompositionError
 from ucm.expression import Node, Notation, Param, Scalar, source, value
 
 __all__ = [
+    "axes",
     "coefficient",
     "common_dimension",
     "in_parentheses",
@@ -33,6 +36,16 @@ def coefficient(c: Any, node: Node) -> float:
     return float(c)
 
 
+def axes(x: Any, where: str) -> int:
+    """The number of axes of an array, nested lists, or a number."""
+    if sparse.issparse(x):
+        return 2
+    try:
+        return np.ndim(x)
+    except ValueError as error:
+        raise CompositionError(f"{where}: expected rows of equal length, got {x!r}") from error
+
+
 def common_dimension(node: Node, sizes: list[int | None]) -> int | None:
     """The one dimension among `sizes`; None entries are not known yet."""
     known = {d for d in sizes if d is not None}
@@ -45,11 +58,13 @@ def common_dimension(node: Node, sizes: list[int | None]) -> int | None:
     return known.pop() if known else None
 
 
-def signed_sum(terms: list[tuple[float, str]], times: str) -> str:
+def signed_sum(
+    terms: list[tuple[float, str]], times: str, number: Callable[[float], str] = "{:.6g}".format
+) -> str:
     """`a x - b y` from pairs (coefficient, word); a coefficient of 1 is not written."""
     text = ""
     for c, word in terms:
-        body = word if abs(c) == 1.0 else f"{abs(c):.6g}{times}{word}"
+        body = word if abs(c) == 1.0 else f"{number(abs(c))}{times}{word}"
         if text:
             text += (" - " if c < 0 else " + ") + body
         else:

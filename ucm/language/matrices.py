@@ -12,8 +12,8 @@ from scipy import linalg, sparse
 from ucm.contracts import LinearMap
 from ucm.data import Data
 from ucm.errors import CompositionError
-from ucm.expression import Node, Notation
-from ucm.language.arithmetic import coefficient, common_dimension, signed_sum
+from ucm.expression import Node, Notation, number_source, source
+from ucm.language.arithmetic import axes, coefficient, common_dimension, signed_sum
 from ucm.operators import MatrixMap, StackedMap, scaled
 
 __all__ = [
@@ -109,8 +109,7 @@ class ConstantMatrix(MatrixNode):
         return S.toarray() if sparse.issparse(S) else S
 
     def __repr__(self) -> str:
-        text = np.array2string(self.evaluate(None), separator=", ", threshold=8)  # type: ignore[arg-type]
-        return " ".join(text.split())
+        return source(self.entries)
 
     def formula(self, notation: Notation) -> str:
         return notation.array(self.entries)
@@ -136,7 +135,7 @@ class MatrixSum(MatrixNode):
         return sum(rest, start=first)
 
     def __repr__(self) -> str:
-        return signed_sum([(c, repr(S)) for c, S in self.terms], "*")
+        return signed_sum([(c, repr(S)) for c, S in self.terms], "*", number_source)
 
     def formula(self, notation: Notation) -> str:
         return signed_sum([(c, S.formula(notation)) for c, S in self.terms], " ")
@@ -146,14 +145,30 @@ def _matrix_sum(*terms: tuple[float, MatrixNode]) -> MatrixNode:
     flat: list[tuple[float, MatrixNode]] = []
     for c, S in terms:
         flat += [(c * a, T) for a, T in S.terms] if isinstance(S, MatrixSum) else [(c, S)]
+    flat = _merged(flat)
     return flat[0][1] if len(flat) == 1 and flat[0][0] == 1.0 else MatrixSum(tuple(flat))
+
+
+def _merged(terms: list[tuple[float, MatrixNode]]) -> list[tuple[float, MatrixNode]]:
+    """All constants as one, in the place of the first; those of other orders stay, to be refused."""
+    at = [k for k, (_, S) in enumerate(terms) if isinstance(S, ConstantMatrix)]
+    if not at or len({terms[k][1].dimension(None) for k in at}) > 1:
+        return terms
+    entries = sum(c * S.entries for c, S in terms if isinstance(S, ConstantMatrix))
+    kept = [t for k, t in enumerate(terms) if k not in at[1:]]
+    return [
+        (1.0, ConstantMatrix(np.asarray(entries) if not sparse.issparse(entries) else entries))
+        if k == at[0]
+        else t
+        for k, t in enumerate(kept)
+    ]
 
 
 def as_matrix(x: Any, where: str) -> MatrixNode:
     """A covariance or an array as a positive semidefinite matrix."""
     if isinstance(x, MatrixNode):
         return x
-    if isinstance(x, Node) or np.ndim(x) != 2:
+    if isinstance(x, Node) or axes(x, where) != 2:
         raise CompositionError(
             f"{where}: expected a covariance or a square matrix, got {x!r}; "
             "use for example pos.cov + neg.cov"

@@ -12,8 +12,8 @@ from scipy import sparse
 from ucm.contracts import Vec
 from ucm.data import Data
 from ucm.errors import CompositionError
-from ucm.expression import Node, Notation
-from ucm.language.arithmetic import coefficient, common_dimension, signed_sum
+from ucm.expression import Node, Notation, number_source, source
+from ucm.language.arithmetic import axes, coefficient, common_dimension, signed_sum
 
 __all__ = ["ConstantVector", "Origin", "VectorNode", "VectorSum", "as_vector", "offset"]
 
@@ -93,7 +93,7 @@ class ConstantVector(VectorNode):
         return self.entries
 
     def __repr__(self) -> str:
-        return f"{np.array2string(self.entries, separator=', ', threshold=8, max_line_width=10**9)}"
+        return source(self.entries)
 
     def formula(self, notation: Notation) -> str:
         return notation.array(self.entries)
@@ -134,7 +134,7 @@ class VectorSum(VectorNode):
         )
 
     def __repr__(self) -> str:
-        return signed_sum([(c, repr(v)) for c, v in self.terms], "*")
+        return signed_sum([(c, repr(v)) for c, v in self.terms], "*", number_source)
 
     def formula(self, notation: Notation) -> str:
         return signed_sum([(c, v.formula(notation)) for c, v in self.terms], " ")
@@ -153,7 +153,7 @@ def _vector_sum(*terms: tuple[float, VectorNode]) -> VectorNode:
     flat: list[tuple[float, VectorNode]] = []
     for c, v in terms:
         flat += [(c * a, u) for a, u in v.terms] if isinstance(v, VectorSum) else [(c, v)]
-    flat = [(c, v) for c, v in flat if not isinstance(v, Origin)] or [(1.0, Origin())]
+    flat = [(c, v) for c, v in _merged(flat) if not isinstance(v, Origin)] or [(1.0, Origin())]
     return flat[0][1] if len(flat) == 1 and flat[0][0] == 1.0 else VectorSum(tuple(flat))
 
 
@@ -162,15 +162,26 @@ def offset(center: VectorNode, rest: str, notation: Notation) -> str:
     return rest if isinstance(center, Origin) else f"{center.formula(notation)} + {rest}"
 
 
+def _merged(terms: list[tuple[float, VectorNode]]) -> list[tuple[float, VectorNode]]:
+    """All constants as one, in the place of the first; those of other lengths stay, to be refused."""
+    at = [k for k, (_, v) in enumerate(terms) if isinstance(v, ConstantVector)]
+    if not at or len({terms[k][1].dimension(None) for k in at}) > 1:
+        return terms
+    entries = sum(c * v.entries for c, v in terms if isinstance(v, ConstantVector))
+    kept = [t for k, t in enumerate(terms) if k not in at[1:]]
+    return [(1.0, ConstantVector(entries)) if k == at[0] else t for k, t in enumerate(kept)]
+
+
 def as_vector(x: Any, where: str) -> VectorNode:
     """A statistic, an array, or 0 as a vector of feature space."""
     if isinstance(x, VectorNode):
         return x
     if isinstance(x, Node):
         raise CompositionError(f"{where}: expected a vector, got {x!r}; use for example pos.mean")
-    if np.ndim(x) == 0 and not sparse.issparse(x) and not isinstance(x, str) and x == 0:
+    count = axes(x, where)
+    if count == 0 and not isinstance(x, str) and x == 0:
         return Origin()
-    if np.ndim(x) == 0:
+    if count == 0:
         raise CompositionError(
             f"{where}: expected a vector, got {x!r}; give an array of n numbers, a mean, or 0"
         )

@@ -11,6 +11,7 @@ from scipy import sparse
 from ucm.contracts import Domain, UncertaintySet, operator
 from ucm.errors import CompositionError
 from ucm.expression import Node, Param
+from ucm.language.arithmetic import axes
 from ucm.language.samples import Samples
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.linear_image import LinearImage
@@ -26,7 +27,9 @@ def as_set(x: Any, symbol: str) -> UncertaintySet:
     """A set as it is; vectors and statistics as Points."""
     if isinstance(x, UncertaintySet):
         return x
-    if isinstance(x, VectorNode) or (isinstance(x, np.ndarray | list | tuple) and np.ndim(x) == 1):
+    if isinstance(x, VectorNode) or (
+        isinstance(x, np.ndarray | list | tuple) and axes(x, symbol) == 1
+    ):
         return Point(x)  # type: ignore[arg-type]
     if isinstance(x, Samples):
         raise CompositionError(f"{symbol}: {x!r} are samples, not a set; did you mean Hull({x!r})?")
@@ -77,9 +80,10 @@ def divide(a: UncertaintySet, divisor: Any) -> UncertaintySet:
     """`{x / c : x in A}`."""
     if isinstance(divisor, np.ndarray) and divisor.ndim == 0:
         divisor = divisor.item()
-    if isinstance(divisor, bool) or not isinstance(divisor, Real) or float(divisor) == 0.0:
+    number = isinstance(divisor, Real) and not isinstance(divisor, bool)
+    if not number or float(divisor) == 0.0 or not np.isfinite(float(divisor)):
         raise CompositionError(
-            f"{a!r} / {divisor!r}: a set is divided by a number other than 0; "
+            f"{a!r} / {divisor!r}: a set is divided by a finite number other than 0; "
             "write Param times set for a tunable factor"
         )
     return scale(1.0 / float(divisor), a)

@@ -12,6 +12,7 @@ from ucm.contracts import AffineImage, Domain, Scope, Size, Splits, UncertaintyS
 from ucm.data import Data
 from ucm.errors import CompositionError
 from ucm.expression import Notation
+from ucm.language.arithmetic import axes
 from ucm.language.sets.weights import WeightSpace, below, placed
 from ucm.language.vectors import Origin, VectorNode, as_vector, offset
 from ucm.operators import MatrixMap
@@ -26,7 +27,7 @@ def as_linear_map(M: Any, where: str) -> Any:
     """`M` as a matrix, dense or CSR."""
     if sparse.issparse(M):
         return sparse.csr_matrix(M)
-    if not isinstance(M, np.ndarray | list | tuple) or np.ndim(M) != 2 or 0 in np.shape(M):
+    if not isinstance(M, np.ndarray | list | tuple) or axes(M, where) != 2 or 0 in np.shape(M):
         raise CompositionError(
             f"{where}: expected a matrix with rows and columns, got {M!r}; "
             "give a two-dimensional array"

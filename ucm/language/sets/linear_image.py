@@ -6,13 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from scipy import sparse
-
 from ucm.contracts import AffineImage, Scope, Size, Splits, UncertaintySet, Vec
 from ucm.data import Data
 from ucm.errors import CompositionError
-from ucm.expression import Notation
+from ucm.expression import Notation, source
 from ucm.language.arithmetic import in_parentheses
 from ucm.language.sets.image import as_linear_map
 from ucm.language.sets.weights import below, placed
@@ -75,13 +72,7 @@ class LinearImage(UncertaintySet):
         return height, None if x is None else self.matrix @ x
 
     def __repr__(self) -> str:
-        M = self.matrix
-        text = (
-            f"csr_matrix(shape={M.shape}, nnz={M.nnz})"
-            if sparse.issparse(M)
-            else "array(" + " ".join(np.array2string(M, separator=", ", threshold=8).split()) + ")"
-        )
-        return f"{text} @ {in_parentheses(repr(self.operand))}"
+        return f"{source(self.matrix)} @ {in_parentheses(repr(self.operand))}"
 
     def formula(self, notation: Notation) -> str:
         inner = in_parentheses(self.operand.formula(notation))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ucm.contracts import AffineImage, Scope, Size, Splits, UncertaintySet, Vec
 from ucm.data import Data
-from ucm.expression import Notation, Param, Scalar, value
+from ucm.expression import Notation, Param, Scalar, number_source, value
 from ucm.language.arithmetic import in_parentheses
 from ucm.language.sets.weights import below, placed
 from ucm.operators import scaled
@@ -70,7 +70,7 @@ class Scaled(UncertaintySet):
         inner = in_parentheses(repr(self.operand))
         if isinstance(self.factor, Param):
             return f"{self.factor!r} * {inner}"
-        return f"-{inner}" if self.factor == -1.0 else f"{self.factor:.12g} * {inner}"
+        return f"-{inner}" if self.factor == -1.0 else f"{number_source(self.factor)} * {inner}"
 
     def formula(self, notation: Notation) -> str:
         inner = in_parentheses(self.operand.formula(notation))

@@ -1,0 +1,264 @@
+"""Admissible intervals against brute force, other programs, and the solver itself."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from bundled import load
+from scipy.optimize import brentq, linprog
+
+import ucm
+from ucm import Param, neg, pos, signed
+from ucm.errors import CompositionError, EmptySetError
+from ucm.evidence.admissible import Interval
+
+LINE_X = np.array([[0.0], [2.0], [1.0], [3.0]])
+LINE_Y = np.array([-1.0, -1.0, 1.0, 1.0])
+
+
+def one(model: Any, X: Any, y: Any) -> Interval:
+    found = ucm.admissible(model, X, y)
+    assert len(found) == 1
+    return next(iter(found.values()))
+
+
+# --- four points --------------------------------------------------------------------------------
+def meet_on_a_line(cap: float) -> bool:
+    """Whether the reduced hulls of {0, 2} and {1, 3} meet: intervals, by hand."""
+    low_cap = min(cap, 1.0)
+    negative = (2.0 * (1.0 - low_cap), 2.0 * low_cap)
+    positive = (1.0 + 2.0 * (1.0 - low_cap), 1.0 + 2.0 * low_cap)
+    return positive[0] <= negative[1]
+
+
+def test_nu_on_four_points() -> None:
+    found = one(ucm.models.nu_svm(0.8), LINE_X, LINE_Y)
+    cap = brentq(lambda c: 0.5 - meet_on_a_line(c), 0.5, 1.0)
+    assert found.lower == pytest.approx(2 / (4 * cap), abs=1e-6)
+    assert found.upper == pytest.approx(1.0, abs=1e-9)
+    assert found.upper_closed and not found.lower_closed
+    assert "linear program by HiGHS" in found.how and "closed form" in found.how
+    assert found.upper in found and found.lower not in found and 0.5 not in found
+
+
+def test_kappa_on_four_points() -> None:
+    # means 2 and 1, variances 1 and 1
+    found = one(ucm.models.mm_mpm(0.2), LINE_X, LINE_Y)
+    assert (found.lower, found.lower_closed) == (0.0, True)
+    assert found.upper == pytest.approx(0.5, abs=1e-7) and not found.upper_closed
+    assert one(ucm.models.mm_fda(0.2), LINE_X, LINE_Y).upper == pytest.approx(
+        1 / math.sqrt(2), abs=1e-7
+    )
+    ball = ucm.Ball(pos.mean - neg.mean, Param("r", 0.1))
+    assert one(ball, LINE_X, LINE_Y).upper == pytest.approx(1.0, abs=1e-7)
+
+
+def test_weight_balls_on_four_points() -> None:
+    """q = (1/2 - a, a) on {0, 2} and (1/2 - b, b) on {1, 3}: x = 1/2 + 2b - 2a, on a grid."""
+    grid = np.linspace(0.0, 0.5, 501)
+    a, b = np.meshgrid(grid, grid)
+    joint = np.stack([0.5 - a, a, 0.5 - b, b])
+    touching = np.abs(0.5 + 2 * b - 2 * a) < 1e-9
+    l2 = np.sqrt((joint**2).sum(0))[touching].min()
+    found = one(ucm.models.l2_nu_svm(0.6), LINE_X, LINE_Y)
+    assert found.upper == pytest.approx(l2, abs=1e-4) and not found.upper_closed
+    assert found.lower == pytest.approx(0.5) and found.lower_closed
+    with np.errstate(divide="ignore", invalid="ignore"):
+        kl = np.where(joint > 0, joint * np.log(4 * joint), 0.0).sum(0)[touching].min()
+    found = one(ucm.models.kl_svm(0.9), LINE_X, LINE_Y)
+    assert found.lower == pytest.approx(math.exp(-kl), abs=1e-4) and not found.lower_closed
+    assert found.upper == pytest.approx(1.0) and found.upper_closed
+    cap = one(ucm.Hull(signed, weights=ucm.CappedSimplex(Param("cap", 0.3))), LINE_X, LINE_Y)
+    assert cap.lower == pytest.approx(0.25) and cap.upper == pytest.approx(0.375, abs=1e-7)
+
+
+# --- against other computations -----------------------------------------------------------------
+def minimal_nu(X: np.ndarray, y: np.ndarray) -> float:
+    """Equation (30) of Barbero, Takeda and Lopez (2015) as `linprog` takes it."""
+    m, n = X.shape
+    cost = np.append(np.zeros(m), 1.0)
+    equal = np.hstack([np.vstack([(y[:, None] * X).T, y > 0, y < 0]), np.zeros((n + 2, 1))])
+    caps = np.hstack([np.eye(m), -np.ones((m, 1))])
+    result = linprog(cost, caps, np.zeros(m), equal, np.append(np.zeros(n), [1.0, 1.0]))
+    return 2.0 / (m * result.x[-1]) if result.status == 0 else 0.0
+
+
+@pytest.mark.parametrize("name", ["iris", "breast_cancer", "wine"])
+def test_nu_by_another_linear_program(name: str) -> None:
+    X, y = load(name)
+    found = one(ucm.models.nu_svm(0.5), X, y)
+    assert found.lower == pytest.approx(minimal_nu(X, y), abs=1e-5)
+    assert found.upper == pytest.approx(2 * min((y > 0).sum(), (y < 0).sum()) / y.size)
+    if name == "wine":
+        assert found.lower == 0.0 and "infeasible" in found.how
+
+
+MODELS = {
+    "nu": ucm.models.nu_svm(0.6),
+    "mpm": ucm.models.mm_mpm(0.3),
+    "fda": ucm.models.mm_fda(0.3),
+    "l2": ucm.models.l2_nu_svm(0.11),
+    "kl": ucm.models.kl_svm(0.8),
+    "coherent mpm": ucm.models.coherent_mm_mpm(0.3),
+    "coherent fda": ucm.models.coherent_mm_fda(0.3),
+    "eta": ucm.ReducedHull(pos, eta=Param("eta", 0.03)) - ucm.ReducedHull(neg, eta=Param("eta", 0.03)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_solver_agrees_on_both_sides_of_both_ends(name: str) -> None:
+    X, y = load("iris")
+    model = MODELS[name]
+    found = one(model, X, y)
+    (parameter,) = model.params()
+
+    def outcome(value: float) -> str:
+        try:
+            return ucm.solve(model.with_params(**{parameter: value}), X, y).status
+        except EmptySetError:
+            return "empty"
+
+    assert outcome(found.middle) == "optimal" and found.middle in found
+    width = found.upper - found.lower
+    zero, empty = (found.upper, found.lower) if found.lower_closed else (found.lower, found.upper)
+    inward = math.copysign(1e-3 * width, found.middle - zero)
+    assert outcome(zero + inward) == "optimal"
+    assert outcome(zero - inward) == "zero_in_set"
+    assert outcome(empty - inward) == "optimal" and outcome(empty) == "optimal"
+    if empty > 0.0:
+        assert outcome(empty + inward) == "empty"
+
+
+def test_the_end_by_bisection_with_the_solver() -> None:
+    X, y = load("iris")
+    for model, low, high in (
+        (ucm.models.nu_svm(0.6), 0.1, 0.9),
+        (ucm.models.mm_fda(0.1), 3.0, 0.1),
+    ):
+        (name,) = model.params()
+        end = one(model, X, y)
+        end = end.upper if name == "kappa" else end.lower
+        for _ in range(22):
+            middle = 0.5 * (low + high)
+            inside = ucm.solve(model.with_params(**{name: middle}), X, y).status == "zero_in_set"
+            low, high = (middle, high) if inside else (low, middle)
+        assert end == pytest.approx(middle, rel=2e-5)
+
+
+def test_kappa_of_mm_fda_in_closed_form() -> None:
+    X, y = load("breast_cancer")
+    d = X[y > 0].mean(0) - X[y < 0].mean(0)
+    S = np.cov(X[y > 0].T, bias=True) + np.cov(X[y < 0].T, bias=True)
+    found = one(ucm.models.mm_fda(0.1), X, y)
+    assert found.upper == pytest.approx(math.sqrt(d @ np.linalg.solve(S, d)), rel=1e-7)
+
+
+# --- special cases ------------------------------------------------------------------------------
+def test_infinite_ends() -> None:
+    # constant first feature per class: the difference of means leaves the range of the covariances
+    X = np.array([[1.0, 0.0], [1.0, 1.0], [-1.0, 0.5], [-1.0, 2.0]])
+    y = np.array([1.0, 1.0, -1.0, -1.0])
+    for model in (ucm.models.mm_mpm(0.1), ucm.models.mm_fda(0.1)):
+        found = one(model, X, y)
+        assert found.upper == math.inf and found.middle == 1.0 and 1e9 in found
+        assert "infeasible" in found.how and "no size contains 0" in found.how
+    found = one(ucm.models.kl_svm(0.5), X, y)
+    assert found.lower == 0.0 and 1e-9 in found and 0.0 not in found
+    found = one(ucm.models.l2_nu_svm(0.8), X, y)
+    assert found.upper == math.inf and found.lower == pytest.approx(0.5)
+
+
+def test_a_zero_covariance() -> None:
+    X, y = np.array([[1.0], [1.0], [-1.0]]), np.array([1.0, 1.0, -1.0])
+    assert one(ucm.models.mm_fda(0.1), X, y).upper == math.inf
+    sol = ucm.solve(ucm.models.mm_mpm(3.0), X, y)
+    assert sol.status == "optimal" and sol.objective == pytest.approx(-2.0)
+
+
+def test_an_empty_interval() -> None:
+    X = np.array([[1.0], [1.0], [1.0], [1.0]])
+    found = one(ucm.models.nu_svm(0.5), X, LINE_Y)
+    assert found.empty and not any(v in found for v in (0.0, 0.5, found.lower, found.upper))
+    sol = ucm.solve(ucm.models.nu_svm(0.5), X, LINE_Y)
+    assert sol.status == "zero_in_set" and "no value of nu works" in sol.message
+
+
+def test_several_parameters_one_at_a_time() -> None:
+    X, y = load("iris")
+    model = ucm.models.biased_l2_nu_svm(0.16, 0.15)
+    found = ucm.admissible(model, X, y)
+    assert list(found) == ["kappa_pos", "kappa_neg"]
+    for name, interval in found.items():
+        assert interval.lower == pytest.approx(1 / math.sqrt(50))
+        at_end = model.with_params(**{name: interval.upper * 1.001})
+        before = model.with_params(**{name: interval.upper * 0.999})
+        assert ucm.solve(at_end, X, y).status == "zero_in_set"
+        assert ucm.solve(before, X, y).status == "optimal"
+
+
+def test_parameters_that_set_no_size_say_so() -> None:
+    X, y = load("iris")
+    scaled = ucm.admissible(Param("c", 2.0) * ucm.Hull(signed), X, y)["c"]
+    assert (scaled.lower, scaled.upper) == (-math.inf, math.inf) and "scales a set" in scaled.how
+    mixed = ucm.Hull(pos, weights=ucm.NormBall(Param("k", 0.3))) - ucm.Ball(
+        neg.mean, Param("k", 0.3)
+    )
+    assert "k" in ucm.admissible(mixed, X, y)
+    assert ucm.admissible(ucm.Hull(pos) - ucm.Hull(neg), X, y) == {}
+    with pytest.raises(CompositionError, match="expected an uncertainty set"):
+        ucm.admissible(ucm.NormBall(Param("k", 1)), X, y)
+
+
+def test_intersections_that_never_meet() -> None:
+    X, y = load("iris")
+    apart = ucm.Ball([50.0, 0.0], Param("r", 0.5)) & ucm.Point([0.0, 0.0])
+    found = one(apart, X, y)
+    assert found.empty or found.lower == pytest.approx(50.0, rel=1e-6)
+    never = (ucm.Ball([50.0, 0.0], 1.0) & ucm.Point([0.0, 0.0])) + ucm.Ball(0, Param("r", 0.5))
+    with pytest.raises(EmptySetError, match="empty for every r"):
+        ucm.admissible(never, X, y)
+
+
+def test_more_features_than_samples() -> None:
+    X, y = load("digits")
+    X, y = X[:30], y[:30]
+    found = one(ucm.models.nu_svm(0.5), X, y)
+    assert found.lower == minimal_nu(X, y) == 0.0
+    for model in (ucm.models.mm_mpm(0.5), ucm.models.mm_fda(0.5), ucm.models.l2_nu_svm(0.3)):
+        assert one(model, X, y).upper == math.inf
+    # one constant more on the diagonal, and the means are within reach
+    shape = pos.cov + neg.cov + 0.01 * np.eye(64)
+    S = np.cov(X[y > 0].T, bias=True) + np.cov(X[y < 0].T, bias=True) + 0.01 * np.eye(64)
+    d = X[y > 0].mean(0) - X[y < 0].mean(0)
+    found = one(ucm.Ellipsoid(pos.mean - neg.mean, shape, Param("kappa", 0.5)), X, y)
+    assert found.upper == pytest.approx(math.sqrt(d @ np.linalg.solve(S, d)), rel=1e-6)
+
+
+def test_every_named_model_has_an_interval() -> None:
+    X, y = load("breast_cancer")
+    for make, arguments in itertools.chain(
+        ((getattr(ucm.models, n), (0.2,)) for n in ("nu_svm", "mm_mpm", "mm_fda", "l2_nu_svm", "kl_svm",
+                                                   "coherent_mm_mpm", "coherent_mm_fda")),
+        [(ucm.models.biased_l2_nu_svm, (0.2, 0.2))],
+    ):  # fmt: skip
+        model = make(*arguments)
+        for name, interval in ucm.admissible(model, X, y).items():
+            assert 0.0 <= interval.lower < interval.upper
+            assert interval.lower_closed != interval.upper_closed
+            assert str(interval).startswith(interval.bounds) and interval.how
+            fitted = ucm.solve(model.with_params(**{name: interval.middle}), X, y)
+            assert fitted.status in ("optimal", "zero_in_set")
+
+
+def test_interval_by_hand() -> None:
+    closed, opened = (
+        Interval(0.25, 1.0, "", lower_closed=True),
+        Interval(0.25, 1.0, "", upper_closed=True),
+    )
+    assert 0.25 in closed and 1.0 not in closed and 0.25 not in opened and 1.0 in opened
+    assert str(closed) == "[0.25, 1)  " and opened.bounds == "(0.25, 1]"
+    assert closed.middle == 0.625 and Interval(0.3, math.inf, "").middle == pytest.approx(0.45)

@@ -1,0 +1,154 @@
+"""The bias: against scikit-learn, by brute force, and by the multipliers' own definition."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bundled import load
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.svm import NuSVC
+
+import ucm
+from ucm import neg, pos, signed
+from ucm.compiler.recover import BIAS_RULES, feature_normal
+from ucm.data import bind
+from ucm.errors import ParameterError
+
+
+def errors(X: np.ndarray, y: np.ndarray, w: np.ndarray, b: float) -> int:
+    return int(np.sum(np.sign(X @ w + b) != y))
+
+
+@pytest.mark.parametrize(("name", "nu"), [("iris", 0.8), ("iris", 0.95), ("breast_cancer", 0.4),
+                                          ("wine", 0.1), ("wine", 0.3), ("digits", 0.2)])  # fmt: skip
+def test_kkt_is_the_intercept_of_nu_svc(name: str, nu: float) -> None:
+    X, y = load(name)
+    sol = ucm.solve(ucm.models.nu_svm(nu), X, y, tol=1e-9)
+    svc = NuSVC(kernel="linear", nu=nu, tol=1e-10).fit(X, y)
+    size = np.linalg.norm(svc.coef_)
+    assert sol.status == "optimal" and sol.bias_rule == "kkt"
+    np.testing.assert_allclose(sol.w, svc.coef_[0] / size, atol=2e-4)
+    assert sol.b == pytest.approx(svc.intercept_[0] / size, abs=5e-4)
+    joint = ucm.solve(
+        ucm.Hull(signed, weights=ucm.CappedSimplex(1 / (y.size * nu))), X, y, tol=1e-9
+    )
+    assert joint.b == pytest.approx(sol.b, abs=1e-5) and joint.bias_rule == "kkt"
+    assert joint.objective == pytest.approx(sol.objective / 2, rel=1e-7)
+
+
+def test_at_the_largest_nu_one_bound_is_infinite() -> None:
+    """All weights of the smaller class stand at the cap; sklearn fails here, a limit does not."""
+    X, y = load("breast_cancer")
+    top = 2 * min((y > 0).sum(), (y < 0).sum()) / y.size
+    at, before = (
+        ucm.solve(ucm.models.nu_svm(nu), X, y, tol=1e-9) for nu in (top, top * (1 - 1e-7))
+    )
+    assert at.status == "optimal" and np.isfinite(at.b)
+    smaller = X[y == (1 if (y > 0).sum() < (y < 0).sum() else -1)]
+    scores = smaller @ at.w
+    np.testing.assert_allclose(at.w, before.w, atol=1e-5)
+    # the finite end of an unbounded interval: the smaller class lies on one side of the other's level
+    assert scores.min() - 1e-6 <= np.clip(-at.b, scores.min(), scores.max()) <= scores.max() + 1e-6
+
+
+def test_one_hull_per_class_by_hand() -> None:
+    X, y = np.array([[0.0], [1.0], [4.0], [6.0]]), np.array([-1.0, -1.0, 1.0, 1.0])
+    sol = ucm.solve(ucm.Hull(pos) - ucm.Hull(neg), X, y)
+    assert (sol.w[0], sol.b) == (1.0, pytest.approx(-2.5))
+    # caps of 1/2: every weight at its cap; levels between the samples of each class
+    sol = ucm.solve(ucm.models.nu_svm(1.0), X, y)
+    assert sol.x[0] == pytest.approx(4.5) and errors(X, y, sol.w, sol.b) == 0
+
+
+def test_midpoint() -> None:
+    X, y = load("iris")
+    sol = ucm.compile(ucm.models.mm_mpm(0.4), X, y).solve()
+    assert sol.bias_rule == "midpoint"
+    S = {c: np.cov(X[y == c].T, bias=True) for c in (1, -1)}
+    point = {
+        c: X[y == c].mean(0) - c * 0.4 * S[c] @ sol.w / np.sqrt(sol.w @ S[c] @ sol.w) for c in S
+    }
+    np.testing.assert_allclose(point[1] - point[-1], sol.x, atol=1e-4)
+    assert sol.b == pytest.approx(-0.5 * sol.w @ (point[1] + point[-1]), abs=1e-5)
+    for U in (
+        2 * (ucm.Ball(pos.mean, 0.1) - ucm.Ellipsoid(neg.mean, neg.cov, 0.2)),
+        np.diag([2.0, 1.0]) @ (ucm.Hull(pos, weights=ucm.NormBall(0.15)) - neg.mean),
+    ):
+        plan = ucm.compile(U, X, y)
+        assert plan.solve(bias_rule="midpoint").bias_rule == "midpoint"
+
+
+def test_rules_that_do_not_apply() -> None:
+    X, y = load("iris")
+    plan = ucm.compile(ucm.models.mm_fda(0.4), X, y)
+    assert plan.solve().bias_rule == "error" and plan.solve(bias_rule="zero").b == 0.0
+    for rule in ("kkt", "midpoint"):
+        with pytest.raises(ParameterError, match=f"bias='{rule}' does not apply"):
+            plan.solve(bias_rule=rule)
+    with pytest.raises(ParameterError, match="bias_rule|bias"):
+        plan.solve(bias_rule="median")
+    assert set(BIAS_RULES) == {"auto", "kkt", "midpoint", "error", "zero"}
+
+
+def brute_force(X: np.ndarray, y: np.ndarray, w: np.ndarray) -> int:
+    s = np.unique(X @ w)
+    cuts = np.concatenate([[s[0] - 1], (s[1:] + s[:-1]) / 2, [s[-1] + 1]])
+    return min(errors(X, y, w, -c) for c in cuts)
+
+
+@settings(max_examples=60, derandomize=True, deadline=None, database=None)
+@given(st.integers(0, 10**6), st.integers(4, 15))
+def test_least_error_by_brute_force(seed: int, m: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-3, 4, (m, 2)).astype(float)  # ties are common
+    y = np.where(np.arange(m) < 1 + seed % (m - 1), 1.0, -1.0)
+    sol = ucm.compile(ucm.Point(rng.standard_normal(2)), X, y).solve(bias_rule="error")
+    assert errors(X, y, sol.w, sol.b) == brute_force(X, y, sol.w)
+
+
+@pytest.mark.parametrize("name", ["iris", "breast_cancer", "wine"])
+def test_least_error_on_real_data(name: str) -> None:
+    X, y = load(name)
+    for model in (ucm.models.mm_fda(0.2), ucm.models.coherent_mm_fda(0.2)):
+        sol = ucm.solve(model, X, y)
+        assert sol.bias_rule == "error" and errors(X, y, sol.w, sol.b) == brute_force(X, y, sol.w)
+
+
+def test_class_weights_count_errors_by_their_weight() -> None:
+    X = np.array([[0.0], [1.0], [2.0], [1.5], [3.0], [4.0]])
+    y = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
+    for weight, calls_positive in (((5.0, 1.0), True), ((1.0, 5.0), False)):
+        plan = ucm.compile(ucm.Point([1.0]), X, y, class_weight=weight)
+        sol = plan.solve(bias_rule="error")
+        assert bool(1.5 + sol.b > 0) is calls_positive  # the cheaper of the two mistakes
+
+
+def test_no_bias_where_w_lives_elsewhere() -> None:
+    X, y = load("iris")
+    M = np.array([[1.0, 2.0], [0.5, 0.0], [0.0, 1.0]])
+    under_one = M @ ucm.Hull(pos, weights=ucm.NormBall(0.15)) - M @ neg.mean_point if False else (
+        M @ (ucm.Hull(pos, weights=ucm.NormBall(0.15)) - ucm.Point(neg.mean))
+    )  # fmt: skip
+    sol = ucm.solve(under_one, X, y)
+    normal = feature_normal(under_one, sol.w)
+    assert sol.w.shape == (3,) and sol.b is not None
+    np.testing.assert_allclose(normal, M.T @ sol.w)
+    mixed = M @ ucm.Point(pos.mean) - (2 * M) @ ucm.Point(neg.mean)
+    sol = ucm.solve(mixed, X, y)
+    assert sol.b is None and sol.bias_rule == "none" and feature_normal(mixed, sol.w) is None
+    same = M @ ucm.Point(pos.mean) - M.copy() @ ucm.Point(neg.mean)
+    assert ucm.solve(same, X, y).b is not None
+
+
+def test_every_model_has_a_bias_that_separates_what_can_be() -> None:
+    X, y = load("wine")
+    for model in (
+        ucm.models.nu_svm(0.1), ucm.models.mm_mpm(0.5), ucm.models.mm_fda(0.5),
+        ucm.models.l2_nu_svm(0.3), ucm.models.biased_l2_nu_svm(0.4, 0.4), ucm.models.kl_svm(0.2),
+        ucm.models.coherent_mm_mpm(0.5), ucm.models.coherent_mm_fda(0.5),
+    ):  # fmt: skip
+        sol = ucm.solve(model, X, y)
+        assert errors(X, y, sol.w, sol.b) <= 2, (model, sol.bias_rule)
+        np.testing.assert_allclose(sol.decision(X), X @ sol.w + sol.b)
+    assert bind(X, y).m == 178

@@ -1,0 +1,236 @@
+"""Certificates: never negative for a point of U, never "optimal" for a wrong one."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from bundled import load
+from catalogue import SETS
+
+import ucm
+from ucm import neg, pos
+from ucm.contracts import Solver, UncertaintySet
+from ucm.data import bind
+from ucm.errors import ConvergenceWarning, EmptySetError, SolverError
+from ucm.evidence.certificate import certify
+from ucm.forms import Raw
+from ucm.language.objective import RobustMargin
+from ucm.solution import Certificate
+
+MODELS = {
+    "nu-SVM": ucm.models.nu_svm(0.85),
+    "MM-MPM": ucm.models.mm_mpm(0.4),
+    "MM-FDA": ucm.models.mm_fda(0.4),
+    "l2 nu-SVM": ucm.models.l2_nu_svm(0.11),
+    "biased": ucm.models.biased_l2_nu_svm(0.15, 0.15),
+    "KL": ucm.models.kl_svm(0.85),
+    "coherent MM-MPM": ucm.models.coherent_mm_mpm(0.4),
+    "coherent MM-FDA": ucm.models.coherent_mm_fda(0.4),
+    "cut weights": ucm.Hull(pos, weights=ucm.NormBall(0.15) & ucm.CappedSimplex(0.03))
+    - ucm.Ellipsoid(neg.mean, neg.cov, 0.3),
+}
+
+
+class Fixed(Solver):
+    """Answers with a given point, whatever the form; `spoil` changes a proper answer first."""
+
+    name = "fixed"
+
+    def __init__(self, spoil: Any = None) -> None:
+        self.spoil = spoil
+
+    def refuse(self, form: Any) -> str | None:
+        return None
+
+    def predicted_passes(self, form: Any) -> float:
+        return 0.0
+
+    def solve(self, form: Any, monitor: Any, start: Any = None) -> Raw:
+        raw = ucm.solvers.Clarabel().solve(form, monitor, start)
+        return self.spoil(form, raw)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_gap_bounds_the_error_of_every_point(name: str) -> None:
+    """Points of U on the way to the best one: -norm <= optimum <= primal, the optimum by CVXPY."""
+    X, y = load("iris")
+    plan = ucm.compile(MODELS[name], X, y)
+    sol = plan.solve()
+    assert sol.status == "optimal" and sol.certificate.kind == "global"
+    reference = plan.reference()
+    reference.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+    assert sol.objective == pytest.approx(reference.value, rel=1e-6)
+    if plan.form.couplings:
+        return
+    start = plan.form.centers()
+    for t in (0.0, 0.3, 0.9, 0.999, 1.0):
+        q = [t * a + (1 - t) * b for a, b in zip(sol.raw.q, start, strict=True)]
+        certificate, w, x = certify(plan.model, plan.data, q)
+        assert certificate.violation <= 1e-12
+        assert certificate.gap >= -1e-9 * abs(certificate.dual)
+        assert certificate.dual == pytest.approx(-np.linalg.norm(x), rel=1e-14)
+        assert certificate.dual <= reference.value * (1 - 1e-7)
+        assert certificate.primal >= reference.value * (1 + 1e-7)
+        assert np.linalg.norm(w) == pytest.approx(1.0)
+        if t < 0.99:
+            assert certificate.relative_gap > 1e-5
+
+
+@pytest.mark.parametrize("U", SETS, ids=repr)
+def test_weak_duality_over_the_catalogue(U: UncertaintySet) -> None:
+    rng = np.random.default_rng(0)
+    y = np.array([1.0, -1.0, 1.0, -1.0, -1.0, 1.0, 1.0, -1.0, 1.0])
+    X = rng.standard_normal((9, 3)) + 3.0 * y[:, None]
+    data = bind(X, y)
+    image = U.lower(data)
+    if image.couplings:
+        return
+    for norm in (1.0, 1.5, 2.0, np.inf):
+        model = RobustMargin(U, norm)
+        q = [b.domain.center(b.map.shape[1], classes=b.classes) for b in image.blocks]
+        w = rng.standard_normal(image.center.size)
+        w /= np.linalg.norm(w, norm)
+        certificate, chosen, _ = certify(model, data, q, w)
+        size = np.linalg.norm(image.center) + abs(certificate.dual) + 1.0
+        assert certificate.gap >= -1e-9 * size
+        if certificate.dual < 0.0:
+            assert np.linalg.norm(chosen, norm) == pytest.approx(1.0)
+
+
+SPOILED = {
+    "the start": lambda form, raw: Raw(form.centers()),
+    "half-way": lambda form, raw: Raw(
+        [0.5 * (a + b) for a, b in zip(raw.q, form.centers(), strict=True)], raw.w
+    ),
+    "beyond the set": lambda form, raw: Raw(
+        [a + 0.05 * (a - b) for a, b in zip(raw.q, form.centers(), strict=True)], raw.w
+    ),
+    "far outside": lambda form, raw: Raw([0 * a + 3.0 for a in raw.q], raw.w),
+    "zero": lambda form, raw: Raw([0 * a for a in raw.q], raw.w),
+    "another dual vector": lambda form, raw: Raw(form.centers(), -raw.w),
+}
+
+
+@pytest.mark.parametrize("how", SPOILED)
+@pytest.mark.parametrize("name", ["nu-SVM", "MM-MPM", "MM-FDA", "KL"])
+def test_a_wrong_answer_is_never_optimal(name: str, how: str) -> None:
+    X, y = load("iris")
+    plan = ucm.compile(MODELS[name], X, y, solver=Fixed(SPOILED[how]))
+    with pytest.warns(ConvergenceWarning, match=r"relative gap of .* and a violation of"):
+        sol = plan.solve()
+    assert sol.status not in ("optimal", "zero_in_set")
+    assert not plan.verify().agrees
+
+
+def test_a_wrong_multiplier_is_never_optimal() -> None:
+    """Intersections: without its split, or with the opposite one, the gap stays open."""
+    X, y = load("iris")
+    U = MODELS["cut weights"]
+    for factor, status in ((1.0, "optimal"), (0.0, "converged"), (-1.0, "converged")):
+
+        def spoil(form: Any, raw: Raw, factor: float = factor) -> Raw:
+            raw.multipliers = [factor * mu for mu in raw.multipliers]
+            return raw
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ConvergenceWarning)
+            sol = ucm.solve(U, X, y, solver=Fixed(spoil))
+        assert sol.status == status
+        assert bool(caught) == (status != "optimal")
+        assert sol.certificate.gap >= -1e-8
+
+
+class Bent(ucm.contracts.UncertaintySet):  # type: ignore[name-defined]
+    """A hull whose lowering is wrong by a factor; everything else is right."""
+
+    hull: UncertaintySet
+    factor: float
+
+    def dimension(self, n: int | None) -> int | None:
+        return n
+
+    def emptiness(self, data: Any) -> str | None:
+        return None
+
+    def size(self, data: Any) -> None:
+        return None
+
+    def lower(self, data: Any) -> Any:
+        return (self.factor * self.hull).lower(data)
+
+    def rebuild(self, data: Any, q: Any) -> Any:
+        # a lowering that also misleads the way back
+        return (self.factor * self.hull).rebuild(data, q)
+
+    def cvxpy(self, data: Any, scope: Any) -> Any:
+        return self.hull.cvxpy(data, scope)
+
+    def support(self, data: Any, d: Any, splits: Any) -> Any:
+        return self.hull.support(data, d, splits)
+
+    def formula(self, notation: Any) -> str:
+        return self.hull.formula(notation)
+
+
+@pytest.mark.parametrize("solver", ["newton", "apg", "clarabel"])
+def test_a_wrong_lowering_is_caught(solver: str) -> None:
+    X, y = load("wine")
+    difference = ucm.Hull(pos) - ucm.Hull(neg)
+    with pytest.raises(
+        SolverError, match=r"contradicts the answer .* lowering of this set is wrong"
+    ):
+        ucm.solve(Bent(difference, 0.9), X, y, solver=solver)
+    with pytest.warns(ConvergenceWarning):  # too far away: the gap stays open
+        assert ucm.solve(Bent(difference, 1.1), X, y, solver=solver).status != "optimal"
+    assert ucm.solve(Bent(difference, 1.0), X, y, solver=solver).status == "optimal"
+
+
+def test_splits_close_the_gap_of_an_intersection_that_binds() -> None:
+    X, y = load("iris")
+    for name in ("coherent MM-MPM", "coherent MM-FDA", "cut weights"):
+        plan = ucm.compile(MODELS[name], X, y)
+        sol = plan.solve(tol=1e-8)
+        assert sol.status == "optimal" and abs(sol.certificate.relative_gap) <= 1e-8
+        splits = sol.raw.multiplier_map(plan.form)
+        assert set(splits) == {c.path for c in plan.form.couplings}
+    blind = plan.model.set.support(plan.data, -sol.w, {})[0]
+    assert blind - sol.objective > 1e-4  # "cut weights": both bounds are active
+
+
+def test_sets_that_do_not_meet() -> None:
+    X, y = load("iris")
+    apart = ucm.Ball([0.0, 0.0], 1.0) & ucm.Ball([3.0, 0.0], 1.0)
+    for solver in ("auto", "alm", "clarabel", "ecos"):
+        sol = ucm.solve(apart + ucm.Hull(pos), X, y, solver=solver)
+        assert sol.status == "infeasible" and sol.message.startswith("U is empty")
+        assert sol.certificate.kind == "none" and str(sol.certificate) == "no certificate"
+        assert sol.objective == -np.inf and sol.b is None and not sol.w.any()
+    points = ucm.Point([1.0, 0.0]) & ucm.Point([1.0, 0.5])
+    assert ucm.solve(points, X, y).status == "infeasible"
+    assert ucm.solve(ucm.Point([1.0, 0.0]) & ucm.Point([1.0, 0.0]), X, y).objective == -1.0
+    plan = ucm.compile(apart + ucm.Hull(pos), X, y)
+    assert plan.verify().agrees  # both say empty
+    with pytest.raises(EmptySetError, match="nu must be at most"):
+        ucm.compile(ucm.models.nu_svm(1.5), X, y)
+
+
+def test_zero_in_the_set() -> None:
+    X, y = load("iris")
+    for model in (ucm.models.nu_svm(0.1), ucm.models.mm_mpm(5.0), ucm.models.coherent_mm_mpm(3.0)):
+        plan = ucm.compile(model, X, y)
+        sol = plan.solve()
+        assert sol.status == "zero_in_set" and sol.objective == 0.0 and not sol.w.any()
+        assert np.linalg.norm(sol.x) <= 1e-6 * sol.size and sol.certificate.violation <= 1e-6
+        name, value = next(iter(plan.model.params().items()))
+        assert f"{name} must lie in " in sol.message and f"now {value:g}" in sol.message
+        assert plan.verify().agrees
+    sol = ucm.solve(ucm.Ball(0, 1.0), X, y)
+    assert sol.status == "zero_in_set" and "name its size with a Param" in sol.message
+
+
+def test_printing() -> None:
+    text = str(Certificate(-1.0, -1.1, 0.1, 0.1 / 1.1, 0.0))
+    assert text == "global: -1.1 <= optimum <= -1, relative gap 0.091, violation 0"

@@ -1,0 +1,144 @@
+"""Binding samples: what is accepted, what is copied, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+import ucm
+from ucm.data import EuclideanSpace, bind
+from ucm.errors import DataError, ParameterError
+
+RNG = np.random.default_rng(8)
+Y = np.array([1.0, -1.0, 1.0, -1.0, -1.0])
+X = RNG.standard_normal((5, 3))
+
+
+def test_no_copy_where_none_is_needed() -> None:
+    data = bind(X, Y)
+    assert data.X is X or np.shares_memory(data.X, X)
+    thin = sparse.csr_matrix(X)
+    assert np.shares_memory(bind(thin, Y).X.data, thin.data)
+    assert (data.m, data.n, data.stored) == (5, 3, 15)
+    assert data.scale == np.abs(X).max() and bind(0 * X, Y).scale == 1.0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda X: X.astype(np.float32), np.asfortranarray, lambda X: X.tolist(), pd.DataFrame,
+        lambda X: X[::-1][::-1], sparse.csr_matrix, sparse.csc_matrix, sparse.coo_array,
+        lambda X: sparse.csr_matrix(X.astype(np.float32)), lambda X: X.astype(object),
+        lambda X: np.ma.masked_array(X), lambda X: sparse.lil_matrix(X), sparse.dok_matrix,
+    ],
+)  # fmt: skip
+def test_samples_of_every_kind(make: Any) -> None:
+    given = make(X.round(3))
+    data = bind(given, Y.tolist())
+    assert data.X.dtype == np.float64 and data.X.shape == X.shape
+    assert sparse.issparse(data.X) == sparse.issparse(given)
+    dense = data.X.toarray() if sparse.issparse(data.X) else data.X
+    np.testing.assert_allclose(dense, X.round(3), atol=1e-6)
+
+
+def test_integers_booleans_and_duplicated_sparse_entries() -> None:
+    np.testing.assert_array_equal(
+        bind(np.array([[1], [0]], dtype=np.uint8), [1, -1]).X, [[1.0], [0.0]]
+    )
+    np.testing.assert_array_equal(bind(np.array([[True], [False]]), [1, -1]).X, [[1.0], [0.0]])
+    twice = sparse.csr_matrix(([1.0, 2.0, 5.0], [0, 0, 0], [0, 2, 3]), shape=(2, 1))
+    data = bind(twice, [1, -1])
+    np.testing.assert_array_equal(data.X.toarray(), [[3.0], [5.0]])
+    assert twice.nnz == 3  # the caller's matrix stays as it was
+
+
+@pytest.mark.parametrize(
+    "y", [Y, Y.astype(int), Y.astype(np.int8), Y[:, None], pd.Series(Y), [1, -1, 1, -1, -1]]
+)
+def test_labels_of_every_kind(y: Any) -> None:
+    np.testing.assert_array_equal(bind(X, y).y, Y)
+
+
+def test_statistics_of_classes() -> None:
+    data = bind(X, Y)
+    for kind, part in (("pos", X[Y > 0]), ("neg", X[Y < 0]), ("signed", Y[:, None] * X)):
+        np.testing.assert_allclose(data.mean(kind), part.mean(0), atol=1e-14)
+        np.testing.assert_allclose(data.covariance(kind), np.cov(part.T, bias=True), atol=1e-14)
+        assert data.samples(kind).shape == (3, len(part)) == (3, data.rows(kind).size)
+    calls = []
+    assert data.once("key", lambda: calls.append(1)) is data.once("key", lambda: calls.append(1))
+    assert calls == [1]
+
+
+BAD = [
+    (np.where(np.eye(5, 3) > 0, np.nan, X), Y, r"entry \(0, 0\) is nan.*SimpleImputer"),
+    (np.where(np.arange(15).reshape(5, 3) == 7, np.inf, X), Y, r"entry \(2, 1\) is inf"),
+    (np.where(np.arange(15).reshape(5, 3) == 7, -np.inf, X), Y, r"entry \(2, 1\) is -inf"),
+    (sparse.csr_matrix(np.where(np.arange(15).reshape(5, 3) == 7, np.nan, X)), Y, r"entry \(2, 1\) is nan"),
+    (X[:0], Y[:0], "0 rows|none"),
+    (X[:, :0], Y, r"expected features, got none \(shape \(5, 0\)\)"),
+    (sparse.csr_matrix((0, 3)), Y[:0], "none"),
+    (sparse.csr_matrix((5, 0)), Y, "features"),
+    (X[0], Y, r"reshape one feature with X.reshape\(-1, 1\)"),
+    (X[None], Y, "3 dimension"),
+    (3.0, Y, "expected a table"),
+    ([["a", "b"]] * 5, Y, "numbers"),
+    (np.array([["a"]] * 5), Y, "numbers"),
+    ([[1.0], [1.0, 2.0], [1.0], [1.0], [1.0]], Y, "X"),
+    (X.astype(complex), Y, "real|numbers"),
+    (sparse.csr_matrix(X.astype(complex)), Y, "real numbers"),
+    (None, Y, "X"),
+    ("X.csv", Y, "X"),
+    (pd.DataFrame({"a": list("abcde")}), Y, "numbers"),
+    (np.array([["2020-01-01"]] * 5, dtype="datetime64[D]"), Y, "numbers"),
+    (X, Y[:4], "5 labels, one per row of X, got 4"),
+    (X, np.append(Y, 1.0), "5 labels, one per row of X, got 6"),
+    (X, np.ones(5), r"two classes, got one \(all labels are \+1\)"),
+    (X, -np.ones(5), r"all labels are -1"),
+    (X, [1, 0, 1, 0, 0], r"expected the labels -1 and \+1.*0, 1.*Classifier takes any two labels"),
+    (X, [1, -1, 2, -1, 1], "-1, 1, 2"),
+    (X, [0.5, -1, 1, -1, 1], "0.5"),
+    (X, list("abbab"), "ucm.Classifier takes any two labels"),
+    (X, [1, -1, np.nan, 1, -1], "nan"),
+    (X, [1, -1, None, 1, -1], "labels|nan"),
+    (X, np.array([[1, -1]] * 5), "one label per sample"),
+    (X, None, "y"),
+    (X, 1.0, "y"),
+    (X, [1j, -1, 1, 1, -1], "y"),
+    (X, sparse.csr_matrix(Y), "y"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("X", "y", "words"), BAD, ids=[str(k) for k in range(len(BAD))])
+def test_what_no_model_can_be_fitted_to(X: Any, y: Any, words: str) -> None:
+    for use in (
+        lambda: bind(X, y),
+        lambda: ucm.compile(ucm.models.mm_fda(0.1), X, y),
+        lambda: ucm.admissible(ucm.models.nu_svm(0.1), X, y),
+    ):
+        with pytest.raises(DataError, match=words) as error:
+            use()
+        assert error.value.__cause__ is None or not isinstance(error.value.__cause__, DataError)
+
+
+@pytest.mark.parametrize("weight", [(0.0, 1.0), (1.0, -1.0), (np.nan, 1.0), (np.inf, 1.0)])
+def test_class_weights_are_positive(weight: tuple[float, float]) -> None:
+    with pytest.raises(ParameterError, match="positive"):
+        ucm.compile(ucm.models.nu_svm(0.3), X, Y, class_weight=weight)
+
+
+@pytest.mark.parametrize("q", [1.0, 1.2, 2.0, 3.0, np.inf])
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1.0, 1e160, 1e300])
+def test_dual_vectors(q: float, scale: float) -> None:
+    space = EuclideanSpace(4)
+    x = scale * np.array([0.3, -1.0, 0.0, 2.0])
+    p = np.inf if q == 1 else (1.0 if q == np.inf else q / (q - 1))
+    w = space.dual_vector(x, q)
+    assert space.norm(x, q) == pytest.approx(scale * np.linalg.norm(x / scale, q), rel=1e-14)
+    assert space.norm(w, p) == pytest.approx(1.0, rel=1e-12)
+    assert space.inner(w, x / scale) == pytest.approx(space.norm(x, q) / scale, rel=1e-12)
+    assert not space.dual_vector(0 * x, q).any() and space.norm(0 * x, q) == 0.0

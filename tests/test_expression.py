@@ -1,0 +1,407 @@
+"""Declarations as values: immutable, comparable, printable, and the same after every journey."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import math
+import pickle
+import subprocess
+import sys
+from decimal import Decimal
+from fractions import Fraction
+from math import inf
+from typing import Any
+
+import numpy as np
+import pytest
+from catalogue import DOMAINS, LOSSES, SETS
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.sparse import csr_matrix
+
+import ucm
+from ucm import Param, neg, pos, signed
+from ucm.errors import CompositionError
+from ucm.expression import LATEX, Node, registered
+from ucm.language.sets import Intersection, LinearImage, Scaled, Sum
+
+MODELS = [
+    ucm.models.nu_svm(0.3),
+    ucm.models.mm_mpm(0.5),
+    ucm.models.mm_fda(0.05),
+    ucm.models.l2_nu_svm(0.4),
+    ucm.models.biased_l2_nu_svm(0.5, 0.6),
+    ucm.models.kl_svm(0.5),
+    ucm.models.coherent_mm_mpm(0.7),
+    ucm.models.coherent_mm_fda(0.7),
+    ucm.RobustMargin(ucm.Hull(pos) - ucm.Hull(neg), norm=inf),
+    ucm.RobustMargin(ucm.Hull(signed), norm=1.5),
+]
+STATISTICS = [
+    pos.mean - neg.mean,
+    -pos.mean,
+    2 * pos.mean / 3 + np.array([0.1, 0.2]) - [0.5, 1 / 3],
+    np.array([1.0, 2.0]) - signed.mean,
+    0.5 * pos.cov + neg.cov,
+    pos.cov + 0.1 * np.eye(2) + np.eye(2),
+    signed.cov / 7,
+]
+NODES = [*DOMAINS, *LOSSES, *SETS, *MODELS, *STATISTICS, pos, neg, signed]
+NAMES: dict[str, Any] = {
+    **{name: getattr(ucm, name) for name in ucm.__all__},
+    "csr_matrix": csr_matrix,
+    "inf": inf,
+    "Product": ucm.domains.Product,
+    "SimplexBall": ucm.domains.SimplexBall,
+    "SimplexKL": ucm.domains.SimplexKL,
+    "SimplexLoss": ucm.domains.SimplexLoss,
+}
+each = pytest.mark.parametrize("node", NODES, ids=repr)
+
+
+class Slab(ucm.Domain):
+    """A reader's own domain, with a field of every kind."""
+
+    bound: float | Param
+    weights: np.ndarray
+    parts: tuple[ucm.Domain, ...] = ()
+    word: str = "plain"
+
+    def support(self, g: Any, *, classes: Any = None) -> Any:
+        raise NotImplementedError
+
+    violation = center = emptiness = constraints = support  # type: ignore[assignment]
+
+    def size(self) -> None:
+        return None
+
+    def on_simplex(self) -> None:
+        return None
+
+    def formula(self, notation: Any) -> str:
+        return notation.scalar(self.bound) + notation.array(self.weights)
+
+
+SLAB = Slab(Param("b", inf), [[1.0, -0.0], [2.5, 1e-300]], (ucm.Simplex(), ucm.NormBall(2)))
+
+
+# --- identity -----------------------------------------------------------------------------------
+@each
+def test_a_node_is_immutable(node: Node) -> None:
+    for f in dataclasses.fields(node):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(node, f.name, 1.0)
+        x = getattr(node, f.name)
+        if isinstance(x, np.ndarray):
+            with pytest.raises(ValueError, match="read-only"):
+                x[...] = 0.0
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del node.anything
+
+
+def test_a_declaration_keeps_its_own_copy_of_an_array() -> None:
+    v, M, S = np.array([1.0, 2.0]), np.eye(2), csr_matrix(np.eye(2))
+    U = M @ ucm.Ball(v, 1) + S @ ucm.Point(v)
+    before = copy.deepcopy(ucm.to_json(U))
+    v[0], M[0, 0], S.data[0] = 9.0, 9.0, 9.0
+    assert ucm.to_json(U) == before
+    assert v.flags.writeable and M.flags.writeable and S.data.flags.writeable
+
+
+@each
+def test_journeys_end_at_an_equal_node(node: Node) -> None:
+    assert copy.copy(node) is node and copy.deepcopy(node) is node
+    assert copy.deepcopy([node, {"a": node}])[1]["a"] is node
+    for again in (
+        pickle.loads(pickle.dumps(node)),
+        ucm.from_json(ucm.to_json(node)),
+        ucm.from_json(ucm.to_json(node, indent=2)),
+        node.with_params(),
+        node.with_params(**node.params()),
+    ):
+        assert again == node and hash(again) == hash(node) and type(again) is type(node)
+        assert repr(again) == repr(node) and str(again) == str(node)
+
+
+@each
+def test_repr_is_source_text(node: Node) -> None:
+    text = repr(node)
+    assert "\n" not in text
+    again = eval(text, NAMES.copy())
+    assert again == node, f"{text} reads back as {again!r}"
+
+
+def test_repr_keeps_every_digit_and_cuts_long_arrays() -> None:
+    assert repr(ucm.Ball([1 / 3, 2], Param("r", 0.1 + 0.2))) == (
+        "Ball([0.3333333333333333, 2.0], Param('r', 0.30000000000000004))"
+    )
+    long = repr(ucm.Point(np.arange(1000.0)))
+    assert long == "Point([0.0, 1.0, 2.0, ..., 999.0])"
+    with np.printoptions(precision=2):
+        assert repr(ucm.Point([1 / 3])) == "Point([0.3333333333333333])"
+
+
+@each
+def test_formulas(node: Node) -> None:
+    text, latex = str(node), node._repr_latex_()
+    assert text and "\\" not in text and "None" not in text and "object at" not in text
+    assert latex.startswith("$") and latex.endswith("$") and latex.count("$") == 2
+    assert latex.isascii(), latex
+    for left, right in ("()", "[]", "{}"):
+        assert text.count(left) == text.count(right)
+    plain = latex.replace(r"\{", "").replace(r"\}", "")
+    assert plain.count("{") == plain.count("}")
+    assert latex.count(r"\left") == latex.count(r"\right")
+    for name in node.params():
+        assert f"{LATEX.symbol(name)} = " in latex
+
+
+def test_different_declarations_differ() -> None:
+    assert len({*NODES}) == len(NODES)
+    near = [
+        (ucm.Ball([1.0], 1), ucm.Ball([1.0], 1.0000000000000002)),
+        (ucm.Ball([1.0], 1), ucm.Ball([1.0], 1, p=1)),
+        (ucm.Ball([1.0], 1), ucm.Ball([1.0], Param("r", 1))),
+        (ucm.Point([1.0, 2.0]), ucm.Point([2.0, 1.0])),
+        (ucm.Hull(pos), ucm.Hull(neg)),
+        (ucm.Hull(pos) + ucm.Hull(neg), ucm.Hull(neg) + ucm.Hull(pos)),
+        ([[1.0, 2.0]] @ ucm.Ball([0, 0], 1), [[1.0], [2.0]] @ ucm.Ball([0], 1)),
+        (ucm.Hull(pos), pos),
+        (ucm.Image(np.eye(2), ucm.Simplex()), ucm.Image(csr_matrix(np.eye(2)), ucm.Simplex())),
+    ]
+    for a, b in near:
+        assert a != b and b != a
+    assert ucm.Hull(pos) != "Hull(pos)" and ucm.Hull(pos) is not None
+
+
+def test_equality_is_by_content_of_arrays() -> None:
+    a = np.asfortranarray([[1.0, 2.0], [3.0, 0.0]])
+    same = [
+        a, a.astype(np.float32), a.astype(int), a.tolist(), np.ascontiguousarray(a), a[:, ::-1][:, ::-1],
+        [[1, 2], [3, -0.0]],
+    ]  # fmt: skip
+    nodes = [ucm.Image(x, ucm.Simplex()) for x in same]
+    assert len(set(nodes)) == 1
+    thin = [
+        csr_matrix(a), csr_matrix(a).tocsc(), csr_matrix(a).tocoo(), sparse.csr_array(a),
+        csr_matrix(([1.0, 1.0, 1.0, 3.0], [1, 0, 1, 0], [0, 3, 4]), shape=(2, 2)),  # unsorted, twice
+        csr_matrix(([1.0, 2.0, 3.0, 0.0], [0, 1, 0, 1], [0, 2, 4]), shape=(2, 2)),  # a stored zero
+    ]  # fmt: skip
+    assert len({ucm.Image(x, ucm.Simplex()) for x in thin}) == 1
+
+
+def test_equality_across_processes() -> None:
+    code = (
+        "import pickle, sys, ucm\n"
+        "nodes = pickle.load(sys.stdin.buffer)\n"
+        "for node, text in nodes:\n"
+        "    assert ucm.from_json(text) == node, text\n"
+        "pickle.dump([node for node, _ in nodes], sys.stdout.buffer)\n"
+    )
+    sent = [(node, ucm.to_json(node)) for node in NODES]
+    run = subprocess.run(
+        [sys.executable, "-c", code], input=pickle.dumps(sent), capture_output=True, check=False
+    )
+    assert run.returncode == 0, run.stderr.decode()
+    assert pickle.loads(run.stdout) == NODES
+
+
+# --- hyperparameters ----------------------------------------------------------------------------
+def test_params_and_with_params() -> None:
+    U = Param("c", 2) * ucm.Ball(pos.mean, Param("r", 1)) - ucm.Ball(neg.mean, Param("r", 1.0))
+    assert U.params() == {"c": 2.0, "r": 1.0} and list(U.params()) == ["c", "r"]
+    V = U.with_params(r=0.5)
+    assert V.params() == {"c": 2.0, "r": 0.5} and U.params()["r"] == 1.0
+    assert V.with_params(r=1) == U and V != U
+    assert [p.value for p in V.walk() if isinstance(p, Param)] == [2.0, 0.5, 0.5]
+    with pytest.raises(CompositionError, match=r"no parameter 'kappa' in .*; it has c, r"):
+        U.with_params(kappa=1)
+    with pytest.raises(CompositionError, match="it has none"):
+        ucm.Hull(pos).with_params(nu=1)
+    with pytest.raises(CompositionError, match="nan"):
+        U.with_params(r=math.nan)
+
+
+def test_one_name_has_one_value() -> None:
+    with pytest.raises(CompositionError, match=r"'nu' has two values, 0.3 and 0.4"):
+        ucm.ReducedHull(pos, nu=Param("nu", 0.3)) - ucm.ReducedHull(neg, nu=Param("nu", 0.4))
+    with pytest.raises(CompositionError, match="two values"):
+        ucm.Hull(pos, weights=ucm.NormBall(Param("k", 1)) & ucm.KLBall(Param("k", 0.5)))
+
+
+@pytest.mark.parametrize("name", ["", "2nu", "a b", "nu-1", None, 3])
+def test_a_name_is_an_identifier(name: Any) -> None:
+    with pytest.raises(CompositionError, match="identifier"):
+        Param(name, 1.0)
+
+
+@pytest.mark.parametrize("value", [math.nan, "0.3", None, 1j, [1.0], True, 10**400, Decimal("0.3")])
+def test_a_value_is_a_real_number(value: Any) -> None:
+    with pytest.raises(CompositionError):
+        Param("nu", value)
+    with pytest.raises(CompositionError):
+        ucm.Ball([1.0], value)
+
+
+@pytest.mark.parametrize("value", [1, np.float32(0.5), np.int64(2), Fraction(1, 4), np.array(0.5)])
+def test_numbers_of_every_kind_become_floats(value: Any) -> None:
+    assert type(Param("nu", value).value) is float
+    ball = ucm.Ball([1.0], value)
+    assert type(ball.radius) is float and ball.radius == float(value)
+
+
+@pytest.mark.parametrize(
+    "array", [[np.nan, 1.0], [np.inf, 1.0], [1 + 1j, 0], ["a", "b"], [[1.0], [2.0, 3.0]], [None, 1]]
+)
+def test_arrays_hold_finite_real_numbers(array: Any) -> None:
+    with pytest.raises(CompositionError):
+        ucm.Point(array)
+    with pytest.raises(CompositionError):
+        ucm.Image([array], ucm.Simplex())
+
+
+# --- JSON ---------------------------------------------------------------------------------------
+def test_json_of_nodes_defined_by_a_reader() -> None:
+    again = ucm.from_json(ucm.to_json(SLAB))
+    assert again == SLAB and again.params() == {"b": inf} and again.word == "plain"
+    assert pickle.loads(pickle.dumps(SLAB)) == SLAB
+    np.testing.assert_array_equal(again.weights, SLAB.weights)
+    unknown = ucm.to_json(SLAB).replace('"Slab"', '"Slob"')
+    with pytest.raises(
+        CompositionError, match=r"no declaration is named 'Slob'; import the module"
+    ):
+        ucm.from_json(unknown)
+
+
+def test_json_is_strict() -> None:
+    text = ucm.to_json(ucm.Hull(pos) + ucm.Image(np.eye(2), ucm.Box(-inf, inf)))
+    assert json.loads(text, parse_constant=lambda word: pytest.fail(word))
+    box = next(n for n in ucm.from_json(text).walk() if isinstance(n, ucm.Box))
+    assert (box.lower, box.upper) == (-inf, inf)
+
+
+def test_a_class_of_the_library_cannot_be_replaced() -> None:
+    with pytest.raises(CompositionError, match="choose another name"):
+        type("Hull", (Node,), {"__module__": "elsewhere", "formula": lambda self, notation: ""})
+    assert registered("Hull") is ucm.Hull
+
+
+def _model(fields: dict[str, Any], name: str = "Hull") -> str:
+    return json.dumps({"ucm": 1, "model": {"node": name, "fields": fields}})
+
+
+POS = {"node": "Samples", "fields": {"kind": "pos"}}
+GARBAGE = [
+    "", "null", "3", "[]", "{}", "nonsense", '{"ucm": 1}', '{"ucm": 2, "model": {}}', '"Hull(pos)"',
+    '{"ucm": 1, "model": 3}', '{"ucm": 1, "model": null}', '{"ucm": 1, "model": []}',
+    '{"ucm": 1, "model": {"tuple": []}}', '{"ucm": 1, "model": {"param": "nu", "value": 1}}',
+    '{"ucm": 1, "model": {"node": 3, "fields": {}}}', '{"ucm": 1, "model": {"node": ["a"], "fields": {}}}',
+    '{"ucm": 1, "model": {"node": {}, "fields": {}}}',
+    _model({}), _model({"samples": 3}), _model({"samples": POS, "extra": 1}), _model({"samples": [POS]}),
+    _model({"samples": POS, "weights": POS}),
+    _model({"samples": {"node": "Samples", "fields": {"kind": "x"}}}),
+    _model({"__class__": "os.system"}),
+    _model({"samples": {"node": "os.system", "fields": {"command": "true"}}}),
+    _model({}, "Node"), _model({}, "Domain"), _model({}, "UncertaintySet"), _model({}, "object"),
+    _model({}, "eval"),
+    _model({"vector": {"array": "zz"}}, "Point"), _model({"vector": {"array": [[1], [2, 3]]}}, "Point"),
+    _model({"vector": {"array": [1e999]}}, "Point"), _model({"vector": {"csr": [2, 2]}}, "Point"),
+    _model({"vector": {"float": "os"}}, "Point"), _model({"vector": {"param": "nu"}}, "Point"),
+    _model({"A": {"csr": [2, 2], "data": [1], "indices": [7], "indptr": [0, 1, 1]}, "domain":
+        {"node": "Simplex", "fields": {}}}, "Image"),
+    _model({"A": {"csr": [-1, 2], "data": [], "indices": [], "indptr": []}, "domain":
+        {"node": "Simplex", "fields": {}}}, "Image"),
+    _model({"radius": {"param": "a b", "value": 1}}, "NormBall"),
+    _model({"radius": {"param": "nu", "value": "1"}}, "NormBall"),
+    _model({"radius": "__import__('os')"}, "NormBall"),
+    _model({"radius": {"float": "nan"}}, "NormBall"),
+    '{"ucm": 1, "model": {"node": "Hull", "fields": 3}}', '{"ucm": 1, "model": {"node": "Hull"}}',
+    '{"ucm": 1, "model": {"node": "NormBall", "fields": {"radius": NaN}}}',
+    '{"ucm": true, "model": {"node": "Hull", "fields": []}}',
+    '{"ucm": 1, "model": ' + '{"tuple": [' * 100_000,
+    '{"ucm": 1, "model": ' + '{"tuple": [' * 3_000 + "1" + "]}" * 3_000 + "}",
+    "[" * 200_000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", GARBAGE, ids=lambda text: text[:60])
+def test_garbage_is_refused(text: str) -> None:
+    with pytest.raises(CompositionError, match=r"."):
+        ucm.from_json(text)
+
+
+@pytest.mark.parametrize("thing", [None, 3, b"\xff\xfe", ["{}"], {"ucm": 1}])
+def test_only_text_is_read(thing: Any) -> None:
+    with pytest.raises(CompositionError):
+        ucm.from_json(thing)
+    if not isinstance(thing, Node):
+        with pytest.raises(CompositionError):
+            ucm.to_json(thing)
+
+
+def test_a_deep_declaration_is_refused_or_read_but_never_breaks() -> None:
+    inner = '{"node": "Scaled", "fields": {"factor": 2.0, "operand": '
+    hull = '{"node": "Hull", "fields": {"samples": ' + json.dumps(POS) + "}}"
+    for depth in (20, 5_000):
+        text = '{"ucm": 1, "model": ' + inner * depth + hull + "}}" * depth + "}"
+        if depth == 20:
+            assert isinstance(ucm.from_json(text), Scaled)
+        else:
+            with pytest.raises(CompositionError):
+                ucm.from_json(text)
+
+
+@settings(max_examples=150, derandomize=True, deadline=None, database=None)
+@given(st.data())
+def test_a_damaged_file_never_breaks_the_reader(data: st.DataObject) -> None:
+    """Swap one value inside a good document for another: an equal, another, or no declaration."""
+    document = json.loads(ucm.to_json(data.draw(st.sampled_from(NODES))))
+    spots: list[tuple[Any, Any]] = []
+
+    def visit(x: Any) -> None:
+        for k, v in x.items() if isinstance(x, dict) else enumerate(x):
+            spots.append((x, k))
+            if isinstance(v, dict | list):
+                visit(v)
+
+    visit(document)
+    owner, key = data.draw(st.sampled_from(spots))
+    owner[key] = data.draw(
+        st.sampled_from([None, 0, -1, 1e308, "", "pos", "Hull", [], {}, [1.0], True, POS])
+    )
+    try:
+        node = ucm.from_json(json.dumps(document))
+    except CompositionError:
+        pass
+    else:
+        assert ucm.from_json(ucm.to_json(node)) == node
+
+
+# --- the tree -----------------------------------------------------------------------------------
+def test_operators_build_the_nodes_they_stand_for() -> None:
+    A, B = ucm.Hull(pos), ucm.Hull(neg)
+    M = np.array([[1.0, 2.0]])
+    for built, node in (
+        (A + B, Sum(A, B)),
+        (A - B, Sum(A, Scaled(-1.0, B))),
+        (-A, Scaled(-1.0, A)),
+        (A & B, Intersection(A, B)),
+        (M @ A, LinearImage(M, A)),
+        (2 * A, Scaled(2.0, A)),
+        (A * 2, Scaled(2.0, A)),
+        (A / 2, Scaled(0.5, A)),
+        (1 * A, A),
+        (-1 * -A, A),
+        (2 * (3 * A), Scaled(6.0, A)),
+        ((2 * A) / 2, A),
+    ):
+        assert built == node
+    assert repr(A + (B - A)) == "Hull(pos) + (Hull(neg) - Hull(pos))"
+    assert repr((A + B) & A - B) == "(Hull(pos) + Hull(neg)) & (Hull(pos) - Hull(neg))"
+    assert repr((A & B) + A) == "(Hull(pos) & Hull(neg)) + Hull(pos)"
+    assert [type(n).__name__ for n in (A - B).walk()] == [
+        "Sum", "Hull", "Samples", "Scaled", "Hull", "Samples",
+    ]  # fmt: skip

@@ -1,0 +1,457 @@
+"""Every route against the CVXPY twin, against every other, and against abuse."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from bundled import NAMES, load
+from scipy import sparse
+
+import ucm
+from ucm import neg, pos, signed
+from ucm.compiler.routes import ROUTES, choose
+from ucm.contracts import Solver
+from ucm.errors import ConvergenceWarning, ParameterError, SolverError
+from ucm.forms import MinNorm
+from ucm.solvers import ALM, APG, ECOS, SCS, Clarabel, Newton
+
+
+def middle(model: Any, X: np.ndarray, y: np.ndarray) -> Any:
+    """The model in the middle of each admissible interval."""
+    found = ucm.admissible(model, X, y)
+    if len(found) == 2:  # the biased model: a little above the least of both
+        return model.with_params(**{name: 1.1 * v.lower for name, v in found.items()})
+    return model.with_params(**{name: v.middle for name, v in found.items()})
+
+
+MODELS = {
+    "nu-SVM": ucm.models.nu_svm(0.3),
+    "MM-MPM": ucm.models.mm_mpm(0.2),
+    "MM-FDA": ucm.models.mm_fda(0.2),
+    "l2 nu-SVM": ucm.models.l2_nu_svm(0.3),
+    "biased": ucm.models.biased_l2_nu_svm(0.3, 0.3),
+    "KL": ucm.models.kl_svm(0.8),
+    "coherent MM-MPM": ucm.models.coherent_mm_mpm(0.2),
+    "coherent MM-FDA": ucm.models.coherent_mm_fda(0.2),
+}
+CACHE: dict[tuple[str, str], Any] = {}
+
+
+def prepared(name: str, data: str) -> tuple[Any, np.ndarray, np.ndarray]:
+    X, y = load(data)
+    if (name, data) not in CACHE:
+        CACHE[name, data] = middle(MODELS[name], X, y)
+    return CACHE[name, data], X, y
+
+
+@pytest.mark.parametrize("data", NAMES)
+@pytest.mark.parametrize("name", MODELS)
+def test_routes_against_the_twin_and_each_other(name: str, data: str) -> None:
+    model, X, y = prepared(name, data)
+    auto = ucm.compile(model, X, y)
+    first = auto.solve()
+    assert first.status == "optimal" and 0.0 <= first.certificate.violation <= 1e-6
+    report = auto.verify()
+    assert report.agrees and "agrees with" in str(report), str(report)
+    assert auto.solver.name in ("newton", "apg")
+    for solver in (Newton(), APG(), ALM(APG()), ALM(Newton())):
+        if solver.refuse(auto.form) is not None:
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            sol = ucm.compile(model, X, y, solver=solver).solve(tol=1e-5, max_iter=3000)
+        if sol.status == "optimal":
+            assert sol.objective == pytest.approx(first.objective, rel=1e-5), solver.name
+        else:  # first-order methods may need more than we grant them here
+            assert solver.name in ("apg", "alm") and sol.status == "max_iter"
+            assert abs(sol.certificate.gap) >= abs(sol.objective - first.objective) * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("solver", ["clarabel", "ecos", "scs"])
+@pytest.mark.parametrize("name", MODELS)
+def test_conic_routes(name: str, solver: str) -> None:
+    model, X, y = prepared(name, "iris")
+    exact = ucm.solve(model, X, y)
+    tol = 1e-4 if solver == "scs" else 1e-6
+    sol = ucm.solve(model, X, y, solver=solver, tol=tol)
+    assert sol.status == "optimal" and sol.stats.solver == solver
+    assert sol.objective == pytest.approx(exact.objective, rel=tol)
+    assert sol.b == pytest.approx(exact.b, abs=50 * tol)
+
+
+@pytest.mark.parametrize("norm", [1.0, 1.5, 3.0, np.inf])
+def test_other_norms(norm: float) -> None:
+    X, y = load("iris")
+    plan = ucm.compile(ucm.RobustMargin(ucm.models.mm_mpm(0.3), norm), X, y)
+    sol = plan.solve()
+    assert plan.solver.name == "clarabel" and sol.status == "optimal" and plan.verify()
+    assert np.linalg.norm(sol.w, norm) == pytest.approx(1.0, abs=1e-6)
+    dual = np.inf if norm == 1 else 1.0 if norm == np.inf else norm / (norm - 1)
+    assert sol.objective == pytest.approx(-np.linalg.norm(sol.x, dual), rel=1e-9)
+    for name in ("newton", "apg"):
+        with pytest.raises(SolverError, match=rf"'{name}' does not take this model: .*Euclidean"):
+            ucm.compile(plan.model, X, y, solver=name)
+
+
+# --- accelerated proximal gradient --------------------------------------------------------------
+STRATEGIES = ("backtracking", "decrease_L", "restart", "decrease_eta")
+
+
+@pytest.mark.parametrize("off", [(), *((s,) for s in STRATEGIES), STRATEGIES])
+def test_every_strategy_can_be_switched_off(off: tuple[str, ...]) -> None:
+    model, X, y = prepared("nu-SVM", "iris")
+    exact = ucm.solve(model, X, y)
+    options = {name: name not in off for name in STRATEGIES}
+    sol = ucm.solve(model, X, y, solver=APG(**options), tol=1e-4)
+    assert sol.status == "optimal"
+    assert sol.objective == pytest.approx(exact.objective, rel=1e-4)
+
+
+def test_strategies_change_the_run() -> None:
+    model, X, y = prepared("l2 nu-SVM", "breast_cancer")
+    runs = {
+        off: ucm.solve(model, X, y, solver=APG(**{off: False} if off else {}), tol=1e-5).stats
+        for off in ("", *STRATEGIES)
+    }
+    assert len({(s.iterations, round(s.passes, 6)) for s in runs.values()}) >= 4
+    assert runs["restart"].iterations > runs[""].iterations
+
+
+def test_the_rule_of_the_paper() -> None:
+    model, X, y = prepared("nu-SVM", "iris")
+    exact = ucm.solve(model, X, y, tol=1e-9)
+    errors = []
+    for eps in (1e-2, 1e-4, 1e-7):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            sol = ucm.solve(model, X, y, solver=APG(stop="paper", eps=eps), tol=1e-12)
+        assert sol.status == "converged"
+        errors.append(abs(sol.objective - exact.objective))
+    assert errors[2] < 1e-6 and errors[2] <= errors[1] <= errors[0] + 1e-12
+    loose = ucm.solve(model, X, y, solver=APG(stop="paper", eps=1e-7), tol=1e-3)
+    assert loose.status == "optimal"  # its own rule, but the gap proves it
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"stop": "never"}, {"eta": 0.9}, {"eta": 1.0}, {"delta": 1.0}, {"eps": 0.0}, {"L": -1.0},
+     {"eta_min": 1.0}, {"eta_min": 2.0}],
+)  # fmt: skip
+def test_options_out_of_range(options: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match="APG"):
+        APG(**options)
+    with pytest.raises(ParameterError):
+        ALM(APG(), growth=0.5)
+    with pytest.raises(ParameterError):
+        Newton(max_order=0)
+
+
+# --- the driver ---------------------------------------------------------------------------------
+SOLVERS = {"newton": "nu-SVM", "apg": "nu-SVM", "alm": "coherent MM-MPM"}
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_history_callback_and_table(solver: str, capsys: pytest.CaptureFixture[str]) -> None:
+    model, X, y = prepared(SOLVERS[solver], "iris")
+    seen: list[dict[str, float]] = []
+    plan = ucm.compile(model, X, y, solver=solver)
+    sol = plan.solve(callback=seen.append, verbose=True, tol=1e-5)
+    assert seen == sol.history and len(seen) >= 2
+    table = capsys.readouterr().out.splitlines()
+    assert table[0].split() == ["iteration", "objective", "relative", "gap", "passes", "seconds"]
+    assert len(table) == len(seen) + 1
+    for before, after in zip(seen, seen[1:], strict=False):
+        assert after["iteration"] > before["iteration"]
+        assert after["passes"] >= before["passes"] and after["seconds"] >= before["seconds"]
+    last = seen[-1]
+    assert last["objective"] == pytest.approx(sol.objective, rel=1e-5)
+    assert (sol.stats.iterations, sol.stats.passes) == (last["iteration"], last["passes"])
+    assert sol.stats.solver == solver and sol.stats.solve_time >= last["seconds"]
+    plan.solve(tol=1e-5)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_callback_can_stop(solver: str) -> None:
+    model, X, y = prepared(SOLVERS[solver], "iris")
+    plan = ucm.compile(model, X, y, solver=solver)
+    full = plan.solve(tol=1e-6)
+    with pytest.warns(ConvergenceWarning, match=r"stopped by the callback|relative gap of"):
+        sol = plan.solve(tol=1e-9, callback=lambda record: record["iteration"] >= 1)
+    assert sol.status == "interrupted" and len(sol.history) == 1
+    assert plan.solve(tol=1e-6, callback=lambda record: "go on").status == "optimal"
+    assert full.status == "optimal"
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_an_interrupt_leaves_the_plan_whole(solver: str) -> None:
+    model, X, y = prepared(SOLVERS[solver], "iris")
+    plan = ucm.compile(model, X, y, solver=solver)
+    expected = plan.solve()
+
+    def press(record: dict[str, float]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        plan.solve(callback=press)
+    again = plan.solve()
+    assert again.objective == expected.objective and plan.verify().agrees
+    np.testing.assert_array_equal(again.w, expected.w)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_running_out_of_iterations(solver: str) -> None:
+    model, X, y = prepared(SOLVERS[solver], "breast_cancer")
+    with pytest.warns(ConvergenceWarning, match=r"relative gap of .*tolerance 1e-10") as caught:
+        sol = ucm.solve(model, X, y, solver=solver, max_iter=2, tol=1e-10)
+    assert sol.status == "max_iter" and len(caught) == 1
+    assert f"{sol.certificate.relative_gap:.2g}" in str(caught[0].message) == sol.message
+    assert sol.stats.iterations == 2 and np.isfinite(sol.w).all()
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_warm_start(solver: str) -> None:
+    model, X, y = prepared(SOLVERS[solver], "iris")
+    plan = ucm.compile(model, X, y, solver=solver)
+    cold = plan.solve()
+    warm = plan.solve(warm_start=cold)
+    assert warm.status == "optimal" and warm.objective == pytest.approx(cold.objective, rel=1e-6)
+    assert warm.stats.iterations <= cold.stats.iterations
+    (name,) = model.params()
+    near = ucm.compile(
+        model.with_params(**{name: 1.02 * model.params()[name]}), X, y, solver=solver
+    )
+    started = near.solve(warm_start=cold)
+    assert started.status == "optimal" and near.verify().agrees
+    other = ucm.solve(ucm.models.mm_fda(0.1), X, y)
+    with pytest.raises(ParameterError, match="another shape"):
+        plan.solve(warm_start=other)
+
+
+def test_the_start_is_left_alone() -> None:
+    model, X, y = prepared("l2 nu-SVM", "iris")
+    plan = ucm.compile(model, X, y)
+    cold = plan.solve()
+    before = [q.copy() for q in cold.raw.q]
+    plan.solve(warm_start=cold, tol=1e-9)
+    for q, old in zip(cold.raw.q, before, strict=True):
+        np.testing.assert_array_equal(q, old)
+
+
+# --- data in every form -------------------------------------------------------------------------
+@pytest.mark.parametrize("name", MODELS)
+def test_the_form_of_the_data_changes_nothing(name: str) -> None:
+    model, X, y = prepared(name, "breast_cancer")
+    X, y = X.copy(), y.copy()
+    kept = X.copy(), y.copy()
+    expected = ucm.solve(model, X, y)
+    again = ucm.solve(model, X, y)
+    assert again.objective == expected.objective
+    np.testing.assert_array_equal(again.w, expected.w)
+    np.testing.assert_array_equal(X, kept[0])
+    np.testing.assert_array_equal(y, kept[1])
+    order = np.random.default_rng(0).permutation(y.size)
+    for given, labels, rel in (
+        (np.asfortranarray(X), y, 1e-9), (X[:, ::-1][:, ::-1], y, 1e-9), (X.astype(np.float32), y, 1e-5),
+        (sparse.csr_matrix(X), y, 2e-6), (sparse.csc_array(X), y, 2e-6), (X[order], y[order], 2e-6),
+    ):  # fmt: skip
+        sol = ucm.solve(model, given, labels)
+        assert sol.status == "optimal"
+        assert sol.objective == pytest.approx(expected.objective, rel=rel)
+        np.testing.assert_allclose(sol.w, expected.w, atol=5e-3)
+    assert (expected.weights is None) == (name in ("MM-MPM", "MM-FDA"))
+    if expected.weights is not None:
+        assert expected.weights.shape == y.shape and (expected.weights >= 0).all()
+        shuffled = ucm.solve(model, X[order], y[order])
+        assert shuffled.weights.sum() == pytest.approx(expected.weights.sum(), rel=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e12, 1e-12])
+@pytest.mark.parametrize("name", MODELS)
+def test_units_change_nothing(name: str, scale: float) -> None:
+    model, X, y = prepared(name, "iris")
+    expected = ucm.solve(model, X, y)
+    plan = ucm.compile(model, scale * X, y)
+    sol = plan.solve()
+    assert sol.status == "optimal" and plan.verify().agrees
+    assert sol.objective == pytest.approx(scale * expected.objective, rel=2e-6)
+    np.testing.assert_allclose(sol.w, expected.w, atol=2e-3)
+    assert sol.b == pytest.approx(scale * expected.b, abs=2e-3 * scale)
+    far = ucm.admissible(model, scale * X, y)
+    for name, interval in ucm.admissible(model, X, y).items():
+        assert far[name].lower == pytest.approx(interval.lower, rel=1e-5, abs=1e-7)
+        assert far[name].upper == pytest.approx(interval.upper, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_duplicated_and_constant_features(name: str) -> None:
+    model, X, y = prepared(name, "iris")
+    expected = ucm.solve(model, X, y)
+    plan = ucm.compile(model, np.hstack([X, X[:, :1], np.full((y.size, 1), 3.0), 0 * X[:, :1]]), y)
+    sol = plan.solve()
+    assert sol.status == "optimal" and plan.verify().agrees
+    assert sol.w[0] == pytest.approx(sol.w[2], abs=1e-5)
+    assert abs(sol.w[4]) <= 1e-9
+    if "signed" not in repr(model):
+        assert abs(sol.w[3]) <= 1e-6 and sol.objective <= expected.objective + 1e-9
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_duplicated_samples(name: str) -> None:
+    """Each sample three times is the same distribution: statistics and hulls stay."""
+    model, X, y = prepared(name, "iris")
+    (*values,) = model.params().items()
+    if name in ("l2 nu-SVM", "biased"):  # the norm of k equal shares is smaller by sqrt(k)
+        model = model.with_params(**{k: v / np.sqrt(3) for k, v in values})
+    expected = ucm.solve(prepared(name, "iris")[0], X, y)
+    sol = ucm.solve(model, np.repeat(X, 3, axis=0), np.repeat(y, 3))
+    assert sol.status == "optimal"
+    assert sol.objective == pytest.approx(expected.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_class_of_one_sample(name: str) -> None:
+    _, X, y = prepared(name, "wine")
+    kept = np.append(np.flatnonzero(y > 0)[:1], np.flatnonzero(y < 0)[:40])
+    model = middle(MODELS[name], X[kept], y[kept])
+    plan = ucm.compile(model, X[kept], y[kept])
+    assert plan.solve().status == "optimal" and plan.verify().agrees
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_two_samples(name: str) -> None:
+    X, y = np.array([[1.0, 2.0], [-2.0, 0.0]]), np.array([1.0, -1.0])
+    values = dict.fromkeys(MODELS[name].params(), 1.0)
+    sol = ucm.solve(MODELS[name].with_params(**values), X, y)
+    assert sol.status == "optimal"
+    factor = 0.5 if "signed" in repr(MODELS[name]) else 1.0
+    np.testing.assert_allclose(sol.x, factor * np.array([3.0, 2.0]), atol=1e-7)
+    np.testing.assert_allclose(sol.decision(X), [np.sqrt(13) / 2, -np.sqrt(13) / 2], atol=1e-6)
+
+
+def test_zero_and_singular_covariances() -> None:
+    X = np.array([[1.0, 0.0, 1.0], [1.0, 0.0, 1.0], [-1.0, 1.0, 1.0], [-1.0, 3.0, 1.0]])
+    y = np.array([1.0, 1.0, -1.0, -1.0])
+    for name in ("MM-MPM", "MM-FDA", "coherent MM-MPM"):
+        for kappa in (0.0, 0.4, 30.0):
+            plan = ucm.compile(MODELS[name].with_params(kappa=kappa), X, y)
+            sol = plan.solve()
+            assert sol.status == "optimal" and plan.verify().agrees
+    flat = ucm.Ellipsoid([1.0, 1.0, 0.0], np.zeros((3, 3)), 5.0)
+    assert ucm.solve(flat, X, y).objective == pytest.approx(-np.sqrt(2))
+    line = ucm.Ellipsoid([1.0, 1.0, 0.0], np.diag([4.0, 0.0, 0.0]), 5.0)
+    np.testing.assert_allclose(ucm.solve(line, X, y).x, [0.0, 1.0, 0.0], atol=1e-9)
+
+
+def test_more_features_than_samples_by_hand() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((12, 700))
+    y = np.where(np.arange(12) % 2 == 0, 1.0, -1.0)
+    for name in ("nu-SVM", "MM-MPM", "MM-FDA", "KL"):
+        model = MODELS[name].with_params(**dict.fromkeys(MODELS[name].params(), 0.5))
+        Q, R = np.linalg.qr(X.T)  # the same samples in coordinates of their span
+        small, large = ucm.solve(model, R.T, y), ucm.solve(model, X, y)
+        assert large.status == small.status == "optimal"
+        assert large.objective == pytest.approx(small.objective, rel=2e-6)
+        np.testing.assert_allclose(Q.T @ large.w, small.w, atol=5e-3)
+
+
+# --- routes -------------------------------------------------------------------------------------
+def test_the_route_table_and_its_refusals() -> None:
+    X, y = load("iris")
+    names = [route.solver.name for route in ROUTES]
+    assert names == ["newton", "apg", "alm", "clarabel", "ecos", "scs"]
+    text = ucm.compile(ucm.models.coherent_mm_mpm(0.3), X, y).explain()
+    for name in names:
+        assert f"\n  {name}" in text
+    assert "refused: the blocks are coupled by an intersection" in text and "chosen: " in text
+    assert ucm.compile(ucm.models.nu_svm(0.8), X, y, solver="ecos").explain().count("chosen") == 1
+    wide = np.random.default_rng(0).standard_normal((20, 4000))
+    labels = np.where(np.arange(20) < 9, 1.0, -1.0)
+    assert ucm.compile(ucm.models.mm_mpm(0.3), wide, labels).solver.name == "apg"
+
+
+def test_named_solvers_and_instances() -> None:
+    X, y = load("iris")
+    model = ucm.models.nu_svm(0.85)
+    for given in ("newton", Newton(max_inner=20), Clarabel(), ECOS(), SCS()):
+        assert ucm.compile(model, X, y, solver=given).solve(tol=1e-4).status == "optimal"
+    with pytest.raises(
+        ParameterError, match=r'expected "auto", a solver instance or one of newton'
+    ):
+        ucm.compile(model, X, y, solver="simplex")
+    with pytest.raises(ParameterError, match="got 3"):
+        ucm.compile(model, X, y, solver=3)  # type: ignore[arg-type]
+    with pytest.raises(SolverError, match="nothing couples the blocks"):
+        ucm.compile(model, X, y, solver="alm")
+    with pytest.raises(SolverError, match="coupled by an intersection"):
+        ucm.compile(ucm.models.coherent_mm_mpm(0.2), X, y, solver="apg")
+
+
+class Lazy(Solver):
+    """A solver of a reader's own: it returns the centre of every domain."""
+
+    name = "lazy"
+
+    def refuse(self, form: MinNorm) -> str | None:
+        return None if len(form.blocks) < 3 else "it is too lazy for three blocks"
+
+    def predicted_passes(self, form: MinNorm) -> float:
+        return 0.0
+
+    def solve(self, form: MinNorm, monitor: Any, start: Any = None) -> Any:
+        from ucm.forms import Raw
+
+        return Raw(form.centers())
+
+
+def test_a_solver_of_ones_own() -> None:
+    X, y = load("iris")
+    hulls = ucm.Hull(pos) - ucm.Hull(neg)
+    with pytest.warns(ConvergenceWarning, match="lazy stopped with a relative gap of"):
+        sol = ucm.solve(hulls, X, y, solver=Lazy())
+    assert sol.status == "converged" and sol.stats.solver == "lazy"
+    with pytest.raises(SolverError, match="too lazy"):
+        ucm.compile(hulls + ucm.Ball(0, 1), X, y, solver=Lazy())
+    form = ucm.compile(hulls, X, y).form
+    assert choose(form, Lazy())[1] == [("lazy", "chosen, by name")]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [({"tol": 0.0}, "tol"), ({"tol": 2.0}, "tol"), ({"tol": float("nan")}, "tol"), ({"tol": "a"}, "tol"),
+     ({"max_iter": 0}, "max_iter"), ({"max_iter": 2.5}, "max_iter"), ({"max_iter": True}, "max_iter"),
+     ({"starts": 0}, "starts"), ({"bias_rule": "x"}, "bias"), ({"warm_start": 3}, "warm_start"),
+     ({"callback": 3}, "callback")],
+)  # fmt: skip
+def test_options_of_solve(options: dict[str, Any], words: str) -> None:
+    X, y = load("iris")
+    plan = ucm.compile(ucm.models.nu_svm(0.85), X, y)
+    with pytest.raises(ParameterError, match=words):
+        plan.solve(**options)
+    with pytest.raises(TypeError):
+        plan.solve(tolerance=1e-3)  # type: ignore[call-arg]
+
+
+def test_kernels_and_unknown_options() -> None:
+    X, y = load("iris")
+    model = ucm.models.nu_svm(0.85)
+    linear = ucm.compile(model, X, y, kernel="linear").solve()
+    assert linear.objective == ucm.solve(model, X, y).objective
+    with pytest.raises(ParameterError, match="kernel"):
+        ucm.compile(model, X, y, kernel="cubic")
+    with pytest.raises(ParameterError, match="unknown option gamma"):
+        ucm.compile(model, X, y, gamma=1.0)
+
+
+def test_a_signed_hull_is_half_of_the_two_hulls() -> None:
+    X, y = load("wine")
+    whole = ucm.solve(ucm.Hull(pos) - ucm.Hull(neg), X, y, tol=1e-8)
+    half = ucm.solve(ucm.Hull(signed), X, y, tol=1e-8)
+    np.testing.assert_allclose(2 * half.x, whole.x, atol=1e-5)
+    assert whole.weights.sum() == pytest.approx(2.0) and half.weights.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose((y * half.weights) @ X, half.x, atol=1e-10)

@@ -1,0 +1,11 @@
+"""Checks for classes written against `ucm.contracts`: the laws, and CVXPY as the second opinion.
+
+As `check_estimator` does for scikit-learn: `check_domain(MyDomain(...))` and `check_set(MySet(...))`
+return nothing, or raise an `AssertionError` that names the law, what broke it and the numbers.
+"""
+
+from ucm.testing.domains import check_domain
+from ucm.testing.sets import check_set
+from ucm.testing.terms import check_loss, check_penalty
+
+__all__ = ["check_domain", "check_loss", "check_penalty", "check_set"]
