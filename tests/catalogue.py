@@ -79,6 +79,66 @@ DOMAINS = [
     Simplex() & Box(0.0, 0.6) & NormBall(0.8),
 ]
 
+_V = np.array([1.5, -0.5, 0.25])
+_M = np.array([[1.0, 0.5, 0.0], [0.0, -1.0, 2.0]])
+_ROOT = np.array([[1.0, 0.0, 0.0], [0.4, 0.3, 0.0], [0.0, -0.2, 0.0]])
+_CLASS_BALL = Ellipsoid(pos.mean, pos.cov, 1.0)
+
+# over samples in R^3, as `check_set` draws them
+SETS = [
+    Point(_V),
+    Point(0.5 * pos.mean - neg.mean + _V),
+    Point(0),
+    Ball(_V, 0.5),
+    Ball(0, Param("r", 0.7), p=1),
+    Ball(pos.mean, 0.7, p=1.5),
+    Ball(pos.mean, 0.7, p=math.inf),
+    Ball(neg.mean, 0.0),
+    Ellipsoid(pos.mean, pos.cov, Param("kappa", 0.5)),
+    Ellipsoid(pos.mean - neg.mean, 0.5 * pos.cov + neg.cov, 0.8),
+    Ellipsoid(_V, _ROOT @ _ROOT.T, 1.2),  # singular
+    Ellipsoid(signed.mean, signed.cov + np.eye(3), 0.0),
+    Hull(pos),
+    Hull(signed),
+    *(
+        Hull(samples, weights=weights)
+        for samples in (neg, signed)
+        for weights in (
+            CappedSimplex(Param("cap", 0.3)),
+            NormBall(0.55),
+            NormBall(0.7, p=1.5),
+            NormBall(0.35, p=math.inf),
+            KLBall(Param("alpha", 0.6)),
+            LossBall(Exponential(), 0.3),
+            LossBall(SquaredHinge(), 0.6),
+            Box(0.02, 0.4),
+            Simplex(),
+            NormBall(0.6) & CappedSimplex(0.3),
+            KLBall(0.5) & Box(0.0, 0.3) & NormBall(0.7),
+        )
+    ),
+    ReducedHull(pos, eta=0.4),
+    ReducedHull(pos, eta=Param("eta", 1.5)),
+    ReducedHull(neg, nu=Param("nu", 0.5)),
+    Image(_M.T, NormBall(Param("radius", 0.7), p=1)),
+    Image(sparse.csr_matrix(_M.T), Box(-1.0, 0.5), center=pos.mean),
+    Image(_M.T, NormBall(0.7) & Box(-0.2, math.inf), center=_V),
+    Image(np.eye(3), Product((Simplex(), NormBall(0.5)), (2, 1))),
+    Param("c", 2.0) * Hull(signed, weights=NormBall(Param("kappa", 0.5))),
+    -0.5 * Ellipsoid(pos.mean, neg.cov, 0.4),
+    0 * Hull(pos),
+    _M @ Hull(neg, weights=KLBall(0.7)),
+    sparse.csr_matrix(_M) @ (Ball(_V, 0.3) + pos.mean),
+    np.eye(3)[:, :2] @ (_M @ Hull(pos)),
+    Hull(pos) - Hull(neg),
+    Hull(pos) + Ball(0, 0.2, p=1) + _V - ReducedHull(neg, nu=0.4),
+    Hull(pos) + (Ball(0, 0.2) - (Point(_V) + Hull(neg))),
+    _CLASS_BALL & Hull(pos),
+    (_CLASS_BALL & Hull(pos)) - (Ellipsoid(neg.mean, neg.cov, 0.9) & Hull(neg)),
+    2 * (Ball(pos.mean, 0.5) & (Hull(pos, weights=NormBall(0.6) & CappedSimplex(0.4)) + _V / 9)),
+    _M @ (Ball(0, 2.0, p=math.inf) & Ball(_V, 1.0) & Ball(0.5 * _V, 1.0, p=1)),
+]
+
 # Losses that are not convex, and sums; the convex ones stand in LOSSES.
 OTHER_LOSSES = [
     Ramp(),
@@ -149,64 +209,4 @@ OBJECTIVES = [
     Ramp() + LInf(),
     Ramp() + 0.3 * Hinge() + 0.4 * L1(),
     Hinge() + 0.3 * L2() + 0.5 * CappedL1(0.5),
-]
-
-_V = np.array([1.5, -0.5, 0.25])
-_M = np.array([[1.0, 0.5, 0.0], [0.0, -1.0, 2.0]])
-_ROOT = np.array([[1.0, 0.0, 0.0], [0.4, 0.3, 0.0], [0.0, -0.2, 0.0]])
-_CLASS_BALL = Ellipsoid(pos.mean, pos.cov, 1.0)
-
-# over samples in R^3, as `check_set` draws them
-SETS = [
-    Point(_V),
-    Point(0.5 * pos.mean - neg.mean + _V),
-    Point(0),
-    Ball(_V, 0.5),
-    Ball(0, Param("r", 0.7), p=1),
-    Ball(pos.mean, 0.7, p=1.5),
-    Ball(pos.mean, 0.7, p=math.inf),
-    Ball(neg.mean, 0.0),
-    Ellipsoid(pos.mean, pos.cov, Param("kappa", 0.5)),
-    Ellipsoid(pos.mean - neg.mean, 0.5 * pos.cov + neg.cov, 0.8),
-    Ellipsoid(_V, _ROOT @ _ROOT.T, 1.2),  # singular
-    Ellipsoid(signed.mean, signed.cov + np.eye(3), 0.0),
-    Hull(pos),
-    Hull(signed),
-    *(
-        Hull(samples, weights=weights)
-        for samples in (neg, signed)
-        for weights in (
-            CappedSimplex(Param("cap", 0.3)),
-            NormBall(0.55),
-            NormBall(0.7, p=1.5),
-            NormBall(0.35, p=math.inf),
-            KLBall(Param("alpha", 0.6)),
-            LossBall(Exponential(), 0.3),
-            LossBall(SquaredHinge(), 0.6),
-            Box(0.02, 0.4),
-            Simplex(),
-            NormBall(0.6) & CappedSimplex(0.3),
-            KLBall(0.5) & Box(0.0, 0.3) & NormBall(0.7),
-        )
-    ),
-    ReducedHull(pos, eta=0.4),
-    ReducedHull(pos, eta=Param("eta", 1.5)),
-    ReducedHull(neg, nu=Param("nu", 0.5)),
-    Image(_M.T, NormBall(Param("radius", 0.7), p=1)),
-    Image(sparse.csr_matrix(_M.T), Box(-1.0, 0.5), center=pos.mean),
-    Image(_M.T, NormBall(0.7) & Box(-0.2, math.inf), center=_V),
-    Image(np.eye(3), Product((Simplex(), NormBall(0.5)), (2, 1))),
-    Param("c", 2.0) * Hull(signed, weights=NormBall(Param("kappa", 0.5))),
-    -0.5 * Ellipsoid(pos.mean, neg.cov, 0.4),
-    0 * Hull(pos),
-    _M @ Hull(neg, weights=KLBall(0.7)),
-    sparse.csr_matrix(_M) @ (Ball(_V, 0.3) + pos.mean),
-    np.eye(3)[:, :2] @ (_M @ Hull(pos)),
-    Hull(pos) - Hull(neg),
-    Hull(pos) + Ball(0, 0.2, p=1) + _V - ReducedHull(neg, nu=0.4),
-    Hull(pos) + (Ball(0, 0.2) - (Point(_V) + Hull(neg))),
-    _CLASS_BALL & Hull(pos),
-    (_CLASS_BALL & Hull(pos)) - (Ellipsoid(neg.mean, neg.cov, 0.9) & Hull(neg)),
-    2 * (Ball(pos.mean, 0.5) & (Hull(pos, weights=NormBall(0.6) & CappedSimplex(0.4)) + _V / 9)),
-    _M @ (Ball(0, 2.0, p=math.inf) & Ball(_V, 1.0) & Ball(0.5 * _V, 1.0, p=1)),
 ]

@@ -31,7 +31,7 @@ FLOORS = [
     {"solvers"},
     {"evidence"},
     {"compiler"},
-    {"term_checks", "testing"},
+    {"testing"},
     {"estimators"},
     {""},  # the package itself: the public names
     {"bench", "datasets", "files", "plot"},

@@ -248,14 +248,11 @@ def _dccp(form: DifferenceOfConvex, model: str, lam: float) -> float:
     below = sum(loss.cvxpy(t, Coefficient(), _Numbers()) for loss in form.losses)
     if form.penalties:  # capped l1 only: the other excess is not DCP
         below += lam * cp.sum(cp.pos(cp.abs(w) - 1.0))
-    height = cp.Variable(
-        value=form.value(t.value, w.value)
-    )  # DCCP takes differences as constraints
-    constraints = [t == cp.multiply(form.G.y, form.G.X @ w + b), total - height <= below]
-    problem = cp.Problem(cp.Minimize(height), constraints)
+    equation = t == cp.multiply(form.G.y, form.G.X @ w + b)
+    problem = cp.Problem(cp.Minimize(total - below), [equation])
     try:
         problem.solve(method="dccp", solver="CLARABEL")
-    except (cp.error.SolverError, cp.error.DCPError, dccp.utils.NonDCCPError):
+    except (cp.error.SolverError, cp.error.DCPError, dccp.utils.NonDCCPError, ValueError):
         return np.inf
     if w.value is None:
         return np.inf
