@@ -164,7 +164,8 @@ class Gram:
         if top <= 0.0 and not K.any():
             return np.zeros((self.m, 1))
         tolerance = max(self.m, 10) * np.finfo(float).eps * max(top, 0.0)
-        L, pivots, rank, _ = linalg.lapack.dpstrf(np.asfortranarray(K), tol=tolerance, lower=1)
+        lapack: Any = linalg.lapack
+        L, pivots, rank, _ = lapack.dpstrf(np.asfortranarray(K), tol=tolerance, lower=1)
         L = np.tril(L)[:, :rank]
         F = np.empty((self.m, rank))
         F[pivots - 1] = L

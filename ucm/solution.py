@@ -88,9 +88,9 @@ class Solution:
     expansion : what evaluates `sum_i c_i k(x_i, x)`
     """
 
-    w: Vec | None
+    w: Any  # None behind a kernel
     b: float | None
-    x: Vec | None
+    x: Any
     weights: Vec | None
     objective: float
     certificate: Certificate

@@ -103,7 +103,7 @@ def _warm(m: int, n: int) -> Iterator[dict[str, Any]]:
     form = Composite(X, y, (Hinge(),), (10.0 * L1(),))
     _, primal = timed(partial(_primal, form, 10.0))
     for model in ("CapOneNormSVM", "RLSVM1", "RLSVMC1", "RLSVM0"):
-        seconds = _program_times(plan.compile(MODELS[model](lam=10.0), X, y).form)
+        seconds = _program_times(_form(MODELS[model](lam=10.0), X, y))
         later = sum(seconds[1:])
         for words, first in (("first", seconds[0]), ("paper's first", primal)):
             what = f"{model}, {len(seconds)} programs, of the {words}"
@@ -162,6 +162,12 @@ def _generation() -> Iterator[dict[str, Any]]:
             yield _row("generation", name, what, times, target, same and times >= target)
 
 
+def _form(model: Any, X: Any, y: Any) -> DifferenceOfConvex:
+    """The standard form of an objective over these samples."""
+    compiled: Any = plan.compile(model, X, y)
+    return compiled.form
+
+
 def _best(work: Callable[[], float], repeat: int) -> tuple[float, float]:
     """The answer, and the seconds of the fastest of several runs."""
     runs = [timed(work) for _ in range(repeat)]
@@ -181,7 +187,7 @@ def _primal(form: Composite, lam: float) -> float:
     m, n = form.m, form.n
     Z = sparse.csc_matrix(form.X * form.y[:, None])
     labels = sparse.csc_matrix(form.y[:, None])
-    A = sparse.hstack([Z, -Z, labels, sparse.identity(m)]).tocsc()
+    A: Any = sparse.hstack([Z, -Z, labels, sparse.identity(m)]).tocsc()
     lp = highspy.HighsLp()
     lp.num_col_, lp.num_row_ = A.shape[1], m
     lp.col_cost_ = np.concatenate([np.full(2 * n, lam), [0.0], np.ones(m)])
@@ -189,8 +195,8 @@ def _primal(form: Composite, lam: float) -> float:
     lp.col_upper_ = np.full(A.shape[1], np.inf)
     lp.row_lower_, lp.row_upper_ = np.ones(m), np.full(m, np.inf)
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_ = A.indptr, A.indices
-    lp.a_matrix_.value_ = A.data
+    matrix: Any = lp.a_matrix_
+    matrix.start_, matrix.index_, matrix.value_ = A.indptr, A.indices, A.data
     highs = highspy.Highs()
     highs.setOptionValue("output_flag", False)
     highs.passModel(lp)
@@ -219,7 +225,7 @@ def loop_over_cvxpy(form: DifferenceOfConvex) -> float:
     """The objective of DCA as a plain loop: every problem written in CVXPY and solved by Clarabel."""
     problem, w, b = _written(form.first(), form.G.flat())
     problem.solve(solver="CLARABEL")
-    height = np.inf
+    height = value = np.inf
     for _ in range(100):
         margin = form.G.margins(w.value, float(b.value))
         value = form.value(margin, w.value)
@@ -234,7 +240,7 @@ def loop_over_cvxpy(form: DifferenceOfConvex) -> float:
 def _dccp(form: DifferenceOfConvex, model: str, lam: float) -> float:
     """The same objective through DCCP, from the same start; inf when it fails."""
     import cvxpy as cp
-    import dccp  # registers the method
+    import dccp  # registers the method  # pyright: ignore[reportMissingImports]
 
     problem, w, b = _written(form.first(), form.G.flat())
     problem.solve(solver="CLARABEL")
@@ -272,7 +278,7 @@ def _loops(name: str, X: Any, y: Any) -> Iterator[dict[str, Any]]:
             warnings.simplefilter("ignore", UserWarning)
             ours, first = timed(solve)
             seconds = min(first, *(timed(solve)[1] for _ in range(4)))
-            form = plan.compile(declared, X, y).form
+            form = _form(declared, X, y)
             loop = partial(loop_over_cvxpy, form)
             height, theirs = timed(loop)
             theirs = min(theirs, *(timed(loop)[1] for _ in range(2)))

@@ -61,13 +61,18 @@ def _missing(table: str, name: str) -> dict[str, Any]:
     return {"table": table, "set": name, "method": "not at hand", "within": None}
 
 
+def _pair(parts: Any) -> tuple[Any, Any]:
+    train, test = parts
+    return train, test
+
+
 def _splits(y: Any, train: float) -> list[tuple[Any, Any]]:
     from sklearn.model_selection import train_test_split
 
     everything = np.arange(y.size)
     size = train if train < 1 else int(train)
     return [
-        tuple(train_test_split(everything, train_size=size, random_state=SEED + k))
+        _pair(train_test_split(everything, train_size=size, random_state=SEED + k))
         for k in range(SPLITS)
     ]
 

@@ -70,7 +70,7 @@ def compile(
     data = bind(X, y, class_weight)
     gram = gram_of(kernel, data, kernel_params)
     terms = hinge_terms(declared, solver)
-    if terms is not None:
+    if terms is not None and isinstance(declared, Objective):
         return HingePlan(declared, terms, data, gram, solver)
     if gram is not None:
         check_kernel(declared)

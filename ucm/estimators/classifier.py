@@ -263,7 +263,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             if self.kernel == "precomputed" and pair.rows.size != index.size:
                 part = np.ascontiguousarray(part[:, pair.rows])
             own = weights[pair.rows]
-            factors = tuple(float(own[pair.signs == sign].mean()) for sign in (1.0, -1.0))
+            factors = (float(own[pair.signs > 0].mean()), float(own[pair.signs < 0].mean()))
             plan = compile(
                 model, part, pair.signs, solver=self.solver, class_weight=factors, **options
             )
@@ -283,7 +283,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.classes_ = classes
         self._keep(model, X, kernel, pairs, [plan for plan, _ in found], [s for _, s in found])
         if self.probability:
-            plain = clone(self).set_params(probability=False)
+            plain: Any = clone(self)
+            plain.set_params(probability=False)
             self.calibration_ = CalibratedClassifierCV(plain, cv=5).fit(X, y)
         return self
 
@@ -322,7 +323,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
             carry = np.zeros(m, dtype=bool)
             for pair, s in zip(pairs, solutions, strict=True):
                 # an interior-point route leaves small numbers where others leave exact zeros
-                carry[pair.rows] |= s.weights > self.tol * s.weights.max()
+                weights: Any = s.weights
+                carry[pair.rows] |= weights > self.tol * weights.max()
             self.support_ = np.flatnonzero(carry)
 
     def _check_options(self) -> None:

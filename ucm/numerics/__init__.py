@@ -6,7 +6,12 @@ import lazy_loader
 
 if TYPE_CHECKING:
     from ucm.numerics.ball import project_ball_simplex as project_ball_simplex
+    from ucm.numerics.margins import plus_newton as plus_newton
     from ucm.numerics.power import power_root as power_root
+    from ucm.numerics.psmo import hinge_gap as hinge_gap
+    from ucm.numerics.psmo import hinge_levels as hinge_levels
+    from ucm.numerics.psmo import slacks as slacks
+    from ucm.numerics.psmo import smo as smo
     from ucm.numerics.simplex import project_capped as project_capped
     from ucm.numerics.simplex import threshold as threshold
 

@@ -76,6 +76,7 @@ class _Built(Session):
 
         problem, w, b, v, u, equation = self._problem(form)
         v.value, u.value = tilt.margin, tilt.normal
+        failure = ""
         for tight in _TIGHT:  # a gap is first order in the dual error: as tight as it can be had
             options = {"tol_gap_abs": tight, "tol_gap_rel": tight, "tol_feas": tight}
             try:

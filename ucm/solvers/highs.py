@@ -84,7 +84,8 @@ class _Program(Session):
         self.inside = np.zeros(self.n, dtype=bool)
         self.rows = np.zeros(0, dtype=np.int64)
         self.all = generate is None or self.n <= generate
-        self.highs = highs = highspy.Highs()
+        self.highs: Any = highspy.Highs()
+        highs = self.highs
         highs.setOptionValue("output_flag", False)
         highs.setOptionValue("presolve", "off")
         highs.setOptionValue("primal_feasibility_tolerance", 1e-10)

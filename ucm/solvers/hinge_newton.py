@@ -173,6 +173,7 @@ class _State:
         curve, first = float(d @ d), float(self.w @ d)
         low, high, t = 0.0, np.inf, 1.0
         f_low, f_high = slope, np.inf
+        u, s = self.u, self.s
         for _ in range(50):
             u = self.u + t * change
             s = self.multipliers(u)
@@ -227,4 +228,4 @@ def _solve(H: Any, g: Vec) -> Vec:
         except linalg.LinAlgError:
             ridge = max(10.0 * ridge, 1e-15 * float(np.diagonal(H).max()))
             H = H + ridge * np.eye(H.shape[0])
-    return linalg.lstsq(H, g)[0]
+    return np.linalg.lstsq(H, g)[0].astype(np.float64)

@@ -79,6 +79,7 @@ class _Gradient(Session):
         tx = form.margins(self.w, self.b)
         p, tp, theta = x, tx, 1.0
         gap = math.inf
+        new, t = x, tx
         for k in range(1, limit + 1):
             gradient, f = self._smooth(form, tilt, p, tp)
             self.L *= 0.95

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,7 +64,7 @@ class PSMO(Solver):
     def solve(self, form: HingeDual, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
         first = None if start is None else start[0]
         linear = form.X is not None
-        state = (_WorkingSet if linear else _State)(form, self, first)
+        state: Any = (_WorkingSet if linear else _State)(form, self, first)
         limit = monitor.limit(100 * form.m + 10_000_000)
         raw = Raw([state.a])
         eps, gap, best = 1e-2, np.inf, np.inf
@@ -246,10 +246,11 @@ class _WorkingSet:
         old = self.work.size
         self.work = np.concatenate([self.work, fresh])
         new = self.work.size
-        rows = self.X[fresh]
-        self.Z = (
-            sparse.vstack([self.Z, rows], format="csr") if self.thin else np.vstack([self.Z, rows])
-        )
+        rows: Any = self.X[fresh]
+        stack: Any = sparse.vstack if self.thin else np.vstack
+        self.Z = stack([self.Z, rows])
+        if self.thin:
+            self.Z = self.Z.tocsr()
         block = rows @ self.Z.T
         block = block.toarray() if self.thin else block
         self.K[old:new, :new] = block

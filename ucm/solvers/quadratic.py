@@ -119,6 +119,7 @@ class _Multipliers(Session):
         status = "max_iter"
         sigma = self.sigma
         b0 = self.z[-1]
+        gap = value = np.inf
         for outer in range(self.max_outer):
             steps = self._inner(c, v, sigma, b0, tol)
             self.alpha = self._dual(sigma, self.Z @ self.z)
@@ -234,4 +235,4 @@ def _solve(H: NDArray[np.float64], g: Vec) -> Vec:
         factor = linalg.cho_factor(H, check_finite=False)
         return linalg.cho_solve(factor, g, check_finite=False)
     except linalg.LinAlgError:
-        return linalg.lstsq(H, g)[0]
+        return np.linalg.lstsq(H, g)[0].astype(np.float64)
