@@ -167,7 +167,8 @@ def _merged(terms: list[tuple[float, VectorNode]]) -> list[tuple[float, VectorNo
     at = [k for k, (_, v) in enumerate(terms) if isinstance(v, ConstantVector)]
     if not at or len({terms[k][1].dimension(None) for k in at}) > 1:
         return terms
-    entries = np.sum([c * v.entries for c, v in terms if isinstance(v, ConstantVector)], axis=0)
+    parts = [c * v.entries for c, v in terms if isinstance(v, ConstantVector)]
+    entries = np.sum(parts, axis=0)
     kept = [t for k, t in enumerate(terms) if k not in at[1:]]
     return [(1.0, ConstantVector(entries)) if k == at[0] else t for k, t in enumerate(kept)]
 
