@@ -25,7 +25,7 @@ from scipy import linalg
 from ucm.contracts import LinearMap, SemiSmooth, Solver, Vec
 from ucm.errors import ParameterError
 from ucm.forms import MinNorm, Raw
-from ucm.solvers.driver import Monitor
+from ucm.solvers.driver import Monitor, blas_threads
 
 __all__ = ["Newton"]
 
@@ -69,6 +69,10 @@ class Newton(Solver):
         return 40.0 if form.couplings else 25.0
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+        with blas_threads(form.n + form.coupled):
+            return self._solve(form, monitor, start)
+
+    def _solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None) -> Raw:
         state = _State(form, form.centers() if start is None else list(start))
         raw = Raw(state.q)
         rejected = 0
