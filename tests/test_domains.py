@@ -10,7 +10,7 @@ from catalogue import DOMAINS, LOSSES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ucm.contracts import Domain, Jacobian, Leveled, Loss, Projectable, Scalar, SemiSmooth, Size
+from ucm.contracts import Domain, Jacobian, Leveled, Projectable, Scalar, SemiSmooth, Size
 from ucm.domains import (
     Box,
     CappedSimplex,
@@ -28,6 +28,7 @@ from ucm.errors import CompositionError
 from ucm.expression import LATEX, Notation, Param
 from ucm.language.losses import Exponential, Hinge, ScaledLoss, SquaredHinge
 from ucm.serialization import from_json, to_json
+from ucm.terms import ConvexLoss
 from ucm.testing import check_domain
 
 Y = np.array([1.0, 1.0, -1.0, 1.0, -1.0, 1.0])
@@ -262,7 +263,7 @@ def test_levels_of_a_ball_are_multipliers_of_the_masses() -> None:
 
 # --- losses -----------------------------------------------------------------------------------
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_losses_keep_their_contract(loss: Loss) -> None:
+def test_losses_keep_their_contract(loss: ConvexLoss) -> None:
     u = np.array([-3.0, -0.5, 0.3, 1.7])
     s = loss.gradient(u)
     # Fenchel-Young with l read off the maximum of s u - l*(s)
