@@ -12,7 +12,7 @@ import numpy as np
 from ucm.contracts import Projectable, Solver, Vec
 from ucm.errors import ParameterError
 from ucm.forms import MinNorm, Raw
-from ucm.solvers.driver import Monitor
+from ucm.solvers.driver import Monitor, blas_threads
 
 __all__ = ["APG"]
 
@@ -80,6 +80,10 @@ class APG(Solver):
         return 800.0
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+        with blas_threads(form.n):
+            return self._solve(form, monitor, start)
+
+    def _solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None) -> Raw:
         cost = form.pass_cost()
         q = form.centers() if start is None else list(start)
         x = form.matvec(q)

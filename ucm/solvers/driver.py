@@ -76,6 +76,6 @@ def _pools() -> Any:
 
 
 def blas_threads(order: int) -> AbstractContextManager[Any]:
-    """One BLAS thread for systems of an order below 500: with more, the threads of a busy
-    machine wait for each other (measured: a Cholesky factor of order 192 took 283 ms, not 1)."""
+    """One BLAS thread for products and systems of an order below 500: with more, the threads of a
+    busy machine wait for each other (measured: a Cholesky factor of order 192 took 283 ms, not 1)."""
     return _pools().limit(limits=1, user_api="blas") if order < 500 else nullcontext()
