@@ -126,7 +126,6 @@ def dccp(form: DifferenceOfConvex, lam: float) -> float:
     a ValueError: it writes an empty sparse gradient.
     """
     import cvxpy as cp
-    import dccp as _  # registers the method  # pyright: ignore[reportMissingImports]
 
     G = form.G
     start, b_start = _begin(form)
