@@ -103,18 +103,18 @@ def loop_over_cvxpy(form: DifferenceOfConvex) -> float:
     t = cp.multiply(G.y, G.X @ w + b)
     problem = cp.Problem(cp.Minimize(_terms(G, w, t) - v @ t - u @ w))
     place = _begin(form)
-    height = np.inf
+    best, height = np.inf, np.inf
     for _ in range(100):
         margin = G.margins(*place)
-        value = form.value(margin, place[0])
-        if not value < height - 1e-6 * abs(value):
+        height = form.value(margin, place[0])
+        if not height < best - 1e-6 * abs(height):
             break
-        height = value
+        best = height
         tilt = form.tilt(margin, place[0])
         v.value, u.value = tilt.margin, tilt.normal
         problem.solve(solver="CLARABEL")
         place = w.value, float(b.value)
-    return min(height, value)
+    return min(best, height)
 
 
 def dccp(form: DifferenceOfConvex, lam: float) -> float:
@@ -131,7 +131,7 @@ def dccp(form: DifferenceOfConvex, lam: float) -> float:
     start, b_start = _begin(form)
     w, b, s = cp.Variable(G.n), cp.Variable(), cp.Variable()
     t = cp.multiply(G.y, G.X @ w + b)
-    below = sum(loss.cvxpy(t, Coefficient(), _Numbers()) for loss in form.losses)
+    below: Any = sum(loss.cvxpy(t, Coefficient(), _Numbers()) for loss in form.losses)
     if form.penalties:  # a capped l1 norm with a = 1
         below += lam * cp.sum(cp.pos(cp.abs(w) - 1.0))
     w.value, b.value = start, b_start
