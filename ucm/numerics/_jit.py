@@ -22,15 +22,21 @@ f8, i8 = types.float64, types.int64
 
 
 def jit(
-    signature: Any, *, reduction: bool = False
+    signature: Any, *, reduction: bool = False, inner: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`numba.njit` with the flags of this package; without a disk cache where none is writable."""
+    """`numba.njit` with the flags of this package; without a disk cache where none is writable.
+
+    An `inner` function is called by compiled code only: it needs no wrapper for Python, which takes a
+    good part of the time to compile.
+    """
 
     def compile_(function: Callable[..., Any]) -> Callable[..., Any]:
         options: dict[str, Any] = {
             "fastmath": {"reassoc", "contract", "nsz"} if reduction else False,
             "error_model": "numpy",
             "nogil": True,
+            "no_cpython_wrapper": inner,
+            "no_cfunc_wrapper": True,
         }
         try:
             return numba.njit(signature, cache=True, **options)(function)
