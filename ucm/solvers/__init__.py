@@ -12,6 +12,7 @@ from ucm.solvers.newton import Newton
 from ucm.solvers.primal import PrimalAPG
 from ucm.solvers.psmo import PSMO
 from ucm.solvers.quadratic import DualNewton
+from ucm.solvers.simplex import Simplex
 
 __all__ = [
     "ALM",
@@ -28,4 +29,5 @@ __all__ = [
     "Newton",
     "NewtonHull",
     "PrimalAPG",
+    "Simplex",
 ]
