@@ -88,11 +88,11 @@ def exchange(part, stride, factor, order, p, cap, free, sign, H, s):
             accumulate(part, i, factor, sign, H, s)
             continue
         for j in range(n):
-            chunk[held, j] = X[i, j]
-            s[j] += sign * factor * X[i, j]
+            chunk[held, j] = factor * X[i, j]
+            s[j] += sign * chunk[held, j]
         held += 1
         if held == _CHUNK:
-            add_rows(chunk, held, sign * factor * factor, H)
+            add_rows(chunk, held, sign, H)
             held = 0
-    add_rows(chunk, held, sign * factor * factor, H)
+    add_rows(chunk, held, sign, H)
     return count

@@ -124,6 +124,7 @@ class _Hulls:
     side : (2, k) its cap, mass and factor in front, see `ucm.numerics.SIDE`
     sizes : how many samples it has
     share : passes over the bound data in one over the parts
+    unit : what w and x are measured in
     """
 
     def __init__(self, form: MinNorm, monitor: Monitor) -> None:
@@ -147,11 +148,17 @@ class _Hulls:
         self.factor: tuple[Any, Any, Any] | None = None
         if form.n > self.sizes.sum():
             tables = self._factored(tables, monitor)
+        self.unit = max(_largest(X) for X in tables) or 1.0
+        self.side[:, 2] /= self.unit
         self.parts = tuple(_part(X) for X in tables)
         self.entries = sum(X.nnz if sparse.issparse(X) else X.size for X in tables)
 
     def _factored(self, tables: list[Any], monitor: Monitor) -> list[Any]:
         """The samples in coordinates of their span: rows of the pivoted Cholesky factor of X X'."""
+        unit = max(_largest(X) for X in tables) or 1.0
+        if not 1e-100 < unit < 1e100:  # inner products may overflow
+            tables = [X / unit for X in tables]
+            self.side[:, 2] *= unit
         X: Any = sparse.vstack(tables, "csr") if sparse.issparse(tables[0]) else np.vstack(tables)
         K: Any = X @ X.T
         F, pivots = pivoted_factor(K.toarray() if sparse.issparse(K) else K)
@@ -186,6 +193,12 @@ class _Hulls:
         for (k, rows), part in zip(self.places, np.split(q, self.sizes[:1]), strict=True):
             blocks[k][rows] = part
         return blocks
+
+
+def _largest(X: Any) -> float:
+    """The largest absolute entry."""
+    entries = X.data if sparse.issparse(X) else X
+    return max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
 
 
 def _part(X: Any) -> tuple[Any, Any, Any, Any]:
@@ -296,7 +309,7 @@ class _Level:
             stop = False
             for passes, gap, norm in log[:done].tolist():
                 monitor.passes = spent + share * passes
-                stop = monitor.report(monitor.iterations + 1, -norm, gap)
+                stop = monitor.report(monitor.iterations + 1, -norm * hulls.unit, gap)
             if self["status"] > 0.0 and not (stop and self.stride > 1):
                 status = "converged"
                 break
