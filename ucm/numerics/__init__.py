@@ -9,9 +9,6 @@ if TYPE_CHECKING:
     from ucm.numerics.hull import SIDE as SIDE
     from ucm.numerics.hull import STATE as STATE
     from ucm.numerics.hull import march as march
-    from ucm.numerics.hull import place as place
-    from ucm.numerics.hull import score as score
-    from ucm.numerics.hull import settle as settle
     from ucm.numerics.margins import plus_newton as plus_newton
     from ucm.numerics.power import power_root as power_root
     from ucm.numerics.psmo import hinge_gap as hinge_gap
@@ -26,7 +23,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "ball": ["project_ball_simplex"],
-        "hull": ["SIDE", "STATE", "march", "place", "score", "settle"],
+        "hull": ["SIDE", "STATE", "march"],
         "margins": ["plus_newton"],
         "power": ["power_root"],
         "psmo": ["hinge_gap", "hinge_levels", "slacks", "smo"],

@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 from numba.extending import get_cython_function_address
 
-from ucm.numerics._jit import WRITE, f8, i8, jit
+from ucm.numerics._jit import f8, inner
 
 __all__ = ["SQUARE", "add_rows", "cholesky_solve"]
 
@@ -35,7 +35,7 @@ _dpotrs = _external("cython_lapack", "dpotrs", _CHAR, _INT, _INT, _REAL, _INT, _
 _LOWER, _AS_IS = ord("L"), ord("N")
 
 
-@jit(types.void(SQUARE, i8, f8, SQUARE), inner=True)
+@inner()
 def add_rows(rows, count, factor, H):
     """The upper triangle of `H + factor R'R`, R the first `count` rows."""
     if count == 0:
@@ -53,7 +53,7 @@ def add_rows(rows, count, factor, H):
     )  # fmt: skip
 
 
-@jit(types.boolean(SQUARE, WRITE), inner=True)
+@inner()
 def cholesky_solve(H, d):
     """`d <- H^-1 d` by the upper triangle of H, which its factor replaces; False when H is not
     positive definite."""

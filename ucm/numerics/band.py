@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from ucm.numerics._jit import READ, WRITE, f8, i8, jit
-from ucm.numerics.simplex import solve
+from ucm.numerics._jit import f8, inner
+from ucm.numerics.root import solve
 
 __all__ = ["FREE", "ORDER", "ROWS", "A", "P", "Q", "R", "compact", "least", "project", "slope"]
 
@@ -20,7 +20,7 @@ Q, P, A, R, ORDER, FREE = 0, 1, 2, 3, 4, 5
 the sample, and whether it counts among the free ones in H."""
 
 
-@jit(f8(READ, READ, READ, f8, f8, f8, f8, f8, WRITE), inner=True)
+@inner()
 def project(q, a, b, t, sigma, theta, cap, mass, out):
     """p in `out`; returns theta, found from the one given."""
     for i in range(q.size):
@@ -54,7 +54,7 @@ def project(q, a, b, t, sigma, theta, cap, mass, out):
     return theta - (ref + shift) / sigma
 
 
-@jit(types.UniTuple(f8, 2)(READ, READ, READ, READ), reduction=True, inner=True)
+@inner(reduction=True)
 def slope(target, p, b, q):
     """`<target - p, b>` and `||target - q||^2`."""
     total = 0.0
@@ -65,7 +65,7 @@ def slope(target, p, b, q):
     return total, square
 
 
-@jit(f8(WRITE, i8), inner=True)
+@inner()
 def select(v, k):
     """The k-th smallest entry, from 0; v is reordered (Hoare's quickselect)."""
     lo = 0
@@ -93,7 +93,7 @@ def select(v, k):
     return v[k]
 
 
-@jit(f8(READ, READ, f8, f8, WRITE), inner=True)
+@inner()
 def least(a, p, cap, mass, scratch):
     """A lower bound of `<a, p'> - <a, p>` over `0 <= p' <= cap`, `sum p' = mass`: its minimum, but for
     rounding."""
@@ -111,7 +111,7 @@ def least(a, p, cap, mass, scratch):
     return total
 
 
-@jit(i8(ROWS, i8, i8, f8, f8, f8, f8, WRITE), inner=True)
+@inner()
 def compact(V, lo, hi, sigma, theta, cap, reach, scratch):
     """Bring the rows of `lo:hi` whose argument of the projection comes within `sigma reach` of
     [0, cap] to the front, all orders kept; returns the end of them."""

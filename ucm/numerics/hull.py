@@ -16,12 +16,12 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from ucm.numerics._jit import READ, WRITE, f8, i8, jit
+from ucm.numerics._jit import WRITE, i8, inner, jit
 from ucm.numerics._lapack import SQUARE, cholesky_solve
 from ucm.numerics.band import FREE, ORDER, ROWS, A, P, Q, R, compact, least, project, slope
 from ucm.numerics.rows import PART, exchange, move, pull
 
-__all__ = ["SIDE", "STATE", "march", "place", "score", "settle"]
+__all__ = ["SIDE", "STATE", "march"]
 
 STATE = (
     "sigma",  # proximal parameter
@@ -52,7 +52,7 @@ _MAX_STEPS = 40
 _GROWTH = (3.0, 9.0, 6.0, 4.2, 3.0, 3.0)  # of sigma, by Newton steps; then 2.1
 
 
-@jit(f8(READ, READ), reduction=True, inner=True)
+@inner(reduction=True)
 def dot(v, w):
     total = 0.0
     for i in range(v.size):
@@ -60,17 +60,17 @@ def dot(v, w):
     return total
 
 
-@jit(types.void(READ, f8, READ, WRITE), inner=True)
+@inner()
 def plus(v, t, d, out):
     """`out <- v + t d`; out may be v."""
     for i in range(v.size):
         out[i] = v[i] + t * d[i]
 
 
-@jit(types.void(_PARTS, i8, _ENDS, ROWS, WRITE, READ, ROWS))
+@inner()
 def score(parts, stride, ends, side, state, w, V):
     """`a = Z w` on all rows, which all become the band."""
-    for c in range(2):
+    for c in range(side.shape[0]):
         lo, hi = ends[c, 0], ends[c, 2]
         ends[c, 1] = hi
         side[c, HELD] = 0.0
@@ -80,25 +80,11 @@ def score(parts, stride, ends, side, state, w, V):
     state[SLACK] = np.inf
 
 
-@jit(types.void(_PARTS, i8, _ENDS, ROWS, WRITE, READ, WRITE, ROWS))
-def place(parts, stride, ends, side, state, q, x, V):
-    """The weights q as proximal centre and as p, and their point x."""
-    for i in range(q.size):
-        V[Q, i] = q[i]
-    for c in range(2):
-        lo, hi = ends[c, 0], ends[c, 2]
-        own = np.zeros(x.size)
-        move(parts[c], stride, side[c, FACTOR], V[ORDER, lo:hi], q[lo:hi], V[P, lo:hi], own)
-        plus(x, 1.0, own, x)
-        state[LARGEST] += np.sqrt(dot(own, own))
-    state[PASSES] += 0.5
-
-
-@jit(types.void(_PARTS, i8, _ENDS, ROWS, WRITE, WRITE, ROWS, ROWS))
+@inner()
 def settle(parts, stride, ends, side, state, x, V, work):
     """theta and p at the scores a, over the band; x with them."""
     changed = 0
-    for c in range(2):
+    for c in range(side.shape[0]):
         lo, mid = ends[c, 0], ends[c, 1]
         a, target = V[A, lo:mid], work[1, lo:mid]
         side[c, THETA] = project(
@@ -111,11 +97,11 @@ def settle(parts, stride, ends, side, state, x, V, work):
     state[PASSES] += 0.5 * changed / V.shape[1]
 
 
-@jit(types.void(_ENDS, ROWS, WRITE, f8, ROWS, ROWS), inner=True)
+@inner()
 def narrow(ends, side, state, reach, V, work):
     """Hold the rows of the band that are farther than `reach` from their kinks; at least two rows of
     each class stay. Movement is counted from here."""
-    for c in range(2):
+    for c in range(side.shape[0]):
         lo, mid = ends[c, 0], ends[c, 1]
         own = reach
         while True:
@@ -135,11 +121,11 @@ def narrow(ends, side, state, reach, V, work):
     state[SLACK] = np.inf if whole else min(state[SLACK], reach)
 
 
-@jit(f8(_ENDS, ROWS, ROWS), inner=True)
+@inner()
 def moved(ends, side, V):
     """How far scores, and theta with them, have moved since they were last compared."""
     top = 0.0
-    for c in range(2):
+    for c in range(side.shape[0]):
         own = 0.0
         for i in range(ends[c, 0], ends[c, 1]):
             own = max(own, abs(V[A, i] - V[R, i]))
@@ -147,11 +133,11 @@ def moved(ends, side, V):
     return top
 
 
-@jit(f8(_ENDS, ROWS, READ, READ, ROWS, ROWS), inner=True)
+@inner()
 def relative_gap(ends, side, w, x, V, work):
     """`(|x| - bound) / |x|`, the bound from w: `min over p' of <Z w, p'> / |w|`."""
     bound = dot(w, x)
-    for c in range(2):
+    for c in range(side.shape[0]):
         lo, mid = ends[c, 0], ends[c, 1]
         mass = side[c, MASS] - side[c, HELD]
         bound += least(V[A, lo:mid], V[P, lo:mid], side[c, CAP], mass, work[1, lo:mid])
@@ -160,12 +146,12 @@ def relative_gap(ends, side, w, x, V, work):
     return (size - bound / length) / size if size > 0.0 and length > 0.0 else np.inf
 
 
-@jit(types.void(_PARTS, i8, _ENDS, ROWS, WRITE, ROWS, SQUARE, ROWS), inner=True)
+@inner()
 def count_free(parts, stride, ends, side, state, V, H, S):
     """Bring H and S up to date with the free rows of the band."""
     n = S.shape[1]
     cost = 0.25 * n / V.shape[1]
-    for c in range(2):
+    for c in range(side.shape[0]):
         lo, mid = ends[c, 0], ends[c, 1]
         part, factor, cap = parts[c], side[c, FACTOR], side[c, CAP]
         order, p, free = V[ORDER, lo:mid], V[P, lo:mid], V[FREE, lo:mid]
@@ -175,10 +161,7 @@ def count_free(parts, stride, ends, side, state, V, H, S):
         state[FORMING] += cost * (came + left)
 
 
-@jit(
-    types.boolean(_PARTS, i8, _ENDS, ROWS, WRITE, READ, ROWS, SQUARE, ROWS, SQUARE, WRITE),
-    inner=True,
-)
+@inner()
 def direction(parts, stride, ends, side, state, g, V, H, S, work, d):
     """`d = -(I + sigma (H - sum_c s_c s_c' / f_c))^-1 g`; False when the system is not definite."""
     count_free(parts, stride, ends, side, state, V, H, S)
@@ -189,7 +172,7 @@ def direction(parts, stride, ends, side, state, g, V, H, S, work, d):
         for i in range(n):
             for j in range(i, n):
                 h = H[i, j]
-                for c in range(2):
+                for c in range(side.shape[0]):
                     if side[c, COUNT] > 0.0:
                         h -= S[c, i] * S[c, j] / side[c, COUNT]
                 work[i, j] = sigma * h
@@ -205,16 +188,14 @@ def direction(parts, stride, ends, side, state, g, V, H, S, work, d):
     return False
 
 
-@jit(
-    types.boolean(_PARTS, i8, _ENDS, ROWS, WRITE, WRITE, WRITE, READ, READ, ROWS, ROWS), inner=True
-)
+@inner()
 def descend(parts, stride, ends, side, state, w, x, g, d, V, work):
     """Move along d to where the slope, monotone in the step, is small; p and x follow."""
     start = dot(g, d)
     if not start < 0.0:
         return False
     rows = 0
-    for c in range(2):
+    for c in range(side.shape[0]):
         lo, mid = ends[c, 0], ends[c, 1]
         rows += mid - lo
         pull(parts[c], stride, side[c, FACTOR], V[ORDER, lo:mid], d, work[0, lo:mid])
@@ -225,7 +206,7 @@ def descend(parts, stride, ends, side, state, w, x, g, d, V, work):
     theta[0], theta[1] = side[0, THETA], side[1, THETA]
     for _ in range(40):
         f = start + t * square
-        for c in range(2):
+        for c in range(side.shape[0]):
             lo, mid = ends[c, 0], ends[c, 1]
             b, target = work[0, lo:mid], work[1, lo:mid]
             theta[c] = project(
@@ -244,7 +225,7 @@ def descend(parts, stride, ends, side, state, w, x, g, d, V, work):
         t = 2.0 * t if not high < np.inf else low - f_low * (high - low) / (f_high - f_low)
     changed = 0
     plus(w, t, d, w)
-    for c in range(2):
+    for c in range(side.shape[0]):
         lo, mid = ends[c, 0], ends[c, 1]
         side[c, THETA] = theta[c]
         plus(V[A, lo:mid], t, work[0, lo:mid], V[A, lo:mid])
@@ -255,15 +236,13 @@ def descend(parts, stride, ends, side, state, w, x, g, d, V, work):
     return True
 
 
-@jit(
-    types.void(_PARTS, i8, _ENDS, ROWS, WRITE, WRITE, WRITE, ROWS, SQUARE, ROWS, SQUARE, ROWS),
-    inner=True,
-)
+@inner()
 def minimise(parts, stride, ends, side, state, w, x, V, H, S, system, work):
     """Newton steps over the band until the gradient is small against the proximal step."""
     d = np.empty(w.size)
     g = np.empty(w.size)
     steps = 0
+    travel = state[TRAVEL] = 0.0  # before movement was last counted from 0
     look = 0.0  # how far the next band reaches; 0: the present one serves
     begin = True
     while True:
@@ -296,7 +275,7 @@ def minimise(parts, stride, ends, side, state, w, x, V, H, S, system, work):
             look = 0.0
         plus(w, -1.0, x, g)
         step = 0.0
-        for c in range(2):
+        for c in range(side.shape[0]):
             lo, mid = ends[c, 0], ends[c, 1]
             p = V[P, lo:mid]
             step += side[c, STEP] + slope(p, p, p, V[Q, lo:mid])[1]
@@ -308,9 +287,10 @@ def minimise(parts, stride, ends, side, state, w, x, V, H, S, system, work):
             return
         steps += 1
         far = moved(ends, side, V)
+        state[TRAVEL] = travel + far
         if far > state[SLACK]:
             # rows outside the band may have crossed a kink: the same q and sigma, a wider band
-            state[TRAVEL] += far
+            travel = state[TRAVEL]
             look = 4.0 * far
 
 
@@ -326,17 +306,17 @@ def march(parts, stride, ends, side, state, w, x, V, H, S, system, work, log):
     log : passes, relative gap and |x| after each outer step
     """
     for k in range(log.shape[0]):
-        state[TRAVEL] = 0.0
         minimise(parts, stride, ends, side, state, w, x, V, H, S, system, work)
         log[k, 0], log[k, 1], log[k, 2] = state[PASSES], state[GAP], np.sqrt(dot(x, x))
         if state[STATUS] > 0.0:
             return k + 1
-        far = state[TRAVEL] + moved(ends, side, V)
         for i in range(V.shape[1]):
             V[Q, i] = V[P, i]
         side[0, STEP] = side[1, STEP] = 0.0
         steps = int(state[STEPS])
         if steps < _MAX_STEPS:
             state[SIGMA] *= _GROWTH[steps] if steps < len(_GROWTH) else 2.1
-        state[REACH] = max(0.3 * far, 2.0 * max(side[0, CAP], side[1, CAP]) / state[SIGMA])
+        state[REACH] = max(
+            0.3 * state[TRAVEL], 2.0 * max(side[0, CAP], side[1, CAP]) / state[SIGMA]
+        )
     return log.shape[0]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from ucm.numerics._jit import READ, WRITE, f8, i8, jit
-from ucm.numerics._lapack import SQUARE, add_rows
+from ucm.numerics._jit import READ, f8, inner
+from ucm.numerics._lapack import add_rows
 
 __all__ = ["PART", "accumulate", "exchange", "move", "pull"]
 
@@ -20,7 +20,7 @@ PART = types.Tuple((_TABLE, READ, _CSR, _CSR))
 _CHUNK = 64
 
 
-@jit(types.void(PART, i8, f8, READ, READ, WRITE), reduction=True, inner=True)
+@inner(reduction=True)
 def pull(part, stride, factor, order, w, out):
     """`out_k = z_k'w`."""
     X, values, columns, starts = part
@@ -36,7 +36,7 @@ def pull(part, stride, factor, order, w, out):
         out[k] = factor * total
 
 
-@jit(i8(PART, i8, f8, READ, READ, WRITE, WRITE), reduction=True, inner=True)
+@inner(reduction=True)
 def move(part, stride, factor, order, target, p, x):
     """`p <- target` and `x <- x + sum (target - p)_k z_k`; returns how many rows changed."""
     X, values, columns, starts = part
@@ -57,7 +57,7 @@ def move(part, stride, factor, order, target, p, x):
     return changed
 
 
-@jit(types.void(PART, i8, f8, i8, SQUARE, WRITE), reduction=True, inner=True)
+@inner(reduction=True)
 def accumulate(part, i, factor, sign, H, s):
     """`H <- H + sign z z'` (upper triangle), `s <- s + sign z` for the CSR row i."""
     _, values, columns, starts = part
@@ -68,7 +68,7 @@ def accumulate(part, i, factor, sign, H, s):
             H[columns[e], columns[f]] += c * factor * values[f]
 
 
-@jit(i8(PART, i8, f8, READ, READ, f8, WRITE, i8, SQUARE, WRITE), reduction=True, inner=True)
+@inner(reduction=True)
 def exchange(part, stride, factor, order, p, cap, free, sign, H, s):
     """Rows that enter (sign +1) or leave (-1) the set 0 < p < cap: `H <- H + sign sum z z'`,
     `s <- s + sign sum z`, flags in `free`; returns how many."""

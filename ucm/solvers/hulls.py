@@ -85,9 +85,9 @@ class NewtonHull(Solver):
             if not strides or state != "converged":
                 break
             level = level.refined(strides.pop())
-        if level.stride > 1:  # stopped early: the weights of all samples that w stands for
-            level = level.refined(1)
-        raw = Raw(hulls.split(level.weights()), hulls.normal(level.w), status=state)
+        early = level.stride > 1  # then the weights of all samples that w stands for
+        q = hulls.projected(level.refined(1).V[0]) if early else hulls.split(level.weights())
+        raw = Raw(q, hulls.normal(level.w), status=state)
         if state == "interrupted":
             raw.message = "stopped by the callback"
         elif state == "max_iter":
@@ -120,7 +120,8 @@ class _Hulls:
     Attributes
     ----------
     n : the dimension worked in
-    parts : the samples of each, see `ucm.numerics.rows`
+    tables : the samples of each, dense or CSR; parts : as compiled code takes them, see
+        `ucm.numerics.rows`
     side : (2, k) its cap, mass and factor in front, see `ucm.numerics.SIDE`
     sizes : how many samples it has
     share : passes over the bound data in one over the parts
@@ -148,9 +149,10 @@ class _Hulls:
         self.factor: tuple[Any, Any, Any] | None = None
         if form.n > self.sizes.sum():
             tables = self._factored(tables, monitor)
+        self.tables = [_table(X) for X in tables]
         self.unit = max(_largest(X) for X in tables) or 1.0
         self.side[:, 2] /= self.unit
-        self.parts = tuple(_part(X) for X in tables)
+        self.parts = tuple(_part(X) for X in self.tables)
         self.entries = sum(X.nnz if sparse.issparse(X) else X.size for X in tables)
 
     def _factored(self, tables: list[Any], monitor: Monitor) -> list[Any]:
@@ -187,6 +189,13 @@ class _Hulls:
     def joined(self, q: Sequence[Vec]) -> Vec:
         return np.concatenate([q[k][rows] for k, rows in self.places])
 
+    def projected(self, q: Vec) -> list[Vec]:
+        """The weights by block, those of the domains nearest to q."""
+        return [
+            b.domain.project(v, classes=b.classes)  # type: ignore[attr-defined]
+            for b, v in zip(self.form.blocks, self.split(q), strict=True)
+        ]
+
     def split(self, q: Vec) -> list[Vec]:
         """The weights by block."""
         blocks = [np.empty(b.map.shape[1]) for b in self.form.blocks]
@@ -201,14 +210,18 @@ def _largest(X: Any) -> float:
     return max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
 
 
+def _table(X: Any) -> Any:
+    """The samples as they are faster to work with: CSR where few entries are stored."""
+    full = sparse.issparse(X) and X.nnz > _DENSE * X.shape[0] * X.shape[1]
+    return X.toarray() if full else X
+
+
 def _part(X: Any) -> tuple[Any, Any, Any, Any]:
-    none = np.empty(0, dtype=np.int32)
-    if sparse.issparse(X):
-        if X.nnz <= _DENSE * X.shape[0] * X.shape[1]:
-            columns, starts = (v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))
-            return np.empty((0, X.shape[1])), X.data, columns, starts
-        X = X.toarray()
-    return X, np.empty(0), none, none
+    if not sparse.issparse(X):
+        none = np.empty(0, dtype=np.int32)
+        return X, np.empty(0), none, none
+    columns, starts = (v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))
+    return np.empty((0, X.shape[1])), X.data, columns, starts
 
 
 class _Level:
@@ -245,16 +258,19 @@ class _Level:
 
     def begin(self, q: Vec) -> None:
         """Start at the weights q: `w = x = Z'q`."""
-        numerics.place(
-            self.hulls.parts, self.stride, self.ends, self.side, self.state, q, self.x, self.V
-        )
-        self.w[:] = self.x
+        points = [
+            factor * (X[:: self.stride].T @ part)
+            for X, factor, part in zip(self.hulls.tables, self.side[:, 2], self._split(q))
+        ]
+        self.V[0] = self.V[1] = q
+        self.x[:] = self.w[:] = points[0] + points[1]
+        self["passes"] += 0.5
         if len(self.hulls.form.blocks) == 1:  # both hulls make one point
-            self["largest"] = float(np.linalg.norm(self.x))
-        self._score()
-        self.side[:, 3] = [self.V[2, lo:hi].mean() for lo, _, hi in self.ends]
+            points = [self.x]
+        self["largest"] = sum(float(np.linalg.norm(point)) for point in points)
+        a = self._score()
+        self.side[:, 3] = [part.mean() for part in self._split(a)]
         cap = min(self.side[:, 0].max(), 2.0 * (self.side[:, 1] / self.sizes).max())
-        a = self.V[2]
         spread = float(np.std(a)) or float(np.abs(a).max()) or 1.0
         self["sigma"] = 30.0 * cap / max(spread, 1e-280)
 
@@ -266,28 +282,23 @@ class _Level:
             level.begin(self.hulls.uniform(level))
             return level
         level.w[:], level.side[:, 3], level["largest"] = self.w, self.side[:, 3], self["largest"]
-        level._score()
         width = 2.0 * float(self.side[:, 0].max()) / self["sigma"]
         level["sigma"], level["reach"] = level.side[:, 0].max() / width, 4.0 * width
-        for (lo, _, hi), (cap, _, _, theta, *_) in zip(level.ends, level.side, strict=True):
-            q = 0.5 * cap - level["sigma"] * (level.V[2, lo:hi] - theta)
-            np.clip(q, 0.0, cap, out=level.V[0, lo:hi])
-        numerics.settle(
-            self.hulls.parts,
-            stride,
-            level.ends,
-            level.side,
-            level.state,
-            level.x,
-            level.V,
-            level.work,
-        )
+        theta, cap = (np.repeat(level.side[:, k], level.sizes) for k in (3, 0))
+        q = 0.5 * cap - level["sigma"] * (level._score() - theta)
+        np.clip(q, 0.0, cap, out=level.V[0])
         return level
 
-    def _score(self) -> None:
-        numerics.score(
-            self.hulls.parts, self.stride, self.ends, self.side, self.state, self.w, self.V
-        )
+    def _split(self, v: Vec) -> list[Vec]:
+        """The parts of both hulls."""
+        return [v[lo:hi] for lo, _, hi in self.ends]
+
+    def _score(self) -> Vec:
+        """The scores Z w, also in V."""
+        for X, factor, a in zip(self.hulls.tables, self.side[:, 2], self._split(self.V[2])):
+            a[:] = factor * (X[:: self.stride] @ self.w)
+        self["passes"] += 0.5
+        return self.V[2]
 
     def run(self, monitor: Monitor, tol: float) -> str:
         """Outer steps to a relative gap of `tol`; answers how they ended."""
@@ -310,7 +321,7 @@ class _Level:
             for passes, gap, norm in log[:done].tolist():
                 monitor.passes = spent + share * passes
                 stop = monitor.report(monitor.iterations + 1, -norm * hulls.unit, gap)
-            if self["status"] > 0.0 and not (stop and self.stride > 1):
+            if self["status"] > 0.0 and (self.stride == 1 or (left > 0 and not stop)):
                 status = "converged"
                 break
             if stop:
