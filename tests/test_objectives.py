@@ -137,6 +137,39 @@ def test_generation_finds_the_optimum_of_the_whole_program(m, n, solver) -> None
         assert taken.certificate.gap <= 1e-7 * whole.objective
 
 
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
+def test_class_weights_are_copies_of_the_samples(objective) -> None:
+    X, y = noisy(30, 3, seed=7)
+    copies = np.where(y > 0, 3, 2)
+    plan = ucm.compile(objective, X, y, class_weight=(3.0, 2.0))
+    weighted = plan.solve()
+    check = plan.verify()
+    assert check.agrees, str(check)
+    assert weighted.certificate.relative_gap <= 1e-6
+    X2, y2 = np.repeat(X, copies, axis=0), np.repeat(y, copies)
+    height = objective.value(y2 * (X2 @ weighted.w + weighted.b), weighted.w)
+    assert weighted.objective == pytest.approx(height, rel=1e-9)
+    if objective.convex:
+        copied = ucm.solve(objective, X2, y2)
+        assert weighted.objective == pytest.approx(copied.objective, rel=2e-6)
+        G = ucm.compile(objective, X, y, solver="clarabel").form.G
+        for solver in ROUTES:
+            if solver.refuse(G) is None:
+                other = ucm.compile(objective, X, y, class_weight=(3.0, 2.0), solver=solver)
+                assert other.solve().objective == pytest.approx(weighted.objective, rel=2e-6)
+
+
+def test_balanced_class_weights_in_the_classifier() -> None:
+    X, y = noisy(80, 3, seed=2)
+    keep = (y > 0) | (np.arange(80) % 6 == 0)
+    X, y = X[keep], y[keep]
+    plain, balanced = (
+        ucm.Classifier(models.rlsvm1(1.0), class_weight=w).fit(X, y) for w in (None, "balanced")
+    )
+    rare = y < 0
+    assert (balanced.predict(X) == y)[rare].mean() > (plain.predict(X) == y)[rare].mean()
+
+
 def test_more_features_than_samples_with_l2() -> None:
     X, y = noisy(20, 60, seed=5)
     plan = ucm.compile(models.svm(0.1), X, y, solver="newton")
@@ -344,7 +377,7 @@ def test_options_that_do_not_apply() -> None:
     with pytest.raises(ucm.ParameterError, match="b is a variable"):
         ucm.compile(models.one_norm_svm(1.0), X, y).solve(bias_rule="kkt")
     with pytest.raises(ucm.ParameterError, match="class_weight"):
-        ucm.compile(models.one_norm_svm(1.0), X, y, class_weight=(1.0, 2.0))
+        ucm.compile(models.one_norm_svm(1.0), X, y, class_weight=(1.0, 0.0))
     other = ucm.solve(models.one_norm_svm(1.0), X[:, :2], y)
     with pytest.raises(ucm.ParameterError, match="another shape"):
         ucm.compile(models.one_norm_svm(1.0), X, y).solve(warm_start=other)

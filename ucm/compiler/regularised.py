@@ -40,11 +40,6 @@ class ObjectivePlan(Plan):
 
     def __init__(self, model: Objective, data: Data, solver: str | Solver) -> None:
         began = time.perf_counter()
-        if data.class_weight != (1.0, 1.0):
-            raise ParameterError(
-                f"class_weight: a sum of losses takes none, got {data.class_weight}; "
-                "give both classes the weight 1"
-            )
         self.model, self.data = model, data
         self.form = difference_of_convex(model, data)
         self.solver, self._table = choose_objective(self.form, solver)

@@ -21,7 +21,7 @@ def difference_of_convex(model: Objective, data: Data) -> DifferenceOfConvex:
 
 def _form(model: Objective, data: Data) -> DifferenceOfConvex:
     G, H = model.dc()
-    form = Composite(data.X, data.y, G.losses, G.penalties)  # type: ignore[arg-type]
+    form = Composite(data.X, data.y, G.losses, G.penalties, data.class_weight)  # type: ignore[arg-type]
     start = _relaxed(model.penalty)
     return DifferenceOfConvex(form, H.losses, H.penalties, start)  # type: ignore[arg-type]
 
@@ -53,7 +53,7 @@ def certify_point(
     form = difference_of_convex(model, data)
     margin = form.G.margins(w, b)
     tilt = form.tilt(margin, w)
-    primal = model.value(margin, w)
+    primal = model.value(margin, w, data.y, data.class_weight)
     here = form.G.value(margin, w, tilt)
     bound, violation = -np.inf, np.inf
     candidates = [form.G.gradient(margin)] if slopes is None else [slopes]
