@@ -10,10 +10,10 @@ import pytest
 from catalogue import OBJECTIVES
 from numpy.testing import assert_allclose
 from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 import ucm
 from ucm import models
+from ucm.bench.dca_exact import exact, instances
 from ucm.composite import Composite
 from ucm.solvers import DCA, ClarabelComposite, DualNewton, HiGHS, PrimalAPG, Simplex
 from ucm.solvers.driver import Monitor
@@ -269,51 +269,11 @@ def test_a_plain_loop_finds_the_same_objective() -> None:
     assert ours.objective <= values[-1] + 1e-6
 
 
-def exact(X: np.ndarray, y: np.ndarray, lam: float, mu: float, a: float) -> float:
-    """The optimum of ramp and capped l1 as a mixed-integer program: one switch for every sample that
-    is given up, and for every weight above the cap."""
-    (m, n), big = X.shape, 2000.0
-    size = n + 1 + 2 * m + 2 * n
-    cost = np.zeros(size)
-    xi, lost = slice(n + 1, n + 1 + m), slice(n + 1 + m, n + 1 + 2 * m)
-    part, free = slice(n + 1 + 2 * m, size - n), slice(size - n, size)
-    cost[xi], cost[lost], cost[part], cost[free] = 1 / mu, 1 + mu, lam, lam * a
-    margins = np.zeros((m, size))
-    margins[:, :n], margins[:, n] = y[:, None] * X, y
-    margins[:, xi], margins[:, lost] = np.eye(m), big * np.eye(m)
-    sides = []
-    for sign in (1.0, -1.0):
-        side = np.zeros((n, size))
-        side[:, :n], side[:, part], side[:, free] = sign * np.eye(n), np.eye(n), big * np.eye(n)
-        sides.append(side)
-    low, high = np.zeros(size), np.full(size, np.inf)
-    low[: n + 1] = -np.inf
-    whole = np.zeros(size)
-    whole[lost] = whole[free] = high[lost] = high[free] = 1
-    rows = np.vstack([margins, *sides])
-    bounds = np.concatenate([np.full(m, mu), np.zeros(2 * n)])
-    found = milp(
-        cost,
-        constraints=LinearConstraint(rows, bounds, np.inf),
-        bounds=Bounds(low, high),
-        integrality=whole,
-        options={"mip_rel_gap": 1e-9},
-    )
-    return float(found.fun)
-
-
 def test_twenty_starts_find_the_exact_optimum() -> None:
-    generator = np.random.default_rng(11)
     found, count = 0, 25
-    for _ in range(count):
-        m, n = int(generator.integers(8, 21)), int(generator.integers(1, 4))
-        X = generator.standard_normal((m, n))
-        y = np.sign(X @ generator.standard_normal(n) + 0.8 * generator.standard_normal(m))
-        y[:2] = 1.0, -1.0
-        lam, mu, a = generator.choice([0.1, 0.3, 1.0, 3.0]), generator.choice([0.5, 1.0]), 0.5
-        best = exact(X, y, lam, mu, a)
+    for X, y, lam, mu, a in instances(count):
         solution = ucm.solve(models.rlsvmc1(lam, mu, a), X, y, starts=20)
-        found += solution.objective <= best * (1 + 1e-6) + 1e-9
+        found += solution.objective <= exact(X, y, lam, mu, a) * (1 + 1e-6) + 1e-9
     assert found >= 0.92 * count
 
 

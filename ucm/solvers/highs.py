@@ -38,7 +38,7 @@ class HiGHS(InnerSolver):
     pivots : limit of one program; None: that of HiGHS
     """
 
-    samples: int | None = 4000
+    samples: int | None = 20_000
     features: int | None = 150
     pivots: int | None = None
     name: ClassVar[str] = "highs"

@@ -43,13 +43,14 @@ class Simplex(InnerSolver):
     Parameters
     ----------
     fallback : the solver of programs that this one does not finish
-    samples, features : take them in as needed where there are more than this many; None: all at once
+    samples, features : take them in as needed where there are more than this many; None: all at once.
+        Some of the samples cost as much as all 245,057 of skin-nonskin: the pivots are few
     entries : largest number of entries of the samples
     """
 
     fallback: InnerSolver | None = None
-    samples: int | None = 4000
-    features: int | None = 150
+    samples: int | None = None
+    features: int | None = 1000
     entries: int = 50_000_000
     name: ClassVar[str] = "simplex"
 
