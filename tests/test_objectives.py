@@ -14,7 +14,7 @@ from scipy import sparse
 import ucm
 from ucm import models
 from ucm.bench.dca_exact import exact, instances
-from ucm.composite import Composite
+from ucm.composite import Composite, InnerSolver, Point, Session, Tilt
 from ucm.solvers import DCA, ClarabelComposite, DualNewton, HiGHS, PrimalAPG, Simplex
 from ucm.solvers.driver import Monitor
 
@@ -358,6 +358,122 @@ def test_a_limit_inside_is_a_status_and_the_last_good_iterate_comes_back() -> No
     assert solution.status == "max_iter"
     assert np.isfinite(solution.w).all()
     assert np.isfinite(solution.certificate.gap)
+
+
+class Failing(InnerSolver):
+    """HiGHS, but from the k-th problem on it ends with a status."""
+
+    name = "failing"
+
+    def __init__(self, k: int, status: str) -> None:
+        self.k, self.status = k, status
+
+    def refuse(self, form):
+        return None
+
+    def predicted_passes(self, form):
+        return np.nan
+
+    def open(self, form, monitor):
+        inner, outer, count = HiGHS().open(form, monitor), self, itertools.count()
+
+        class Part(Session):
+            def place(self, w, b):
+                inner.place(w, b)
+
+            def solve(self, form, tilt, tol):
+                point = inner.solve(form, tilt, tol)
+                if next(count) < outer.k:
+                    return point
+                return Point(np.full(form.n, 7.0), 7.0, None, outer.status, "it ended early")
+
+        return Part()
+
+    def solve(self, form, monitor, start=None):
+        return self.open(form, monitor).solve(form, form.flat(), monitor.tol)
+
+
+@pytest.mark.parametrize("status", ["infeasible", "unbounded", "max_iter"])
+def test_the_last_good_iterate_comes_back_when_a_program_fails(status) -> None:
+    X, y = noisy(60, 6)
+    model = models.rlsvm0(1.0)
+    heights = [r["objective"] for r in ucm.solve(model, X, y).history]
+    assert len(heights) >= 3
+    for k in (1, 2):
+        with pytest.warns(ucm.ConvergenceWarning, match="ended early"):
+            solution = ucm.solve(model, X, y, solver=DCA(inner=Failing(k, status)))
+        assert solution.status == status
+        assert solution.objective == pytest.approx(heights[k - 1], rel=1e-9)
+        assert not np.any(solution.w == 7.0)
+    with pytest.warns(ucm.ConvergenceWarning, match="to start from: it ended early"):
+        assert ucm.solve(model, X, y, solver=DCA(inner=Failing(0, status))).status == status
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [Simplex(), Simplex(samples=5), HiGHS(), HiGHS(samples=5), ClarabelComposite()],
+    ids=repr,
+)
+def test_an_unbounded_program_is_named(solver) -> None:
+    X, y = noisy(30, 3)
+    form = Composite(X, y, (ucm.Hinge(),), (0.5 * ucm.L1(),))
+    tilt = Tilt(np.zeros(30), np.full(3, 200.0))  # no subgradient of any H: it outweighs the loss
+    point = solver.open(form, Monitor()).solve(form, tilt, 1e-8)
+    assert point.status == "unbounded"
+    assert "scale the features" in point.message
+
+
+def test_limits_of_the_programs() -> None:
+    X, y = noisy(60, 6)
+    with pytest.warns(ucm.ConvergenceWarning, match="Iteration limit reached.*pivots"):
+        solution = ucm.solve(models.one_norm_svm(0.1), X, y, solver=HiGHS(pivots=1))
+    assert solution.status == "max_iter"
+    assert np.isfinite(solution.objective)
+    short = Simplex(pivots=1)
+    with pytest.warns(ucm.ConvergenceWarning, match="pivots made"):
+        assert ucm.solve(models.rlsvm1(0.1), X, y, solver=short).status == "max_iter"
+    rescued = ucm.solve(models.rlsvm1(0.1), X, y, solver=Simplex(HiGHS(), pivots=1))
+    assert rescued.objective == pytest.approx(ucm.solve(models.rlsvm1(0.1), X, y).objective)
+    for bad in (
+        lambda: HiGHS(pivots=0),
+        lambda: Simplex(samples=0),
+        lambda: Simplex(fallback="highs"),
+        lambda: Simplex(entries=0),
+    ):
+        with pytest.raises(ucm.ParameterError):
+            bad()
+    large = Simplex(entries=100)
+    with pytest.raises(ucm.SolverError, match="at most 100 entries"):
+        ucm.solve(models.rlsvm1(0.1), X, y, solver=large)
+    thin = sparse.random_array((60, 50), density=0.05, rng=np.random.default_rng(0))
+    assert ucm.compile(models.rlsvm1(0.1), thin, y).solver.inner.name == "highs"
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        ucm.Logistic() + 0.5 * ucm.CappedL1(1),
+        ucm.Logistic() + ucm.MCP(),
+        ucm.Exponential() + ucm.SCAD(),
+        ucm.Exponential() + ucm.ExpL0(4),
+    ],
+    ids=repr,
+)
+def test_minima_that_are_not_attained_are_named(objective) -> None:
+    X, y = noisy(30, 3, flipped=0.0)
+    separated = X + 0.5 * y[:, None]
+    with pytest.warns(ucm.ConvergenceWarning, match="add a multiple of L1"):
+        solution = ucm.solve(objective, separated, y)
+    assert solution.status == "unattained"
+    heights = [
+        objective.value(s * y * (separated @ solution.w + solution.b), s * solution.w)
+        for s in (1.0, 1.5, 2.0)
+    ]
+    assert heights[2] <= heights[1] <= heights[0]
+    held = ucm.solve(objective + 0.01 * ucm.L1(), separated, y)
+    assert held.status in ("local", "stationary")
+    X, y = noisy(40, 3, flipped=0.3)
+    assert ucm.solve(objective, X, y).status in ("local", "stationary")
 
 
 def test_a_callback_stops() -> None:
