@@ -56,7 +56,7 @@ class Simplex(InnerSolver):
     fallback: InnerSolver | None = None
     samples: int | None = None
     features: int | None = 1000
-    entries: int = 50_000_000
+    entries: int = 20_000_000
     pivots: int | None = None
     name: ClassVar[str] = "simplex"
 
