@@ -7,10 +7,13 @@ from ucm.solvers.convex import ClarabelComposite
 from ucm.solvers.dca import DCA
 from ucm.solvers.highs import HiGHS
 from ucm.solvers.hinge_newton import HingeNewton
+from ucm.solvers.linearize import Linearize
 from ucm.solvers.newton import Newton
 from ucm.solvers.primal import PrimalAPG
 from ucm.solvers.psmo import PSMO
 from ucm.solvers.quadratic import DualNewton
+from ucm.solvers.rapminos import Rapminos
+from ucm.solvers.subgradient import Subgradient
 
 __all__ = [
     "ALM",
@@ -24,6 +27,9 @@ __all__ = [
     "DualNewton",
     "HiGHS",
     "HingeNewton",
+    "Linearize",
     "Newton",
     "PrimalAPG",
+    "Rapminos",
+    "Subgradient",
 ]
