@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ucm.numerics.tied import line_minimum as line_minimum
     from ucm.numerics.tied import tied_norm as tied_norm
     from ucm.numerics.tied import top_threshold as top_threshold
+    from ucm.numerics.vertex import edge_descent as edge_descent
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
@@ -27,5 +28,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "psmo": ["hinge_gap", "hinge_levels", "slacks", "smo"],
         "simplex": ["project_capped", "threshold"],
         "tied": ["line_minimum", "tied_norm", "top_threshold"],
+        "vertex": ["edge_descent"],
     },
 )

@@ -13,6 +13,7 @@ from ucm.solvers.primal import PrimalAPG
 from ucm.solvers.psmo import PSMO
 from ucm.solvers.quadratic import DualNewton
 from ucm.solvers.rapminos import Rapminos
+from ucm.solvers.simplex import Simplex
 from ucm.solvers.subgradient import Subgradient
 
 __all__ = [
@@ -31,5 +32,6 @@ __all__ = [
     "Newton",
     "PrimalAPG",
     "Rapminos",
+    "Simplex",
     "Subgradient",
 ]
