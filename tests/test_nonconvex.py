@@ -16,8 +16,8 @@ from ucm import neg, pos
 from ucm.compiler.unit_routes import UNIT_ROUTES
 from ucm.data import bind
 from ucm.errors import ParameterError, SolverError
-from ucm.forms import MinNorm, UnitNorm
-from ucm.solvers import Linearize, Rapminos
+from ucm.forms import MinNorm, UnitNorm, UnitSolver, Witness
+from ucm.solvers import Faces, Facets, Linearize, Rapminos, SecularSphere
 from ucm.solvers.driver import Monitor
 
 NORMS = (1.0, 1.5, 2.0, 3.0, np.inf)
@@ -105,7 +105,7 @@ def test_a_local_minimum_on_real_data(name: str, p: float) -> None:
     model = ucm.RobustMargin(hulls(0.9), p)
     if ucm.compile(model, X, y).regime.convex:
         X = X[:, :2]
-    plan = ucm.compile(model, X, y)
+    plan = ucm.compile(model, X, y, solver="rapminos")
     sol = plan.solve()
     assert sol.status == "local" and sol.certificate.kind == "local"
     assert sol.certificate.residual <= 1e-9
@@ -186,6 +186,120 @@ def test_every_set_has_a_stationary_point(name: str, p: float) -> None:
     assert "not convex" in plan.explain() and "chosen, by name" in plan.explain()
 
 
+# --- global answers -----------------------------------------------------------------------------
+@pytest.mark.parametrize("p", NORMS)
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_exact_routes_against_brute_force(n: int, p: float) -> None:
+    for seed in range(4):
+        X, y = small(seed, m=30, n=n)
+        least = exact(X, y, 0.37, p)
+        model = ucm.RobustMargin(hulls(0.37), p)
+        for solver in ("auto", "facets", *(("faces",) if p in (1.0, np.inf) else ())):
+            sol = ucm.solve(model, X, y, solver=solver)
+            assert sol.status == "optimal" and sol.certificate.kind == "global"
+            assert_allclose(sol.objective, least, rtol=1e-10)
+            assert sol.certificate.dual <= least * (1 + 1e-10)
+            assert sol.certificate.residual <= 1e-9
+
+
+@pytest.mark.parametrize("p", [1.0, np.inf])
+def test_faces_against_cvxpy_over_each_face(p: float) -> None:
+    """In w: `min f(w)` over `{w_j = s, |w_i| <= 1}`, over an orthant; here for ellipsoids."""
+    X, y = load("wine")
+    X = X[:, :3]
+    a, b = X[y > 0], X[y < 0]
+    factors = [np.linalg.cholesky(np.cov(Z.T, bias=True)) for Z in (a, b)]
+    w, signs = cp.Variable(3), cp.Parameter(3)
+    f = -w @ (a.mean(axis=0) - b.mean(axis=0)) + 4.0 * sum(cp.norm(F.T @ w) for F in factors)
+    least = np.inf
+    if p == np.inf:
+        faces = [s * e for e in np.eye(3) for s in (1.0, -1.0)]
+        constraints = [signs @ w == 1, cp.norm(w, "inf") <= 1]
+    else:
+        faces = [np.array(s) for s in itertools.product((1.0, -1.0), repeat=3)]
+        constraints = [cp.multiply(signs, w) >= 0, signs @ w == 1]
+    problem = cp.Problem(cp.Minimize(f), constraints)
+    for face in faces:
+        signs.value = face
+        least = min(least, float(problem.solve(solver=cp.CLARABEL)))
+    for solver in ("faces", "facets"):
+        sol = ucm.solve(ucm.RobustMargin(ucm.models.mm_mpm(4.0), p), X, y, solver=solver)
+        assert sol.status == "optimal"
+        assert_allclose(sol.objective, least, rtol=1e-6)
+
+
+def test_one_ellipsoid_by_its_secular_equation() -> None:
+    """Against many starts of the linearisation, against a grid, and in the hard case."""
+    X, y = load("iris")
+    plan = ucm.compile(ucm.models.mm_fda(4.0), X, y)
+    sol = plan.solve()
+    assert sol.stats.solver == "secular-sphere" and sol.status == "optimal"
+    assert plan.verify().agrees
+    angles = np.linspace(0.0, 2.0 * np.pi, 20001)
+    W = np.column_stack([np.cos(angles), np.sin(angles)])
+    for c in ([0.3, 0.1], [0.3, 0.0], [0.0, 0.1], [0.0, 0.0], [1e-9, 0.3], [0.999, 0.0]):
+        shape = np.diag([1.0, 0.25]) if c[0] < 0.9 else np.eye(2)
+        U = ucm.Ellipsoid(np.array(c), shape, 1.0)
+        found = ucm.solve(U, X[:, :2], y)
+        grid = (-W @ np.array(c) + np.sqrt(np.einsum("ij,jk,ik->i", W, shape, W))).min()
+        assert found.status == "optimal", c
+        assert found.objective <= grid + 1e-12 and grid <= found.objective + 1e-6
+    for kappa in (2.6, 3.0, 8.0):
+        model = ucm.models.mm_fda(kappa)
+        other = ucm.solve(model, X, y, solver="linearize", starts=4)
+        assert ucm.solve(model, X, y).objective <= other.objective + 1e-9
+
+
+class Liar(UnitSolver):
+    """RAPMINOS, with points that are too large for a witness."""
+
+    name = "liar"
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def refuse(self, form: Any) -> None:
+        return None
+
+    def predicted_passes(self, form: Any) -> float:
+        return 1.0
+
+    def solve(self, form: Any, monitor: Any, start: Any = None) -> Any:
+        raw = Rapminos().solve(form, monitor)
+        honest = Facets().solve(form, Monitor()).witness
+        large = [[3.0 * block for block in q] for q in honest.points]
+        raw.witness = Witness(self.kind, large, 1e3)
+        return raw
+
+
+def test_a_false_witness_proves_nothing() -> None:
+    """A solver that claims a ball which U does not hold ends as local."""
+
+    X, y = small(2)
+    for kind in ("points", "vertices", "sphere"):
+        liar = Liar(kind)
+        model = ucm.RobustMargin(hulls(0.4), np.inf if kind == "vertices" else 2.0)
+        sol = ucm.solve(model, X, y, solver=liar)
+        assert sol.status == "local" and sol.certificate.kind == "local"
+
+
+def test_what_the_exact_solvers_refuse() -> None:
+    X, y = load("wine")
+    for solver in ("facets", "secular-sphere", "faces"):
+        with pytest.raises(SolverError, match="where 0 lies in U"):
+            ucm.solve(ucm.models.mm_mpm(9.0), X, y, solver=solver)
+    with pytest.raises(SolverError, match="up to 12 features"):
+        ucm.solve(ucm.RobustMargin(ucm.models.mm_mpm(9.0), 1.0), X, y, solver="faces")
+    for wrong in (lambda: Facets(most=0), lambda: Faces(most=0)):
+        with pytest.raises(ParameterError):
+            wrong()
+    assert SecularSphere().predicted_passes(_form(X[:, :2], y)) == 2.0
+
+
+def _form(X: np.ndarray, y: np.ndarray) -> UnitNorm:
+    return UnitNorm.of(MinNorm.of(hulls(0.9).lower(bind(X, y)), 2.0, X.size), 2.0)
+
+
 # --- the regime ---------------------------------------------------------------------------------
 def test_a_path_crosses_the_boundary() -> None:
     X, y = load("iris")
@@ -208,7 +322,7 @@ def test_data_that_do_not_span_the_space() -> None:
     wide = np.column_stack([X, X[:, 0] - X[:, 1], np.ones(len(X))])
     plan = ucm.compile(hulls(0.4), wide, y)
     sol = plan.solve()
-    assert sol.status == "local" and "dimension 3 of 5" in plan.explain()
+    assert sol.status == "optimal" and "dimension 3 of 5" in plan.explain()
     centred = wide - wide.mean(axis=0)
     row_space = np.linalg.svd(centred, full_matrices=False)[2][:3]
     assert_allclose(row_space.T @ (row_space @ sol.w), sol.w, atol=1e-9)
@@ -247,7 +361,7 @@ def test_the_bias_is_that_of_the_multipliers() -> None:
         assert np.ptp(s[free]) <= 1e-9
     assert_allclose(sol.b, -0.5 * sum(ends), rtol=1e-9)
     clf = ucm.Classifier(model).fit(X, y)
-    assert clf.score(X, y) > 0.7 and clf.solution_.status == "local"
+    assert clf.score(X, y) > 0.7 and clf.solution_.status == "optimal"
 
 
 # --- bad input ----------------------------------------------------------------------------------
@@ -304,7 +418,9 @@ def test_hulls_that_touch_in_one_point_and_ties_everywhere(p: float) -> None:
 def test_the_table_names_every_solver() -> None:
     X, y = small(0)
     names = {route.solver.name for route in UNIT_ROUTES}
-    assert {"rapminos", "linearize", "subgradient"} <= names
+    assert names == {
+        "secular-sphere", "facets", "faces", "rapminos", "linearize", "subgradient",
+    }  # fmt: skip
     text = ucm.compile(hulls(0.4), X, y).explain()
     assert all(name in text for name in names)
     other = ucm.solve(hulls(0.4), *small(0, n=2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from ucm.gram import Gram
 from ucm.hulls import Hulls, least_norm
 from ucm.operators import RowsMap
 
-__all__ = ["HingeDual", "MinNorm", "Raw", "UnitNorm", "UnitSolver"]
+__all__ = ["HingeDual", "MinNorm", "Raw", "UnitNorm", "UnitSolver", "Witness"]
 
 _ROUNDING = 1e-13  # of a coordinate
 _FLAT = 1e-7  # of the width of U: thinner is rounding of the samples
@@ -230,6 +230,21 @@ class UnitNorm:
     def _lowered(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         return rows if self.basis is None else rows @ self.basis
 
+    def vertices(self) -> Iterator[Vec]:
+        """The vertices g of the ball of the dual norm in the coordinates v: `||w||_p = max <g, w>`. For
+        p = inf +-e_j, for p = 1 all signs, one changed from each to the next."""
+        n = self.image.n
+        if self.norm == np.inf:
+            for e in np.eye(n):
+                yield self.lower(e)
+                yield self.lower(-e)
+        elif self.norm == 1.0:
+            signs = np.ones(n)
+            for k in range(1, 2**n + 1):
+                yield self.lower(signs)
+                signs = signs.copy()
+                signs[((k & -k).bit_length() - 1) % n] *= -1.0
+
     def residual(self, v: Vec) -> tuple[float, Vec, Vec]:
         """`dist(df(w), f(w) d||w||_p)` over hulls, one quadratic program over both sets; the weights of
         the samples there, and the normal.
@@ -335,6 +350,24 @@ class HingeDual:
         return self.y.size
 
 
+@dataclass(frozen=True)
+class Witness:
+    """What proves a lower bound of `UnitNorm`; `evidence.bounds` turns it into the bound.
+
+    Attributes
+    ----------
+    kind : "vertices": points of U along every vertex of the ball of the dual norm, which it therefore
+        holds; "points": points of U whose convex hull holds that ball; "sphere": the multiplier of an
+        ellipsoid
+    points : blocks of points of U
+    multiplier : the number
+    """
+
+    kind: str
+    points: list[list[Vec]] = field(default_factory=list)
+    multiplier: float = 0.0
+
+
 @dataclass
 class Raw:
     """What a solver returns: a primal point, and the dual quantities that it happens to know.
@@ -346,6 +379,7 @@ class Raw:
     multipliers : of the couplings, scaled to w; of `HingeDual`, b where the solver knows it
     status : "converged", "max_iter", "infeasible" or "interrupted"
     message : a sentence for the person, empty when all is well
+    witness : of `UnitNorm`, what proves a lower bound of the optimum
     """
 
     q: list[Vec]
@@ -353,6 +387,7 @@ class Raw:
     multipliers: list[Vec] = field(default_factory=list)
     status: str = "converged"
     message: str = ""
+    witness: Witness | None = None
 
     def multiplier_map(self, form: MinNorm) -> dict[tuple[str, ...], np.ndarray]:
         """The multipliers by the path of their intersection: the splits of the support function."""

@@ -12,12 +12,13 @@ from ucm.compiler.unit_routes import choose_unit
 from ucm.contracts import Vec
 from ucm.data import Data
 from ucm.errors import ConvergenceWarning, ParameterError, warn_of
-from ucm.evidence.stationary import at_kink, certify_unit, pinned
+from ucm.evidence.bounds import lower_bound
+from ucm.evidence.stationary import at_kink, certify_unit, pinned, proven
 from ucm.forms import Raw, UnitNorm, UnitSolver
 from ucm.language.objective import RobustMargin
+from ucm.radial import radial
 from ucm.solution import Certificate, Solution, Stats
 from ucm.solvers.driver import Monitor
-from ucm.solvers.linearize import radial
 
 __all__ = ["Regime", "beyond", "regime_of"]
 
@@ -107,6 +108,10 @@ def beyond(
     best = int(np.argmin(heights))
     raw, (certificate, x) = raws[best], found[best]
     w = _normal(raw)
+    if raw.witness is not None:
+        bound = lower_bound(model, data, unit, raw.witness)
+        if bound > floor:
+            certificate = proven(certificate, bound, data.scale)
     certificate, status, message = _judge(
         model, unit, raw, certificate, w, solver.name, monitor.tol, size
     )
@@ -168,7 +173,11 @@ def _judge(
     inside, residual = certificate.violation <= max(tol, 1e-6), certificate.residual or 0.0
     span = "" if unit.basis is None else f", w in the span of U, of dimension {unit.rank}"
     if inside and certificate.gap <= tol * max(abs(certificate.primal), 1e-300):
-        return replace(certificate, kind="global"), "optimal", f"proven: 0 lies in U{span}"
+        return (
+            replace(certificate, kind="global"),
+            "optimal",
+            f"proven: {certificate}; 0 lies in U{span}",
+        )
     if inside and certificate.gap <= max(tol, 1e-9) * size:
         certificate = replace(certificate, kind="global")
         return (

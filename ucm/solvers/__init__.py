@@ -5,6 +5,8 @@ from ucm.solvers.apg import APG
 from ucm.solvers.conic import ECOS, SCS, Clarabel
 from ucm.solvers.convex import ClarabelComposite
 from ucm.solvers.dca import DCA
+from ucm.solvers.faces import Faces
+from ucm.solvers.facets import Facets
 from ucm.solvers.highs import HiGHS
 from ucm.solvers.hinge_newton import HingeNewton
 from ucm.solvers.linearize import Linearize
@@ -13,6 +15,7 @@ from ucm.solvers.primal import PrimalAPG
 from ucm.solvers.psmo import PSMO
 from ucm.solvers.quadratic import DualNewton
 from ucm.solvers.rapminos import Rapminos
+from ucm.solvers.secular_sphere import SecularSphere
 from ucm.solvers.simplex import Simplex
 from ucm.solvers.subgradient import Subgradient
 
@@ -26,12 +29,15 @@ __all__ = [
     "Clarabel",
     "ClarabelComposite",
     "DualNewton",
+    "Faces",
+    "Facets",
     "HiGHS",
     "HingeNewton",
     "Linearize",
     "Newton",
     "PrimalAPG",
     "Rapminos",
+    "SecularSphere",
     "Simplex",
     "Subgradient",
 ]
