@@ -85,8 +85,8 @@ class Solution:
         the largest `-w'x` over U, not negative
     certificate : proof of accuracy
     status : "optimal" (proven gap below the tolerance), "converged" (the solver's own rule, no
-        proven gap), "max_iter", "infeasible" (U is empty) or "zero_in_set"; on the non-convex side
-        also "local" (stationary, and its ties leave no direction free) and "stationary"
+        proven gap), "max_iter", "infeasible" (U is empty) or "zero_in_set"; of a non-convex objective,
+        or where 0 lies in U, "local", "stationary" or "unattained"
     message : what happened, in a sentence, and what to try
     stats : how it was found
     history : one dict per reported iteration
