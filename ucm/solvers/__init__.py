@@ -9,6 +9,7 @@ from ucm.solvers.faces import Faces
 from ucm.solvers.facets import Facets
 from ucm.solvers.highs import HiGHS
 from ucm.solvers.hinge_newton import HingeNewton
+from ucm.solvers.hulls import NewtonHull
 from ucm.solvers.linearize import Linearize
 from ucm.solvers.newton import Newton
 from ucm.solvers.primal import PrimalAPG
@@ -35,6 +36,7 @@ __all__ = [
     "HingeNewton",
     "Linearize",
     "Newton",
+    "NewtonHull",
     "PrimalAPG",
     "Rapminos",
     "SecularSphere",
