@@ -282,13 +282,14 @@ def _directions(image: MinNorm) -> tuple[NDArray[np.float64], Vec]:
     how large the coordinates of these points are."""
     generator = np.random.default_rng(0)
     center = image.matvec(image.centers())
-    rows, large = [], np.abs(center)
-    for _ in range(min(image.n, sum(b.map.shape[1] for b in image.blocks)) + 2):
+    rows, large = [], np.abs(image.center)
+    for k in range(min(image.n, sum(b.map.shape[1] for b in image.blocks)) + 2):
         g = [generator.standard_normal(b.map.shape[1]) for b in image.blocks]
         q = [p for _, p in image.supports(g)]
         rows.append(image.matvec(q) - center)
-        for b, p in zip(image.blocks, q, strict=True):
-            large = np.maximum(large, np.abs(b.map.matvec(p)))
+        if k == 0:  # without cancellation: signed samples may sum to rounding
+            for b, p in zip(image.blocks, q, strict=True):
+                large = large + np.asarray(abs(b.map.matrix()) @ np.abs(p)).ravel()
     return np.array(rows), large
 
 

@@ -81,8 +81,11 @@ class Radial:
         for i, value in enumerate(g / self.unit):
             self.highs.changeCoeff(i, self.k, float(value))
         self.highs.run()
-        if self.highs.getModelStatus() != self.done:
-            return None
+        if self.highs.getModelStatus() != self.done:  # a basis gone bad: once more without it
+            self.highs.clearSolver()
+            self.highs.run()
+            if self.highs.getModelStatus() != self.done:
+                return None
         answer = self.highs.getSolution()
         w = np.array(answer.row_dual)[: self.r] / self.unit
         q = np.array(answer.col_value)

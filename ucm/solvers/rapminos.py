@@ -20,6 +20,7 @@ __all__ = ["Rapminos"]
 
 _STILL = 1e-12  # of the subgradient: no direction of descent is left
 _SAME = 1e-13  # of the objective
+_WHOLE = 50_000  # entries of all samples: below it one program of all of them stays warm
 
 
 class _State(NamedTuple):
@@ -91,6 +92,7 @@ class Rapminos(UnitSolver):
     def _descend(self, form: UnitNorm, hulls: Hulls, monitor: Monitor, at: _State) -> Raw:
         count = 0 if self.step == "nearest" else self.width * form.rank
         steep = True
+        whole = _whole(hulls) if count and hulls.points.size <= _WHOLE else None
         limit, status, message = monitor.limit(self.max_steps), "max_iter", ""
         for _ in range(limit):
             if monitor.report(monitor.iterations + 1, at.value, float("nan")):
@@ -100,9 +102,9 @@ class Rapminos(UnitSolver):
             if steep:
                 new = self._along(form, hulls, at, count)
                 fell = 0.0 if new is None else 1.0 - new.value / max(at.value, 1e-300)
-                steep = fell > (0.0 if count == 0 else self.slow)
+                steep = fell > (0.0 if count == 0 else self.slow) and whole is None
             if new is None and count > 0:
-                new, count = _corner(form, hulls, at, count)
+                new, count = _corner(form, hulls, at, count, whole)
             if new is None or not new.value < at.value * (1.0 - 1e-15):
                 new = _escape(form, hulls, at)
             monitor.passes += 1.0
@@ -159,11 +161,20 @@ def _direction(hulls: Hulls, face: Tied, n: Vec) -> tuple[Vec, float]:
     return d, float(np.linalg.norm(d)) / max(size, 1e-300)
 
 
-def _corner(form: UnitNorm, hulls: Hulls, at: _State, count: int) -> tuple[_State | None, int]:
+def _whole(hulls: Hulls) -> Radial:
+    """The program of all samples."""
+    group = np.repeat(np.arange(hulls.masses.size), np.diff(hulls.bounds))
+    return Radial(hulls.center, hulls.points, hulls.caps, group, hulls.masses)
+
+
+def _corner(
+    form: UnitNorm, hulls: Hulls, at: _State, count: int, whole: Radial | None
+) -> tuple[_State | None, int]:
     """Towards the minimum on `<n, w> = 1` of the function of the samples near the thresholds; and how
     many these should be. None when w is that minimum for every n."""
     for n in form.corners(at.v):
-        while True:
+        found = None if whole is None else whole.reach(n)
+        while whole is None:
             wide = hulls.face(at.v, at.scores, count)
             points, caps = hulls.points[wide.index], hulls.caps[wide.index]
             found = Radial(wide.fixed, points, caps, wide.group, wide.rest).reach(n)
