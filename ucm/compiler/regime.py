@@ -173,11 +173,8 @@ def _judge(
     inside, residual = certificate.violation <= max(tol, 1e-6), certificate.residual or 0.0
     span = "" if unit.basis is None else f", w in the span of U, of dimension {unit.rank}"
     if inside and certificate.gap <= tol * max(abs(certificate.primal), 1e-300):
-        return (
-            replace(certificate, kind="global"),
-            "optimal",
-            f"proven: {certificate}; 0 lies in U{span}",
-        )
+        certificate = replace(certificate, kind="global")
+        return certificate, "optimal", f"proven: {certificate}; 0 lies in U{span}"
     if inside and certificate.gap <= max(tol, 1e-9) * size:
         certificate = replace(certificate, kind="global")
         return (
