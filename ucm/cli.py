@@ -99,7 +99,14 @@ def _parser() -> argparse.ArgumentParser:
     fit.add_argument("--verbose", action="store_true", help="print the solver's iterations")
     on_a_file(command("admissible", "where the model is not trivial on a file", _admissible))
     benchmark = command("bench", "run a benchmark; without a name, list them", _bench)
-    benchmark.add_argument("name", nargs="?", metavar="NAME")
+    benchmark.set_defaults(name=None)
+    named = benchmark.add_subparsers(dest="name", metavar="NAME")
+    for name in bench.names():
+        chosen = bench.get(name)
+        sub = named.add_parser(name, help=chosen.what, description=chosen.what)
+        sub.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+        if chosen.arguments is not None:
+            chosen.arguments(sub)
     return parser
 
 
@@ -262,12 +269,15 @@ def _bench(options: argparse.Namespace) -> int:
             _console().print(_table(rows, "ucm bench NAME"))
         return 0
     chosen = bench.get(options.name)
+    general = {"command", "run", "json", "name"}
+    own = {word: given for word, given in vars(options).items() if word not in general}
     rows = []
+    total = None if chosen.count is None else chosen.count(**own)
     with Progress(console=Console(stderr=True), transient=True, disable=options.json) as bar:
-        task = bar.add_task(chosen.name, total=None)
-        for row in chosen.rows():
+        task = bar.add_task(chosen.name, total=total)
+        for row in chosen.rows(**own):
             rows.append(row)
-            bar.update(task, description=f"{chosen.name}: {len(rows)} rows")
+            bar.update(task, description=f"{chosen.name}: {len(rows)} rows", advance=1)
     if options.json:
         _print_json({"name": chosen.name, "rows": rows})
     else:

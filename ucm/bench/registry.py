@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ucm.bench import apg, clarabel, dca, dca_speed, imports, memory, projection, psvm, tables
+from ucm.bench import (
+    apg,
+    clarabel,
+    dca,
+    dca_speed,
+    imports,
+    memory,
+    projection,
+    psvm,
+    speed,
+    tables,
+)
 from ucm.errors import ParameterError
 
 __all__ = ["Benchmark", "Row", "get", "names"]
@@ -17,11 +29,17 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark: its name, what it measures, and the function that yields its rows."""
+    """A benchmark: its name, what it measures, and the function that yields its rows.
+
+    `arguments` adds its options to a parser; `rows` and `count`, the number of rows to expect, take
+    them by name.
+    """
 
     name: str
     what: str
-    rows: Callable[[], Iterator[Row]]
+    rows: Callable[..., Iterator[Row]]
+    arguments: Callable[[argparse.ArgumentParser], None] | None = None
+    count: Callable[..., int] | None = None
 
 
 _ALL = (
@@ -33,6 +51,13 @@ _ALL = (
     Benchmark("memory", "peak memory of MM-MPM with many features", memory.rows),
     Benchmark("projection", "capped simplex, 1e6 entries, beside np.sort", projection.rows),
     Benchmark("psvm", "Tables 1 and 3 of Sun (2024), and fits beside SVC", psvm.rows),
+    Benchmark(
+        "speed",
+        "passes, seconds, gaps and memory beside other solvers",
+        speed.rows,
+        speed.arguments,
+        speed.count,
+    ),
     Benchmark("tables", "admissible intervals beside the printed Tables 4 and 8", tables.rows),
 )
 
