@@ -27,7 +27,7 @@ FLOORS = [
     {"data"},
     {"domains"},
     {"language"},
-    {"models", "composite", "forms", "solution", "serialization"},
+    {"models", "composite", "forms", "generation", "solution", "serialization"},
     {"solvers"},
     {"evidence"},
     {"compiler"},
