@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ucm.contracts import Solver
 from ucm.errors import ParameterError, SolverError, brief
 from ucm.forms import MinNorm
-from ucm.solvers import ALM, APG, ECOS, SCS, Clarabel, Newton
+from ucm.solvers import ALM, APG, ECOS, SCS, Clarabel, Newton, Secular
 
 __all__ = ["ROUTES", "Route", "choose", "solver_named"]
 
@@ -22,6 +22,7 @@ class Route:
 
 
 ROUTES = (
+    Route(Secular(), "Euclidean balls only: scalar roots, or a small subspace"),
     Route(Newton(), "up to 1500 features and couplings: few passes, high accuracy"),
     Route(APG(), "any size: one pass an iteration, exact projections"),
     Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG"),
@@ -50,10 +51,11 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
 
     | order | solver | takes |
     | --- | --- | --- |
-    | 1 | newton | Euclidean norm, semismooth projections, order at most 1500; couplings too |
-    | 2 | apg | Euclidean norm, exact projections, no couplings |
-    | 3 | alm | Euclidean norm, exact projections, coupled blocks |
-    | 4 | clarabel | everything convex |
+    | 1 | secular | Euclidean norm, Euclidean balls of parameters, no couplings |
+    | 2 | newton | Euclidean norm, semismooth projections, order at most 1500; couplings too |
+    | 3 | apg | Euclidean norm, exact projections, no couplings |
+    | 4 | alm | Euclidean norm, exact projections, coupled blocks |
+    | 5 | clarabel | everything convex |
 
     Raises
     ------

@@ -11,6 +11,7 @@ from ucm.solvers.newton import Newton
 from ucm.solvers.primal import PrimalAPG
 from ucm.solvers.psmo import PSMO
 from ucm.solvers.quadratic import DualNewton
+from ucm.solvers.secular import Secular
 from ucm.solvers.simplex import Simplex
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "HingeNewton",
     "Newton",
     "PrimalAPG",
+    "Secular",
     "Simplex",
 ]
