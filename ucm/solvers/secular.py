@@ -17,6 +17,7 @@ Conn, Gould and Toint (2000), chapter 7, treat one ball.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -34,7 +35,7 @@ from ucm.solvers.driver import Monitor, blas_threads
 __all__ = ["Secular"]
 
 Matrix = NDArray[np.float64]
-_TINY = float(np.finfo(float).tiny)
+_TINY = 1e-150
 _HUGE = 1e12  # s_k tr S_k at which x counts as 0
 _BLOCK = 16
 
@@ -227,7 +228,9 @@ class _Rows:
 
 def _nearest(S: Sequence[Matrix], c: Vec, radii: Vec, s: Vec | None) -> tuple[Vec, Vec]:
     """x and s for formed S_k; `s` is where to start."""
-    used = [k for k, (T, r) in enumerate(zip(S, radii, strict=True)) if r > 0.0 and T.any()]
+    least = 1e-15 * float(np.linalg.norm(c))  # what moves x by less is rounding
+    reach = [r * math.sqrt(float(np.trace(T))) for T, r in zip(S, radii, strict=True)]
+    used = [k for k, size in enumerate(reach) if size > least]
     all_s = np.zeros(radii.size)
     x = c.copy()
     if not c.any() or not used:
