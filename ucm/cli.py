@@ -104,6 +104,9 @@ def _parser() -> argparse.ArgumentParser:
     for name in bench.names():
         chosen = bench.get(name)
         sub = named.add_parser(name, help=chosen.what, description=chosen.what)
+        sub.add_argument(
+            "part", nargs="?", metavar="PART", help=f"only one of {', '.join(chosen.parts)}"
+        )
         sub.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
         if chosen.arguments is not None:
             chosen.arguments(sub)
@@ -262,20 +265,27 @@ def _admissible(options: argparse.Namespace) -> int:
 
 def _bench(options: argparse.Namespace) -> int:
     if options.name is None:
-        rows = [{"name": b.name, "measures": b.what} for b in map(bench.get, bench.names())]
+        rows = [
+            {
+                "name": b.name,
+                "measures": b.what,
+                "parts": ", ".join(b.parts) if len(b.parts) > 1 else "",
+            }
+            for b in map(bench.get, bench.names())
+        ]
         if options.json:
             _print_json(rows)
         else:
-            _console().print(_table(rows, "ucm bench NAME"))
+            _console().print(_table(rows, "ucm bench NAME [PART]"))
         return 0
     chosen = bench.get(options.name)
-    general = {"command", "run", "json", "name"}
+    general = {"command", "run", "json", "name", "part"}
     own = {word: given for word, given in vars(options).items() if word not in general}
-    rows = []
-    total = None if chosen.count is None else chosen.count(**own)
+    work, rows = chosen.rows(options.part, **own), []
+    total = None if chosen.count is None else chosen.count(options.part, **own)
     with Progress(console=Console(stderr=True), transient=True, disable=options.json) as bar:
         task = bar.add_task(chosen.name, total=total)
-        for row in chosen.rows(**own):
+        for row in work:
             rows.append(row)
             bar.update(task, description=f"{chosen.name}: {len(rows)} rows", advance=1)
     if options.json:

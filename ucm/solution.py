@@ -54,6 +54,8 @@ class Stats:
     iterations : outer iterations
     passes : products with the data, in units of one A q plus one A' w over all of it
     kernel_operations : inner products of samples, where the solver counts them
+    systems : Newton systems formed, where the solver counts them apart from the passes
+    forming : what forming them took, in multiplications of a pass (a row of n entries takes n^2 / 2)
     """
 
     solver: str
@@ -62,6 +64,8 @@ class Stats:
     iterations: int
     passes: float
     kernel_operations: int = 0
+    systems: int = 0
+    forming: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,8 @@ class Solution:
     objective : value of the declared problem, minus the distance of U from 0
     certificate : proof of accuracy
     status : "optimal" (proven gap below the tolerance), "converged" (the solver's own rule, no
-        proven gap), "max_iter", "infeasible" (U is empty) or "zero_in_set"
+        proven gap), "max_iter", "infeasible" (U is empty) or "zero_in_set"; of a non-convex objective
+        "local", "stationary" or "unattained"
     message : what happened, in a sentence, and what to try
     stats : how it was found
     history : one dict per reported iteration

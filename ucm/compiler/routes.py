@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ucm.contracts import Solver
 from ucm.errors import ParameterError, SolverError, brief
 from ucm.forms import MinNorm
-from ucm.solvers import ALM, APG, ECOS, SCS, Clarabel, Newton, Secular
+from ucm.solvers import ALM, APG, ECOS, SCS, Clarabel, Newton, NewtonHull, Secular
 
 __all__ = ["ROUTES", "Route", "choose", "solver_named"]
 
@@ -23,6 +23,7 @@ class Route:
 
 ROUTES = (
     Route(Secular(), "Euclidean balls only: scalar roots, or a small subspace"),
+    Route(NewtonHull(), "two hulls of samples: a band of them, from few samples to all"),
     Route(Newton(), "up to 1500 features and couplings: few passes, high accuracy"),
     Route(APG(), "any size: one pass an iteration, exact projections"),
     Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG"),
@@ -32,11 +33,14 @@ ROUTES = (
 )
 
 
-def solver_named(name: str | Solver) -> Solver:
-    """The solver of that name, or the instance itself."""
+def solver_named(name: str | Solver, form: MinNorm) -> Solver:
+    """The first solver of that name that takes the form, or the last one; or the instance itself."""
     if isinstance(name, Solver):
         return name
     known = {r.solver.name: r.solver for r in ROUTES}
+    for route in ROUTES:
+        if route.solver.name == name and route.solver.refuse(form) is None:
+            return route.solver
     if not isinstance(name, str) or name not in known:
         raise ParameterError(
             f'solver: expected "auto", a solver instance or one of {", ".join(known)}; got {brief(name)}'
@@ -52,10 +56,13 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
     | order | solver | takes |
     | --- | --- | --- |
     | 1 | secular | Euclidean norm, Euclidean balls of parameters, no couplings |
-    | 2 | newton | Euclidean norm, semismooth projections, order at most 1500; couplings too |
-    | 3 | apg | Euclidean norm, exact projections, no couplings |
-    | 4 | alm | Euclidean norm, exact projections, coupled blocks |
-    | 5 | clarabel | everything convex |
+    | 2 | newton | Euclidean norm, two hulls with caps or without, features or samples at most 2000 |
+    | 3 | newton | Euclidean norm, semismooth projections, order at most 1500; couplings too |
+    | 4 | apg | Euclidean norm, exact projections, no couplings |
+    | 5 | alm | Euclidean norm, exact projections, coupled blocks |
+    | 6 | clarabel | everything convex |
+
+    The second and the third carry the same name: by name, too, the first one that takes the form is meant.
 
     Raises
     ------
@@ -63,7 +70,7 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
         A solver asked for by name refuses the form.
     """
     if solver != "auto":
-        wanted = solver_named(solver)
+        wanted = solver_named(solver, form)
         why = wanted.refuse(form)
         if why is not None:
             raise SolverError(

@@ -6,6 +6,11 @@ import lazy_loader
 
 if TYPE_CHECKING:
     from ucm.numerics.ball import project_ball_simplex as project_ball_simplex
+    from ucm.numerics.gram import add_rows as add_rows
+    from ucm.numerics.gram import rbf_exponents as rbf_exponents
+    from ucm.numerics.hull import SIDE as SIDE
+    from ucm.numerics.hull import STATE as STATE
+    from ucm.numerics.hull import march as march
     from ucm.numerics.margins import plus_newton as plus_newton
     from ucm.numerics.power import power_root as power_root
     from ucm.numerics.psmo import hinge_gap as hinge_gap
@@ -20,6 +25,8 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "ball": ["project_ball_simplex"],
+        "gram": ["add_rows", "rbf_exponents"],
+        "hull": ["SIDE", "STATE", "march"],
         "margins": ["plus_newton"],
         "power": ["power_root"],
         "psmo": ["hinge_gap", "hinge_levels", "slacks", "smo"],

@@ -7,6 +7,7 @@ from ucm.solvers.convex import ClarabelComposite
 from ucm.solvers.dca import DCA
 from ucm.solvers.highs import HiGHS
 from ucm.solvers.hinge_newton import HingeNewton
+from ucm.solvers.hulls import NewtonHull
 from ucm.solvers.newton import Newton
 from ucm.solvers.primal import PrimalAPG
 from ucm.solvers.psmo import PSMO
@@ -27,6 +28,7 @@ __all__ = [
     "HiGHS",
     "HingeNewton",
     "Newton",
+    "NewtonHull",
     "PrimalAPG",
     "Secular",
     "Simplex",

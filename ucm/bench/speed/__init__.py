@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ucm.bench.speed.modes import arguments, count, rows
+from ucm.bench.speed.modes import PARTS, arguments, count
 
-__all__ = ["arguments", "count", "rows"]
+__all__ = ["PARTS", "arguments", "count"]
