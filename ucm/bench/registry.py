@@ -6,7 +6,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ucm.bench import apg, clarabel, dca, dca_speed, imports, memory, projection, psvm, tables
+from ucm.bench import (
+    apg,
+    clarabel,
+    dca,
+    dca_speed,
+    imports,
+    kernels,
+    memory,
+    projection,
+    psvm,
+    tables,
+)
 from ucm.errors import ParameterError
 
 __all__ = ["Benchmark", "Row", "get", "names"]
@@ -30,6 +41,7 @@ _ALL = (
     Benchmark("dca", "section 4 of Ong and Le Thi (2013), 20 splits each", dca.rows),
     Benchmark("dca-speed", "DCA: exactness, iterations, loops over CVXPY", dca_speed.rows),
     Benchmark("import", "import ucm over import numpy", imports.rows),
+    Benchmark("kernels", "models behind kernels, beside Clarabel and features", kernels.rows),
     Benchmark("memory", "peak memory of MM-MPM with many features", memory.rows),
     Benchmark("projection", "capped simplex, 1e6 entries, beside np.sort", projection.rows),
     Benchmark("psvm", "Tables 1 and 3 of Sun (2024), and fits beside SVC", psvm.rows),

@@ -1,0 +1,48 @@
+"""Probabilities of the classes, by scikit-learn's calibration of decision values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.calibration import CalibratedClassifierCV
+
+from ucm.errors import DataError
+
+__all__ = ["agreeing", "calibrated"]
+
+_HAIR = 1e-6
+
+
+def calibrated(classifier: Any, X: Any, y: NDArray[Any]) -> CalibratedClassifierCV:
+    """Sigmoids of the decision values, by cross-validation over at most five folds; one for each class,
+    so that for two classes probabilities are in the order of the decision values.
+
+    Raises
+    ------
+    DataError
+        A class has a single sample, which no fold can leave out.
+    """
+    rarest = int(np.unique(y, return_counts=True)[1].min())
+    if rarest < 2:
+        raise DataError(
+            "Classifier: probability=True holds samples of every class back to calibrate on, and a "
+            f"class has 1 sample (n_samples={y.size}, n_features={X.shape[1]}); add samples, or leave "
+            "probability out"
+        )
+    return CalibratedClassifierCV(classifier, cv=min(5, rarest), ensemble=False).fit(X, y)
+
+
+def agreeing(probabilities: NDArray[np.float64], answer: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Probabilities whose largest entry is the answer: where it is another class, both get the mean
+    of their two entries, the answer a hair more; the less, the more they differed."""
+    P = probabilities.copy()
+    rows = np.arange(answer.size)
+    top = P.argmax(axis=1)
+    other = top != answer
+    k, a, b = rows[other], answer[other], top[other]
+    mean = 0.5 * (P[k, a] + P[k, b])
+    hair = _HAIR * mean * (1.0 - (P[k, b] - P[k, a]))
+    P[k, a], P[k, b] = mean + hair, mean - hair
+    return P
