@@ -371,8 +371,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
     @available_if(lambda self: self.probability)
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities of the classes, (m, k), by the calibration that `probability=True` fits; X as
-        in `decision_function`. Where the calibration finds another class more likely than the answer
-        of `predict`, both get the mean of their probabilities, but for a hair."""
+        in `decision_function`. Where the calibration finds other classes more likely than the answer
+        of `predict`, they and the answer get the mean of their probabilities, but for a hair."""
         check_is_fitted(self)
         answer = np.searchsorted(self.classes_, self.predict(X))
         return agreeing(self.calibration_.predict_proba(X), answer)

@@ -35,14 +35,17 @@ def calibrated(classifier: Any, X: Any, y: NDArray[Any]) -> CalibratedClassifier
 
 
 def agreeing(probabilities: NDArray[np.float64], answer: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Probabilities whose largest entry is the answer: where it is another class, both get the mean
-    of their two entries, the answer a hair more; the less, the more they differed."""
+    """Probabilities whose largest entry is the answer: where it is not, the answer and all that are
+    above it get their mean, the answer a hair more; the less, the further it was below."""
     P = probabilities.copy()
-    rows = np.arange(answer.size)
-    top = P.argmax(axis=1)
-    other = top != answer
-    k, a, b = rows[other], answer[other], top[other]
-    mean = 0.5 * (P[k, a] + P[k, b])
-    hair = _HAIR * mean * (1.0 - (P[k, b] - P[k, a]))
-    P[k, a], P[k, b] = mean + hair, mean - hair
+    other = np.flatnonzero(P.argmax(axis=1) != answer)
+    k, part = answer[other], P[other]
+    own = part[np.arange(k.size), k][:, None]
+    above = part >= own
+    count = above.sum(axis=1, keepdims=True)
+    mean = (part * above).sum(axis=1, keepdims=True) / count
+    hair = _HAIR * own
+    part = np.where(above, mean - hair, part)
+    part[np.arange(k.size), k] = (mean + (count - 1) * hair)[:, 0]
+    P[other] = part
     return P
