@@ -27,7 +27,7 @@ FLOORS = [
     {"data"},
     {"domains"},
     {"language"},
-    {"models", "composite", "forms", "generation", "solution", "serialization"},
+    {"models", "composite", "hulls", "radial", "forms", "generation", "solution", "serialization"},
     {"solvers"},
     {"evidence"},
     {"compiler"},

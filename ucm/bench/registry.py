@@ -14,6 +14,7 @@ from ucm.bench import (
     dca_exact,
     dca_loops,
     dca_speed,
+    erch,
     imports,
     kernels,
     memory,
@@ -61,6 +62,7 @@ _ALL = (
             "exact": dca_exact.rows,
         },
     ),
+    Benchmark("erch", "Tables 1 to 3 of Barbero, Takeda and Lopez (2015)", erch.PARTS),
     Benchmark("import", "import ucm over import numpy", {"rows": imports.rows}),
     Benchmark(
         "kernels",

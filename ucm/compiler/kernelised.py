@@ -89,8 +89,10 @@ def expand(model: RobustMargin, data: Data, gram: Gram, solution: Solution) -> S
         return solution
     point = point_coefficients(model, data, solution.raw.q)
     norm = data.space.norm(solution.x)
+    if data.space.inner(solution.w, solution.x) < 0.0:  # 0 lies in U: x is on its other side
+        norm = -norm
     c, rest = np.zeros(gram.m), solution.w
-    if norm > 0.0 and solution.w.any():
+    if norm != 0.0 and solution.w.any():
         c = point / norm
         rest = solution.w - solution.x / norm
     if float(np.linalg.norm(rest)) > 1e-13:
