@@ -182,10 +182,9 @@ class Gram:
     def combine(self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp]) -> Vec:
         """`sum_k c_k K[rows_k, columns]`, from rows in the store where they are there."""
         there = self.where[rows] >= 0
-        stored = np.zeros(self.store.shape[0])
-        stored[self.where[rows[there]]] = c[there]
-        filled = self.m if self.given else self._filled
-        out = (stored[:filled] @ self.store[:filled])[columns]  # no copy of any row
+        out = np.zeros(self.m)
+        numerics.add_rows(self.store, self.where[rows[there]], c[there], out)
+        out = out[columns]
         part, weights = rows[~there], c[~there]
         step = max(1, MEGABYTE // max(1, columns.size))
         for i in range(0, part.size, step):
