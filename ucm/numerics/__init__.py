@@ -7,6 +7,10 @@ import lazy_loader
 if TYPE_CHECKING:
     from ucm.numerics.ball import project_ball_simplex as project_ball_simplex
     from ucm.numerics.margins import plus_newton as plus_newton
+    from ucm.numerics.mdm import class_gaps as class_gaps
+    from ucm.numerics.mdm import clip_gsk as clip_gsk
+    from ucm.numerics.mdm import clip_mdm as clip_mdm
+    from ucm.numerics.mdm import extreme_steps as extreme_steps
     from ucm.numerics.power import power_root as power_root
     from ucm.numerics.psmo import hinge_gap as hinge_gap
     from ucm.numerics.psmo import hinge_levels as hinge_levels
@@ -20,6 +24,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "ball": ["project_ball_simplex"],
         "margins": ["plus_newton"],
+        "mdm": ["class_gaps", "clip_gsk", "clip_mdm", "extreme_steps"],
         "power": ["power_root"],
         "psmo": ["hinge_gap", "hinge_levels", "slacks", "smo"],
         "simplex": ["project_capped", "threshold"],
