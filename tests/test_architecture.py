@@ -28,6 +28,7 @@ FLOORS = [
     {"domains"},
     {"language"},
     {"models", "composite", "forms", "solution", "serialization"},
+    {"hulls"},
     {"solvers"},
     {"evidence"},
     {"compiler"},

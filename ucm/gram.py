@@ -98,6 +98,11 @@ class Gram:
         self._owner[slot], self.where[i] = i, slot
         self.used[slot] = np.inf  # until it is used
 
+    def part(self, rows: NDArray[np.intp]) -> Gram:
+        """The Gram matrix of some of the samples."""
+        X = np.ascontiguousarray(self.X[np.ix_(rows, rows)]) if self.given else self.X[rows]
+        return Gram(self.kernel, X, self.limit)
+
     def whole(self) -> NDArray[np.float64]:
         """The whole matrix.
 
@@ -117,6 +122,8 @@ class Gram:
 
     def times(self, coefficients: Vec) -> Vec:
         """`K c`, over the samples with c != 0."""
+        if self.kernel.name == "linear":
+            return np.asarray(self.X @ (self.X.T @ coefficients)).ravel()
         support = np.flatnonzero(coefficients)
         return self.combine(support, coefficients[support], np.arange(self.m))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ucm.compiler.hinge import HingePlan, hinge_terms
-from ucm.compiler.kernelised import check_kernel, gram_of
+from ucm.compiler.kernelised import check_kernel, gram_of, rows_suffice
 from ucm.compiler.plan import Plan
 from ucm.compiler.regularised import ObjectivePlan
 from ucm.compiler.robust import RobustPlan
@@ -74,7 +74,8 @@ def compile(
         return HingePlan(declared, terms, data, gram, solver)
     if gram is not None:
         check_kernel(declared)
-        data = data.in_feature_space(gram)
+        by_rows = isinstance(declared, RobustMargin) and rows_suffice(declared, data, gram, solver)
+        data = data.in_gram_space(gram) if by_rows else data.in_feature_space(gram)
     if isinstance(declared, Objective):
         return ObjectivePlan(declared, data, solver)
     return RobustPlan(declared, data, solver)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ucm.contracts import Solver
+from ucm.data import GramSpace
 from ucm.errors import ParameterError, SolverError, brief
 from ucm.forms import MinNorm
-from ucm.solvers import ALM, APG, ECOS, SCS, Clarabel, Newton
+from ucm.hulls import NearestPoint
+from ucm.solvers import ALM, APG, ECOS, GSK, MDM, SCS, Clarabel, ClipGSK, ClipMDM, Newton
 
 __all__ = ["ROUTES", "Route", "choose", "solver_named"]
 
@@ -25,9 +27,13 @@ ROUTES = (
     Route(Newton(), "up to 1500 features and couplings: few passes, high accuracy"),
     Route(APG(), "any size: one pass an iteration, exact projections"),
     Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG"),
+    Route(ClipMDM(), "reduced convex hulls, by inner products: rows of the Gram matrix as needed"),
     Route(Clarabel(), "anything convex: interior point, through CVXPY"),
     Route(ECOS(), "anything conic: interior point, through CVXPY", automatic=False),
     Route(SCS(), "anything convex, modest accuracy: splitting, through CVXPY", automatic=False),
+    Route(GSK(), "reduced convex hulls: steps to extreme points", automatic=False),
+    Route(MDM(), "reduced convex hulls: weight to extreme points; may stall", automatic=False),
+    Route(ClipGSK(), "reduced convex hulls: clipped GSK; may stall", automatic=False),
 )
 
 
@@ -43,6 +49,13 @@ def solver_named(name: str | Solver) -> Solver:
     return known[name]
 
 
+def refusal(solver: Solver, form: MinNorm) -> str | None:
+    """Why a solver does not take the form; None when it does."""
+    if isinstance(form.space, GramSpace) and not isinstance(solver, NearestPoint):
+        return "there are inner products only, and it needs coordinates"
+    return solver.refuse(form)
+
+
 def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str, str]]]:
     """The solver for a form, and (name, "chosen" or the reason against it) for the whole table.
 
@@ -53,7 +66,8 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
     | 1 | newton | Euclidean norm, semismooth projections, order at most 1500; couplings too |
     | 2 | apg | Euclidean norm, exact projections, no couplings |
     | 3 | alm | Euclidean norm, exact projections, coupled blocks |
-    | 4 | clarabel | everything convex |
+    | 4 | clip-mdm | Euclidean norm, reduced convex hulls; behind a kernel without coordinates |
+    | 5 | clarabel | everything convex |
 
     Raises
     ------
@@ -62,7 +76,7 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
     """
     if solver != "auto":
         wanted = solver_named(solver)
-        why = wanted.refuse(form)
+        why = refusal(wanted, form)
         if why is not None:
             raise SolverError(
                 f'solver {wanted.name!r} does not take this model: {why}; use solver="auto"'
@@ -71,7 +85,7 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
     table: list[tuple[str, str]] = []
     chosen: Solver | None = None
     for route in ROUTES:
-        why = route.solver.refuse(form)
+        why = refusal(route.solver, form)
         if why is not None:
             table.append((route.solver.name, f"refused: {why}"))
         elif chosen is None and route.automatic:

@@ -56,17 +56,16 @@ def class_gaps(F, a, group, cap, mass, gaps):
 
 @jit(
     types.Tuple((i8, i8, i8, f8))(
-        _MATRIX, _INDEX, _INDEX, READ, READ, _INDEX, READ, types.boolean, f8, i8, f8, WRITE, WRITE,
-        WRITE,
+        _MATRIX, _INDEX, _INDEX, READ, READ, _INDEX, READ, i8, f8, i8, f8, WRITE, WRITE, WRITE
     )
-)  # fmt: skip
-def clip_mdm(rows, where, index, diagonal, s, group, cap, second, eps, limit, clock, used, a, F):
+)
+def clip_mdm(rows, where, index, diagonal, s, group, cap, choice, eps, limit, clock, used, a, F):
     """Clipped MDM, equations (7), (13) and (14), until no pair violates by more than eps; a and F in
     place.
 
     In each group L has the least F among `a < cap` and U the largest among `a > 0`; the group with the
-    larger `F_U - F_L` moves weight from U to L. With `second`, U is the one that lowers the norm most,
-    `(F_U - F_L)^2 / ||z_L - z_U||^2`.
+    larger `F_U - F_L` moves weight from U to L: choice 0. With choice 1, U is the one that lowers the
+    norm most, as far as the bounds allow; with choice 2 the best pair with L or U of any group.
 
     Variable k of the n at hand is sample `index[k]`; its Gram row is `rows[where[index[k]]]`, and
     `used` of that slot is set to the clock. Returns the number of steps, a code (0 done, 1 limit, 3 a
@@ -76,7 +75,7 @@ def clip_mdm(rows, where, index, diagonal, s, group, cap, second, eps, limit, cl
     groups = cap.size
     lowest = np.empty(groups, dtype=np.int64)
     highest = np.empty(groups, dtype=np.int64)
-    whole = n == rows.shape[1]  # then index counts 0, 1, ...
+    whole = n == rows.shape[1]  # as index increases, it then counts 0, 1, ...
     for step in range(limit + 1):
         for g in range(groups):
             lowest[g] = -1
@@ -99,23 +98,40 @@ def clip_mdm(rows, where, index, diagonal, s, group, cap, second, eps, limit, cl
         if step == limit:
             return step, 1, -1, violation
         L, U = lowest[chosen], highest[chosen]
+        if choice > 0:
+            gain = 0.0
+            for g in range(groups):
+                if lowest[g] < 0 or highest[g] < 0 or (choice == 1 and g != chosen):
+                    continue
+                for side in range(choice):
+                    i = lowest[g] if side == 0 else highest[g]
+                    slot = where[index[i]]
+                    if slot < 0:
+                        return step, 3, index[i], violation
+                    used[slot] = clock + step
+                    Ki = rows[slot]
+                    base, si = diagonal[i], 2.0 * s[i]
+                    tiny = 1e-12 * max(abs(base), 1e-300)
+                    room_i = cap[g] - a[i] if side == 0 else a[i]
+                    sign = 1.0 if side == 0 else -1.0
+                    for k in range(n):
+                        d = sign * (F[k] - F[i])
+                        room = min(room_i, a[k] if side == 0 else cap[g] - a[k])
+                        if group[k] == g and room > 0.0 and d > 0.0:
+                            eta = max(base + diagonal[k] - si * s[k] * Ki[index[k]], tiny)
+                            t = min(room, d / eta)
+                            fall = t * (d - 0.5 * t * eta)
+                            if fall > gain:
+                                gain = fall
+                                L = i if side == 0 else k
+                                U = k if side == 0 else i
+                                chosen = g
         slot = where[index[L]]
         if slot < 0:
             return step, 3, index[L], violation
         used[slot] = clock + step
         KL = rows[slot]
-        sL = s[L]
-        base = diagonal[L]
-        if second:
-            gain, curve = 0.0, 1.0
-            tiny = 1e-12 * max(abs(base), 1e-300)
-            for k in range(n):
-                d = F[k] - F[L]
-                if group[k] == chosen and a[k] > 0.0 and d > 0.0:
-                    c = max(base + diagonal[k] - 2.0 * sL * s[k] * KL[index[k]], tiny)
-                    if d * d * curve > gain * c:
-                        gain, curve = d * d, c
-                        U = k
+        sL, base = s[L], diagonal[L]
         slot = where[index[U]]
         if slot < 0:
             return step, 3, index[U], violation
@@ -144,10 +160,24 @@ def clip_mdm(rows, where, index, diagonal, s, group, cap, second, eps, limit, cl
 
 @jit(
     types.Tuple((i8, i8, i8))(
-        _MATRIX, _INDEX, READ, READ, _INDEX, READ, READ, f8, i8, f8, WRITE, WRITE, _OUT, WRITE
+        _MATRIX,
+        _INDEX,
+        _INDEX,
+        READ,
+        READ,
+        _INDEX,
+        READ,
+        READ,
+        f8,
+        i8,
+        f8,
+        WRITE,
+        WRITE,
+        _OUT,
+        WRITE,
     )
 )
-def clip_gsk(rows, where, diagonal, s, group, cap, mass, eps, limit, clock, used, a, H, F):
+def clip_gsk(rows, where, index, diagonal, s, group, cap, mass, eps, limit, clock, used, a, H, F):
     """Clipped GSK, equations (3), (11) and (12), until every class gap is at most eps; a, H and F in
     place, `H[g, k] = <Z_g, z_k>` for the point `Z_g = sum a_i z_i` of the group.
 
@@ -185,9 +215,9 @@ def clip_gsk(rows, where, diagonal, s, group, cap, mass, eps, limit, clock, used
         if L < 0:
             return step, 4, -1
         g = group[L]
-        slot = where[L]
+        slot = where[index[L]]
         if slot < 0:
-            return step, 3, L
+            return step, 3, index[L]
         used[slot] = clock + step
         KL = rows[slot]
         # Z_g' = (1 - t) Z_g + t mass z_L
@@ -208,7 +238,7 @@ def clip_gsk(rows, where, diagonal, s, group, cap, mass, eps, limit, clock, used
         a[L] = min(a[L] + t * mass[g], cap[g])
         weight = t * mass[g] * s[L]
         for k in range(n):
-            change = weight * s[k] * KL[k] - t * H[g, k]
+            change = weight * s[k] * KL[index[k]] - t * H[g, k]
             H[g, k] += change
             F[k] += change
     return limit, 1, -1

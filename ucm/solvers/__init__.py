@@ -2,9 +2,12 @@
 
 from ucm.solvers.alm import ALM
 from ucm.solvers.apg import APG
+from ucm.solvers.clip_gsk import ClipGSK
+from ucm.solvers.clip_mdm import ClipMDM
 from ucm.solvers.conic import ECOS, SCS, Clarabel
 from ucm.solvers.convex import ClarabelComposite
 from ucm.solvers.dca import DCA
+from ucm.solvers.extreme import GSK, MDM
 from ucm.solvers.highs import HiGHS
 from ucm.solvers.hinge_newton import HingeNewton
 from ucm.solvers.newton import Newton
@@ -17,10 +20,14 @@ __all__ = [
     "APG",
     "DCA",
     "ECOS",
+    "GSK",
+    "MDM",
     "PSMO",
     "SCS",
     "Clarabel",
     "ClarabelComposite",
+    "ClipGSK",
+    "ClipMDM",
     "DualNewton",
     "HiGHS",
     "HingeNewton",
