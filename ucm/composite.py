@@ -79,6 +79,11 @@ class Composite:
         """Stored entries of X, the unit of half a pass."""
         return int(self.X.nnz) if hasattr(self.X, "nnz") else self.X.size
 
+    @functools.cached_property
+    def caps(self) -> Vec:
+        """(m,) the largest slope of the total loss at each sample."""
+        return np.full(self.m, sum(map(steepest, self.losses)))
+
     def flat(self) -> Tilt:
         """No tilt."""
         return Tilt(np.zeros(self.m), np.zeros(self.n))

@@ -152,7 +152,9 @@ def _generation() -> Iterator[dict[str, Any]]:
         X, y = np.ascontiguousarray(X, dtype=float), y.astype(float)
         form = Composite(X, y, (Hinge(),), (lam * L1(),))
         ours, taken = _best(partial(_objective, form, HiGHS()), 3)
-        full, whole = _best(partial(_objective, form, HiGHS(generate=None)), 1 if gains else 3)
+        full, whole = _best(
+            partial(_objective, form, HiGHS(samples=None, features=None)), 1 if gains else 3
+        )
         paper, primal = timed(partial(_primal, form, lam))
         for words, value, seconds in (("paper's", paper, primal), ("whole dual", full, whole)):
             times = seconds / taken

@@ -7,12 +7,13 @@ from dataclasses import replace
 from ucm.composite import DifferenceOfConvex, InnerSolver
 from ucm.contracts import Solver
 from ucm.errors import ParameterError, SolverError
-from ucm.solvers import DCA, ClarabelComposite, DualNewton, HiGHS, PrimalAPG
+from ucm.solvers import DCA, ClarabelComposite, DualNewton, HiGHS, PrimalAPG, Simplex
 
 __all__ = ["INNER_ROUTES", "choose_objective"]
 
 INNER_ROUTES: tuple[tuple[InnerSolver, str], ...] = (
-    (HiGHS(), "piecewise linear: dual simplex, warm, features taken in as needed"),
+    (Simplex(HiGHS()), "piecewise linear, dense: compiled simplex, warm, taken in as needed"),
+    (HiGHS(), "piecewise linear: dual simplex, warm, taken in as needed"),
     (DualNewton(), "squared l2 norm: semismooth Newton on the dual quadratic program"),
     (PrimalAPG(), "smooth losses: accelerated proximal gradient on the primal"),
     (ClarabelComposite(), "anything convex: interior point, through CVXPY, built once"),
@@ -30,10 +31,11 @@ def choose_objective(
 
     | order | solver | takes |
     | --- | --- | --- |
-    | 1 | highs | one piecewise linear loss, l1 |
-    | 2 | newton | one loss, squared l2 |
-    | 3 | apg | smooth losses, penalties with a proximal map |
-    | 4 | clarabel | everything convex |
+    | 1 | simplex | one piecewise linear loss, l1, dense samples |
+    | 2 | highs | one piecewise linear loss, l1 |
+    | 3 | newton | one loss, squared l2 |
+    | 4 | apg | smooth losses, penalties with a proximal map |
+    | 5 | clarabel | everything convex |
 
     Raises
     ------

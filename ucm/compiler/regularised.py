@@ -20,7 +20,7 @@ from ucm.evidence.verify import Verification
 from ucm.language.regularised import Objective
 from ucm.solution import Certificate, Solution, Stats
 from ucm.solvers.dca import DCA
-from ucm.solvers.driver import Monitor
+from ucm.solvers.driver import Monitor, blas_threads
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -87,18 +87,22 @@ class ObjectivePlan(Plan):
                 'use "auto"'
             )
         start = self._start(warm_start)
+        with blas_threads(min(self.data.m, self.data.n)):
+            return self._finish(self._run(monitor, start, starts), monitor)
+
+    def _run(self, monitor: Monitor, start: Point | None, starts: int) -> Point:
         if isinstance(self.solver, DCA):
-            point = self.solver.solve(self.form, monitor, start, starts)
-        elif isinstance(self.solver, InnerSolver):
-            session = self.solver.open(self.form.G, monitor)
-            if start is not None:
-                session.place(start.w, start.b)
-            point = session.solve(self.form.G, self.form.G.flat(), monitor.tol)
-            height = self.form.value(self.form.G.margins(point.w, point.b), point.w)
-            monitor.report(max(1, monitor.iterations), height, float("nan"))
-        else:
+            return self.solver.solve(self.form, monitor, start, starts)
+        if not isinstance(self.solver, InnerSolver):
             raise SolverError(f"{self.solver!r} does not take this model")
-        return self._finish(point, monitor)
+        G = self.form.G
+        session = self.solver.open(G, monitor)
+        if start is not None:
+            session.place(start.w, start.b)
+        point = session.solve(G, G.flat(), monitor.tol)
+        height = self.form.value(G.margins(point.w, point.b), point.w)
+        monitor.report(max(1, monitor.iterations), height, float("nan"))
+        return point
 
     def _start(self, warm_start: Solution | None) -> Point | None:
         if warm_start is None:

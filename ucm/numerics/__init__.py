@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ucm.numerics.psmo import smo as smo
     from ucm.numerics.simplex import project_capped as project_capped
     from ucm.numerics.simplex import threshold as threshold
+    from ucm.numerics.vertex import edge_descent as edge_descent
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
@@ -28,5 +29,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "power": ["power_root"],
         "psmo": ["hinge_gap", "hinge_levels", "slacks", "smo"],
         "simplex": ["project_capped", "threshold"],
+        "vertex": ["edge_descent"],
     },
 )

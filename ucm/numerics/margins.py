@@ -13,31 +13,31 @@ TABLE = types.Array(f8, 2, "C", readonly=True)
 SQUARE = types.Array(f8, 2, "C")
 
 
-@jit(types.boolean(SQUARE, WRITE))
+@jit(types.boolean(SQUARE, WRITE), reduction=True)
 def cholesky_solve(H, x):
     """`x <- H^-1 x` in place, H overwritten by its factor; False when H is not positive definite."""
     n = x.size
-    for j in range(n):
-        for k in range(j):
-            h = H[j, k]
-            for i in range(j, n):
-                H[i, j] -= H[i, k] * h
-        pivot = H[j, j]
+    for i in range(n):
+        for j in range(i):
+            s = H[i, j]
+            for k in range(j):
+                s -= H[i, k] * H[j, k]
+            H[i, j] = s / H[j, j]
+        pivot = H[i, i]
+        for k in range(i):
+            pivot -= H[i, k] * H[i, k]
         if not pivot > 0.0:
             return False
-        root = np.sqrt(pivot)
-        for i in range(j, n):
-            H[i, j] /= root
+        H[i, i] = np.sqrt(pivot)
     for i in range(n):
         s = x[i]
         for k in range(i):
             s -= H[i, k] * x[k]
         x[i] = s / H[i, i]
     for i in range(n - 1, -1, -1):
-        s = x[i]
-        for k in range(i + 1, n):
-            s -= H[k, i] * x[k]
-        x[i] = s / H[i, i]
+        x[i] /= H[i, i]
+        for k in range(i):
+            x[k] -= H[i, k] * x[i]
     return True
 
 

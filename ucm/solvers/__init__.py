@@ -14,6 +14,7 @@ from ucm.solvers.newton import Newton
 from ucm.solvers.primal import PrimalAPG
 from ucm.solvers.psmo import PSMO
 from ucm.solvers.quadratic import DualNewton
+from ucm.solvers.simplex import Simplex
 
 __all__ = [
     "ALM",
@@ -33,4 +34,5 @@ __all__ = [
     "HingeNewton",
     "Newton",
     "PrimalAPG",
+    "Simplex",
 ]
