@@ -9,7 +9,20 @@ from ucm.data import GramSpace
 from ucm.errors import ParameterError, SolverError, brief
 from ucm.forms import MinNorm
 from ucm.hulls import NearestPoint
-from ucm.solvers import ALM, APG, ECOS, GSK, MDM, SCS, Clarabel, ClipGSK, ClipMDM, Newton
+from ucm.solvers import (
+    ALM,
+    APG,
+    ECOS,
+    GSK,
+    MDM,
+    SCS,
+    Clarabel,
+    ClipGSK,
+    ClipMDM,
+    HiGHSDistance,
+    Newton,
+    ScaledNewton,
+)
 
 __all__ = ["ROUTES", "Route", "choose", "solver_named"]
 
@@ -28,6 +41,11 @@ ROUTES = (
     Route(APG(), "any size: one pass an iteration, exact projections"),
     Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG"),
     Route(ClipMDM(), "reduced convex hulls, by inner products: rows of the Gram matrix as needed"),
+    Route(HiGHSDistance(), "norms 1 and inf of w, polyhedral sets: linear programs by HiGHS"),
+    Route(
+        ScaledNewton((Newton(), APG(), ALM(APG()))),
+        "other norms: Newton steps, each a Euclidean problem for one of the above",
+    ),
     Route(Clarabel(), "anything convex: interior point, through CVXPY"),
     Route(ECOS(), "anything conic: interior point, through CVXPY", automatic=False),
     Route(SCS(), "anything convex, modest accuracy: splitting, through CVXPY", automatic=False),
@@ -67,7 +85,9 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
     | 2 | apg | Euclidean norm, exact projections, no couplings |
     | 3 | alm | Euclidean norm, exact projections, coupled blocks |
     | 4 | clip-mdm | Euclidean norm, reduced convex hulls; behind a kernel without coordinates |
-    | 5 | clarabel | everything convex |
+    | 5 | highs | norms 1 and inf, polyhedral domains |
+    | 6 | scaled-newton | norms between, where one of the Euclidean rows takes the set |
+    | 7 | clarabel | everything convex |
 
     Raises
     ------

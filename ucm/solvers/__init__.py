@@ -9,11 +9,13 @@ from ucm.solvers.convex import ClarabelComposite
 from ucm.solvers.dca import DCA
 from ucm.solvers.extreme import GSK, MDM
 from ucm.solvers.highs import HiGHS
+from ucm.solvers.highs_distance import HiGHSDistance
 from ucm.solvers.hinge_newton import HingeNewton
 from ucm.solvers.newton import Newton
 from ucm.solvers.primal import PrimalAPG
 from ucm.solvers.psmo import PSMO
 from ucm.solvers.quadratic import DualNewton
+from ucm.solvers.scaled_newton import ScaledNewton
 from ucm.solvers.simplex import Simplex
 
 __all__ = [
@@ -31,8 +33,10 @@ __all__ = [
     "ClipMDM",
     "DualNewton",
     "HiGHS",
+    "HiGHSDistance",
     "HingeNewton",
     "Newton",
     "PrimalAPG",
+    "ScaledNewton",
     "Simplex",
 ]
