@@ -153,7 +153,9 @@ class _State:
         self.stale, self.exact = a.copy(), self.F.copy()
         self.violation = np.inf
         self.steps = self.operations = 0
-        self.choice = 0 if options.choice == "first-order" else 2
+        # a step of second order looks at two rows of every group before it moves: all must stay
+        enough = hulls.gram.store.shape[0] >= min(hulls.gram.m, 2 * hulls.mass.size + 2)
+        self.choice = 2 if options.choice == "second-order" and enough else 0
 
     def exchange(self, eps: float, end: int) -> int:
         """Steps on the active samples until no pair violates by more than eps; a code."""
