@@ -225,6 +225,7 @@ def test_bench(run, monkeypatch: pytest.MonkeyPatch) -> None:
         (["fit", "{text}", "--model", "nu_svm"], "text, line 2, column 2: 'x' is no finite number"),
         (["admissible", "{wine}", "--model", "nothing"], "'nothing': not known"),
         (["bench", "nothing"], "benchmark 'nothing': not known; known are"),
+        (["bench", "dca-speed", "nothing"], "no part 'nothing'; it has inner, later"),
     ],
 )
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=["", "json"])

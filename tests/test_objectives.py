@@ -10,11 +10,11 @@ import pytest
 from catalogue import OBJECTIVES
 from numpy.testing import assert_allclose
 from scipy import sparse
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 import ucm
 from ucm import models
-from ucm.composite import Composite
+from ucm.bench.dca_exact import exact, instances
+from ucm.composite import Composite, InnerSolver, Point, Session, Tilt
 from ucm.solvers import DCA, ClarabelComposite, DualNewton, HiGHS, PrimalAPG, Simplex
 from ucm.solvers.driver import Monitor
 
@@ -137,6 +137,39 @@ def test_generation_finds_the_optimum_of_the_whole_program(m, n, solver) -> None
         assert taken.certificate.gap <= 1e-7 * whole.objective
 
 
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
+def test_class_weights_are_copies_of_the_samples(objective) -> None:
+    X, y = noisy(30, 3, seed=7)
+    copies = np.where(y > 0, 3, 2)
+    plan = ucm.compile(objective, X, y, class_weight=(3.0, 2.0))
+    weighted = plan.solve()
+    check = plan.verify()
+    assert check.agrees, str(check)
+    assert weighted.certificate.relative_gap <= 1e-6
+    X2, y2 = np.repeat(X, copies, axis=0), np.repeat(y, copies)
+    height = objective.value(y2 * (X2 @ weighted.w + weighted.b), weighted.w)
+    assert weighted.objective == pytest.approx(height, rel=1e-9)
+    if objective.convex:
+        copied = ucm.solve(objective, X2, y2)
+        assert weighted.objective == pytest.approx(copied.objective, rel=2e-6)
+        G = ucm.compile(objective, X, y, solver="clarabel").form.G
+        for solver in ROUTES:
+            if solver.refuse(G) is None:
+                other = ucm.compile(objective, X, y, class_weight=(3.0, 2.0), solver=solver)
+                assert other.solve().objective == pytest.approx(weighted.objective, rel=2e-6)
+
+
+def test_balanced_class_weights_in_the_classifier() -> None:
+    X, y = noisy(80, 3, seed=2)
+    keep = (y > 0) | (np.arange(80) % 6 == 0)
+    X, y = X[keep], y[keep]
+    plain, balanced = (
+        ucm.Classifier(models.rlsvm1(1.0), class_weight=w).fit(X, y) for w in (None, "balanced")
+    )
+    rare = y < 0
+    assert (balanced.predict(X) == y)[rare].mean() > (plain.predict(X) == y)[rare].mean()
+
+
 def test_more_features_than_samples_with_l2() -> None:
     X, y = noisy(20, 60, seed=5)
     plan = ucm.compile(models.svm(0.1), X, y, solver="newton")
@@ -236,51 +269,11 @@ def test_a_plain_loop_finds_the_same_objective() -> None:
     assert ours.objective <= values[-1] + 1e-6
 
 
-def exact(X: np.ndarray, y: np.ndarray, lam: float, mu: float, a: float) -> float:
-    """The optimum of ramp and capped l1 as a mixed-integer program: one switch for every sample that
-    is given up, and for every weight above the cap."""
-    (m, n), big = X.shape, 2000.0
-    size = n + 1 + 2 * m + 2 * n
-    cost = np.zeros(size)
-    xi, lost = slice(n + 1, n + 1 + m), slice(n + 1 + m, n + 1 + 2 * m)
-    part, free = slice(n + 1 + 2 * m, size - n), slice(size - n, size)
-    cost[xi], cost[lost], cost[part], cost[free] = 1 / mu, 1 + mu, lam, lam * a
-    margins = np.zeros((m, size))
-    margins[:, :n], margins[:, n] = y[:, None] * X, y
-    margins[:, xi], margins[:, lost] = np.eye(m), big * np.eye(m)
-    sides = []
-    for sign in (1.0, -1.0):
-        side = np.zeros((n, size))
-        side[:, :n], side[:, part], side[:, free] = sign * np.eye(n), np.eye(n), big * np.eye(n)
-        sides.append(side)
-    low, high = np.zeros(size), np.full(size, np.inf)
-    low[: n + 1] = -np.inf
-    whole = np.zeros(size)
-    whole[lost] = whole[free] = high[lost] = high[free] = 1
-    rows = np.vstack([margins, *sides])
-    bounds = np.concatenate([np.full(m, mu), np.zeros(2 * n)])
-    found = milp(
-        cost,
-        constraints=LinearConstraint(rows, bounds, np.inf),
-        bounds=Bounds(low, high),
-        integrality=whole,
-        options={"mip_rel_gap": 1e-9},
-    )
-    return float(found.fun)
-
-
 def test_twenty_starts_find_the_exact_optimum() -> None:
-    generator = np.random.default_rng(11)
     found, count = 0, 25
-    for _ in range(count):
-        m, n = int(generator.integers(8, 21)), int(generator.integers(1, 4))
-        X = generator.standard_normal((m, n))
-        y = np.sign(X @ generator.standard_normal(n) + 0.8 * generator.standard_normal(m))
-        y[:2] = 1.0, -1.0
-        lam, mu, a = generator.choice([0.1, 0.3, 1.0, 3.0]), generator.choice([0.5, 1.0]), 0.5
-        best = exact(X, y, lam, mu, a)
+    for X, y, lam, mu, a in instances(count):
         solution = ucm.solve(models.rlsvmc1(lam, mu, a), X, y, starts=20)
-        found += solution.objective <= best * (1 + 1e-6) + 1e-9
+        found += solution.objective <= exact(X, y, lam, mu, a) * (1 + 1e-6) + 1e-9
     assert found >= 0.92 * count
 
 
@@ -344,7 +337,7 @@ def test_options_that_do_not_apply() -> None:
     with pytest.raises(ucm.ParameterError, match="b is a variable"):
         ucm.compile(models.one_norm_svm(1.0), X, y).solve(bias_rule="kkt")
     with pytest.raises(ucm.ParameterError, match="class_weight"):
-        ucm.compile(models.one_norm_svm(1.0), X, y, class_weight=(1.0, 2.0))
+        ucm.compile(models.one_norm_svm(1.0), X, y, class_weight=(1.0, 0.0))
     other = ucm.solve(models.one_norm_svm(1.0), X[:, :2], y)
     with pytest.raises(ucm.ParameterError, match="another shape"):
         ucm.compile(models.one_norm_svm(1.0), X, y).solve(warm_start=other)
@@ -365,6 +358,122 @@ def test_a_limit_inside_is_a_status_and_the_last_good_iterate_comes_back() -> No
     assert solution.status == "max_iter"
     assert np.isfinite(solution.w).all()
     assert np.isfinite(solution.certificate.gap)
+
+
+class Failing(InnerSolver):
+    """HiGHS, but from the k-th problem on it ends with a status."""
+
+    name = "failing"
+
+    def __init__(self, k: int, status: str) -> None:
+        self.k, self.status = k, status
+
+    def refuse(self, form):
+        return None
+
+    def predicted_passes(self, form):
+        return np.nan
+
+    def open(self, form, monitor):
+        inner, outer, count = HiGHS().open(form, monitor), self, itertools.count()
+
+        class Part(Session):
+            def place(self, w, b):
+                inner.place(w, b)
+
+            def solve(self, form, tilt, tol):
+                point = inner.solve(form, tilt, tol)
+                if next(count) < outer.k:
+                    return point
+                return Point(np.full(form.n, 7.0), 7.0, None, outer.status, "it ended early")
+
+        return Part()
+
+    def solve(self, form, monitor, start=None):
+        return self.open(form, monitor).solve(form, form.flat(), monitor.tol)
+
+
+@pytest.mark.parametrize("status", ["infeasible", "unbounded", "max_iter"])
+def test_the_last_good_iterate_comes_back_when_a_program_fails(status) -> None:
+    X, y = noisy(60, 6)
+    model = models.rlsvm0(1.0)
+    heights = [r["objective"] for r in ucm.solve(model, X, y).history]
+    assert len(heights) >= 3
+    for k in (1, 2):
+        with pytest.warns(ucm.ConvergenceWarning, match="ended early"):
+            solution = ucm.solve(model, X, y, solver=DCA(inner=Failing(k, status)))
+        assert solution.status == status
+        assert solution.objective == pytest.approx(heights[k - 1], rel=1e-9)
+        assert not np.any(solution.w == 7.0)
+    with pytest.warns(ucm.ConvergenceWarning, match="to start from: it ended early"):
+        assert ucm.solve(model, X, y, solver=DCA(inner=Failing(0, status))).status == status
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [Simplex(), Simplex(samples=5), HiGHS(), HiGHS(samples=5), ClarabelComposite()],
+    ids=repr,
+)
+def test_an_unbounded_program_is_named(solver) -> None:
+    X, y = noisy(30, 3)
+    form = Composite(X, y, (ucm.Hinge(),), (0.5 * ucm.L1(),))
+    tilt = Tilt(np.zeros(30), np.full(3, 200.0))  # no subgradient of any H: it outweighs the loss
+    point = solver.open(form, Monitor()).solve(form, tilt, 1e-8)
+    assert point.status == "unbounded"
+    assert "scale the features" in point.message
+
+
+def test_limits_of_the_programs() -> None:
+    X, y = noisy(60, 6)
+    with pytest.warns(ucm.ConvergenceWarning, match="Iteration limit reached.*pivots"):
+        solution = ucm.solve(models.one_norm_svm(0.1), X, y, solver=HiGHS(pivots=1))
+    assert solution.status == "max_iter"
+    assert np.isfinite(solution.objective)
+    short = Simplex(pivots=1)
+    with pytest.warns(ucm.ConvergenceWarning, match="pivots made"):
+        assert ucm.solve(models.rlsvm1(0.1), X, y, solver=short).status == "max_iter"
+    rescued = ucm.solve(models.rlsvm1(0.1), X, y, solver=Simplex(HiGHS(), pivots=1))
+    assert rescued.objective == pytest.approx(ucm.solve(models.rlsvm1(0.1), X, y).objective)
+    for bad in (
+        lambda: HiGHS(pivots=0),
+        lambda: Simplex(samples=0),
+        lambda: Simplex(fallback="highs"),
+        lambda: Simplex(entries=0),
+    ):
+        with pytest.raises(ucm.ParameterError):
+            bad()
+    large = Simplex(entries=100)
+    with pytest.raises(ucm.SolverError, match="at most 100 entries"):
+        ucm.solve(models.rlsvm1(0.1), X, y, solver=large)
+    thin = sparse.random_array((60, 50), density=0.05, rng=np.random.default_rng(0))
+    assert ucm.compile(models.rlsvm1(0.1), thin, y).solver.inner.name == "highs"
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [
+        ucm.Logistic() + 0.5 * ucm.CappedL1(1),
+        ucm.Logistic() + ucm.MCP(),
+        ucm.Exponential() + ucm.SCAD(),
+        ucm.Exponential() + ucm.ExpL0(4),
+    ],
+    ids=repr,
+)
+def test_minima_that_are_not_attained_are_named(objective) -> None:
+    X, y = noisy(30, 3, flipped=0.0)
+    separated = X + 0.5 * y[:, None]
+    with pytest.warns(ucm.ConvergenceWarning, match="add a multiple of L1"):
+        solution = ucm.solve(objective, separated, y)
+    assert solution.status == "unattained"
+    heights = [
+        objective.value(s * y * (separated @ solution.w + solution.b), s * solution.w)
+        for s in (1.0, 1.5, 2.0)
+    ]
+    assert heights[2] <= heights[1] <= heights[0]
+    held = ucm.solve(objective + 0.01 * ucm.L1(), separated, y)
+    assert held.status in ("local", "stationary")
+    X, y = noisy(40, 3, flipped=0.3)
+    assert ucm.solve(objective, X, y).status in ("local", "stationary")
 
 
 def test_a_callback_stops() -> None:

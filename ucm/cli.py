@@ -100,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     on_a_file(command("admissible", "where the model is not trivial on a file", _admissible))
     benchmark = command("bench", "run a benchmark; without a name, list them", _bench)
     benchmark.add_argument("name", nargs="?", metavar="NAME")
+    benchmark.add_argument("part", nargs="?", metavar="PART", help="one part of it only")
     return parser
 
 
@@ -255,17 +256,24 @@ def _admissible(options: argparse.Namespace) -> int:
 
 def _bench(options: argparse.Namespace) -> int:
     if options.name is None:
-        rows = [{"name": b.name, "measures": b.what} for b in map(bench.get, bench.names())]
+        rows = [
+            {
+                "name": b.name,
+                "measures": b.what,
+                "parts": ", ".join(b.parts) if len(b.parts) > 1 else "",
+            }
+            for b in map(bench.get, bench.names())
+        ]
         if options.json:
             _print_json(rows)
         else:
-            _console().print(_table(rows, "ucm bench NAME"))
+            _console().print(_table(rows, "ucm bench NAME [PART]"))
         return 0
     chosen = bench.get(options.name)
-    rows = []
+    work, rows = chosen.rows(options.part), []
     with Progress(console=Console(stderr=True), transient=True, disable=options.json) as bar:
         task = bar.add_task(chosen.name, total=None)
-        for row in chosen.rows():
+        for row in work:
             rows.append(row)
             bar.update(task, description=f"{chosen.name}: {len(rows)} rows")
     if options.json:

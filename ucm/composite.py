@@ -12,7 +12,7 @@ import numpy as np
 from ucm.contracts import Solver, Vec
 from ucm.language.penalties import LInf, ScaledPenalty
 from ucm.language.penalties.norms import soft
-from ucm.terms import ConvexLoss, ProximalPenalty, SubtractedPenalty
+from ucm.terms import ConvexLoss, ProximalPenalty, SubtractedPenalty, loss_value
 
 __all__ = ["Composite", "DifferenceOfConvex", "InnerSolver", "Point", "Session", "Tilt"]
 
@@ -52,19 +52,21 @@ class Point:
 
 @dataclass(frozen=True)
 class Composite:
-    """`min over w, b of sum_k sum_i l_k(o_k - t_i) + sum_k R_k(w) - <tilt>`, `t_i = y_i (w'x_i + b)`.
+    """`min over w, b of sum_k sum_i c_i l_k(o_k - t_i) + sum_k R_k(w) - <tilt>`, `t_i = y_i (w'x_i + b)`.
 
     Attributes
     ----------
     X : (m, n) array or CSR matrix
     y : (m,) array of +1.0 and -1.0
     losses, penalties : the convex terms
+    class_weight : c_i of class +1 and of class -1
     """
 
     X: Any
     y: Vec
     losses: tuple[ConvexLoss, ...]
     penalties: tuple[ProximalPenalty, ...]
+    class_weight: tuple[float, float] = (1.0, 1.0)
 
     @property
     def m(self) -> int:
@@ -80,9 +82,14 @@ class Composite:
         return int(self.X.nnz) if hasattr(self.X, "nnz") else self.X.size
 
     @functools.cached_property
+    def factors(self) -> Vec:
+        """(m,) the weight c_i of each sample."""
+        return np.where(self.y > 0, *self.class_weight)
+
+    @functools.cached_property
     def caps(self) -> Vec:
         """(m,) the largest slope of the total loss at each sample."""
-        return np.full(self.m, sum(map(steepest, self.losses)))
+        return self.factors * sum(map(steepest, self.losses))
 
     def flat(self) -> Tilt:
         """No tilt."""
@@ -181,17 +188,25 @@ class Composite:
         return others[0].conjugate(z) if others else 0.0
 
     # --- values --------------------------------------------------------------------------------
+    def loss(self, margin: Vec) -> float:
+        """The total loss at the margins."""
+        return sum(loss_value(loss, margin, self.y, self.class_weight) for loss in self.losses)
+
     def value(self, margin: Vec, w: Vec, tilt: Tilt | None = None) -> float:
         """The objective at the margins and the normal."""
-        total = sum(loss.value(margin) for loss in self.losses)
-        total += sum(penalty.value(w) for penalty in self.penalties)
+        total = self.loss(margin) + sum(penalty.value(w) for penalty in self.penalties)
         if tilt is not None:
             total -= float(tilt.margin @ margin) + float(tilt.normal @ w)
         return total
 
     def gradient(self, margin: Vec) -> Vec:
-        """Minus the slopes of the total loss: `sum_k l_k'(o_k - t_i)`."""
-        return sum((k.gradient(k.offset - margin) for k in self.losses), start=np.zeros(self.m))
+        """Minus the slopes of the total loss: `c_i sum_k l_k'(o_k - t_i)`."""
+        return self.slopes(self.losses, margin)
+
+    def slopes(self, losses: tuple[ConvexLoss, ...], margin: Vec) -> Vec:
+        """Minus the slopes of these losses, at the weights of the samples."""
+        total = sum((k.gradient(k.offset - margin) for k in losses), start=np.zeros(self.m))
+        return self.factors * total
 
     def shares(self, slopes: Vec, margin: Vec | None) -> list[Vec]:
         """Dual points of the losses that add up to `slopes`, as far as their domains allow: their
@@ -200,17 +215,17 @@ class Composite:
         if len(self.losses) == 1 or margin is None:
             parts, rest = [], slopes
             for loss in self.losses:
-                parts.append(np.clip(rest, 0.0, steepest(loss)))
+                parts.append(np.clip(rest, 0.0, self.factors * steepest(loss)))
                 rest = rest - parts[-1]
             return parts
-        parts = [loss.gradient(loss.offset - margin) for loss in self.losses]
+        parts = [self.slopes((loss,), margin) for loss in self.losses]
         kinked = [k for k, loss in enumerate(self.losses) if loss.slope() is not None]
         if kinked:
             away = np.array([np.abs(margin - self.losses[k].offset) for k in kinked])
             nearest, rest = np.argmin(away, axis=0), slopes - sum(parts)
             for place, k in enumerate(kinked):
                 taken = np.where(nearest == place, parts[k] + rest, parts[k])
-                parts[k] = np.clip(taken, 0.0, steepest(self.losses[k]))
+                parts[k] = np.clip(taken, 0.0, self.factors * steepest(self.losses[k]))
         return parts
 
     def lower_bound(self, slopes: Vec, margin: Vec | None, tilt: Tilt) -> tuple[float, float]:
@@ -218,8 +233,8 @@ class Composite:
         much that point still misses its constraints, relative.
 
         With `beta = sum_k alpha_k + tilt.margin` and `y'beta = 0`, the bound is
-        `sum_k sum_i o_k alpha_ki - l_k*(alpha_ki) - R*(Z'beta + tilt.normal)`, Z the samples times
-        their labels. `beta = 0` is feasible for the tilts of a split: a point that misses a
+        `sum_k sum_i o_k alpha_ki - c_i l_k*(alpha_ki / c_i) - R*(Z'beta + tilt.normal)`, Z the samples
+        times their labels. `beta = 0` is feasible for the tilts of a split: a point that misses a
         constraint is pulled towards it.
         """
         alpha = self.shares(slopes, margin)
@@ -239,7 +254,8 @@ class Composite:
         bound = -self.conjugate(z + tilt.normal)
         for loss, a, base in zip(self.losses, alpha, rest, strict=True):
             point = base + keep * (a - base)
-            bound += loss.offset * float(point.sum()) - float(loss.conjugate(point).sum())
+            bound += loss.offset * float(point.sum())
+            bound -= float(self.factors @ loss.conjugate(point / self.factors))
         return bound, violation
 
 
@@ -278,17 +294,15 @@ class DifferenceOfConvex:
 
     def value(self, margin: Vec, w: Vec) -> float:
         """`G - H`."""
-        minus = sum(loss.value(margin) for loss in self.losses)
+        G = self.G
+        minus = sum(loss_value(loss, margin, G.y, G.class_weight) for loss in self.losses)
         minus += sum(penalty.value(w) for penalty in self.penalties)
         return self.G.value(margin, w) - minus
 
     def tilt(self, margin: Vec, w: Vec) -> Tilt:
         """A subgradient of H, as slopes in the margins and in w."""
-        slopes = sum(
-            (-loss.gradient(loss.offset - margin) for loss in self.losses), start=np.zeros(self.G.m)
-        )
         normal = sum((p.subgradient(w) for p in self.penalties), start=np.zeros(self.G.n))
-        return Tilt(slopes, normal)
+        return Tilt(-self.G.slopes(self.losses, margin), normal)
 
 
 class Session(ABC):

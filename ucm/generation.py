@@ -29,8 +29,9 @@ Index = NDArray[np.intp]
 
 _SLACK = 1e-9  # relative, that a test outside of the program forgives
 _FIRST = 20  # features of the first program
-_SHARE = 10  # of the samples, one in so many makes the first program
-_SAMPLES = 4  # samples near their kinks, in units of the features inside
+_MANY = 0.15  # share of the features from which on all are taken in
+_SHARE = 5  # of the samples, one in so many makes the first program
+_NEAR = 0.2  # share of the samples that are near their kinks
 
 
 def linear_program(form: Composite) -> str | None:
@@ -136,7 +137,7 @@ class Generation(Session):
         self._take(order[::_SHARE], everything[:0])
         part = self._solve(form, form.flat(), a / _SHARE)
         if part.status == "converged":
-            self._nearest(part, _SAMPLES * (self.features.size + 1))
+            self._nearest(part, int(_NEAR * form.m))
 
     def _solve(self, form: Composite, tilt: Tilt, a: float) -> Answer:
         """The program over the samples inside and all features."""
@@ -158,6 +159,8 @@ class Generation(Session):
             if short.size == 0:
                 return answer
             most = max(10, self.features.size // 3)
+            if self.features.size + most > _MANY * form.n:  # a program that is nearly the whole one
+                short, most = np.arange(form.n), form.n
             self._take(short[:0], short[_largest(z[short], most)])
 
     def _margins(self, answer: Answer) -> Vec:

@@ -9,12 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
+from ucm import numerics
 from ucm.contracts import Vec
 from ucm.errors import DataError, ParameterError
 from ucm.kernels import MEGABYTE, Kernel
 from ucm.operators import row_norms
 
 __all__ = ["Expansion", "Gram", "check_gram"]
+
+_CHUNK = 1 << 17  # entries computed at a time: they stay in the cache of a processor
 
 
 def check_gram(K: Any) -> None:
@@ -61,8 +64,6 @@ class Gram:
             check_gram(X)
         self.diagonal = np.diagonal(X).copy() if self.given else kernel.diagonal(X)
         self._squares = row_norms(X) ** 2 if kernel.name == "rbf" else None
-        if self._squares is not None:
-            self._scaled_squares = kernel.gamma * self._squares
         slots = self.m if self.given else min(self.m, max(8, limit // (8 * self.m)))
         self.store = X if self.given else np.empty((slots, self.m))
         self.where = np.arange(self.m) if self.given else np.full(self.m, -1)
@@ -77,26 +78,69 @@ class Gram:
 
     def block(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Rows of the matrix, (len(rows), m), computed now."""
+        return self._fill(rows, np.empty((rows.size, self.m)))
+
+    def _fill(self, rows: NDArray[np.intp], out: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.given:
-            return self.X[rows]
-        self.computed += rows.size * self.m
-        if self._squares is not None:
-            G = self.X[rows] @ self.X.T
-            G = G.toarray() if sparse.issparse(G) else G
-            return self.kernel.rbf(G, self._squares[rows], self._squares)
-        return self.kernel(self.X[rows], self.X)
+            out[:] = self.X[rows]
+            return out
+        self.computed += out.size
+        step = max(1, _CHUNK // self.m)
+        for i in range(0, rows.size, step):
+            k = rows[i : i + step]
+            if self._squares is None or sparse.issparse(self.X):
+                out[i : i + step] = self.kernel(self.X[k], self.X)
+            else:
+                np.matmul(self.X[k], self.X.T, out=out[i : i + step])
+                self.kernel.rbf(out[i : i + step], self._squares[k], self._squares)
+        return out
 
     def fetch(self, i: int) -> None:
         """Put row i into the store, in place of the row that was not used for longest."""
-        if self._filled < self.store.shape[0]:
-            slot = self._filled
-            self._filled += 1
+        self._keep(np.array([i]), np.inf)  # until it is used
+
+    def _slots(self, count: int) -> slice | NDArray[np.intp]:
+        """Places for `count` rows: free ones, or those of the rows that were not used for longest."""
+        if self._filled + count <= self.store.shape[0]:
+            self._filled += count
+            return slice(self._filled - count, self._filled)
+        self._filled = self.store.shape[0]
+        slots = np.argpartition(self.used, count - 1)[:count]
+        owners = self._owner[slots]
+        self.where[owners[owners >= 0]] = -1
+        return slots
+
+    def _keep(self, rows: NDArray[np.intp], clock: float) -> None:
+        """Put rows into the store."""
+        slots = self._slots(rows.size)
+        if isinstance(slots, slice):
+            self._fill(rows, self.store[slots])
         else:
-            slot = int(np.argmin(self.used))
-            self.where[self._owner[slot]] = -1
-        self._row(i, self.store[slot])
-        self._owner[slot], self.where[i] = i, slot
-        self.used[slot] = np.inf  # until it is used
+            self.store[slots] = self.block(rows)
+        self._owner[slots] = rows
+        self.where[rows] = np.arange(self.store.shape[0])[slots]
+        self.used[slots] = clock
+
+    def scores(self, rows: NDArray[np.intp], c: Vec, clock: float) -> Vec:
+        """`sum_k c_k K[rows_k]`; rows that were not in the store are there after it."""
+        out = np.zeros(self.m)
+        there = self.where[rows] >= 0
+        self.used[self.where[rows[there]]] = clock
+        numerics.add_rows(self.store, self.where[rows[there]], c[there], out)
+        rows, c = rows[~there], c[~there]
+        step = max(1, min(_CHUNK // self.m, self.store.shape[0]))
+        for i in range(0, rows.size, step):
+            k = rows[i : i + step]
+            self._keep(k, clock)
+            numerics.add_rows(self.store, self.where[k], c[i : i + step], out)
+        return out
+
+    def between(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
+        """`K[rows, columns]`, (len(rows), len(columns))."""
+        if self.given:
+            return self.X[np.ix_(rows, columns)]
+        self.computed += rows.size * columns.size
+        return self.kernel(self.X[rows], self.X[columns])
 
     def part(self, rows: NDArray[np.intp]) -> Gram:
         """The Gram matrix of some of the samples."""
@@ -126,17 +170,6 @@ class Gram:
             return np.asarray(self.X @ (self.X.T @ coefficients)).ravel()
         support = np.flatnonzero(coefficients)
         return self.combine(support, coefficients[support], np.arange(self.m))
-
-    def _row(self, i: int, out: Vec) -> None:
-        if self._squares is None or sparse.issparse(self.X):
-            out[:] = self.block(np.array([i]))[0]
-            return
-        self.computed += self.m
-        np.matmul(self.X, self.X[i] * (2.0 * self.kernel.gamma), out=out)
-        out -= self.kernel.gamma * self._squares[i]
-        out -= self._scaled_squares
-        np.minimum(out, 0.0, out=out)
-        np.exp(out, out=out)
 
     def combine(self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp]) -> Vec:
         """`sum_k c_k K[rows_k, columns]`, from rows in the store where they are there."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ucm import numerics
 from ucm.contracts import Vec
 from ucm.errors import DataError, ParameterError
 from ucm.operators import row_norms
@@ -78,10 +79,8 @@ class Kernel:
 
     def rbf(self, G: NDArray[np.float64], a: Vec, b: Vec) -> NDArray[np.float64]:
         """The kernel in place of inner products G, from the squared norms of the rows."""
-        G *= 2.0 * self.gamma
-        G -= self.gamma * a[:, None]
-        G -= self.gamma * b
-        np.minimum(G, 0.0, out=G)
+        G = np.ascontiguousarray(G)
+        numerics.rbf_exponents(G, a, b, self.gamma)
         return np.exp(G, out=G)
 
     def _called(self, A: Any, B: Any) -> NDArray[np.float64]:

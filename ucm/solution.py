@@ -77,7 +77,8 @@ class Solution:
     objective : value of the declared problem, minus the distance of U from 0
     certificate : proof of accuracy
     status : "optimal" (proven gap below the tolerance), "converged" (the solver's own rule, no
-        proven gap), "max_iter", "infeasible" (U is empty) or "zero_in_set"
+        proven gap), "max_iter", "infeasible" (U is empty) or "zero_in_set"; of a non-convex objective
+        "local", "stationary" or "unattained"
     message : what happened, in a sentence, and what to try
     stats : how it was found
     history : one dict per reported iteration

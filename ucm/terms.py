@@ -32,6 +32,8 @@ __all__ = [
     "SubtractedPenalty",
     "Term",
     "Weights",
+    "loss_cvxpy",
+    "loss_value",
 ]
 
 
@@ -158,6 +160,29 @@ class ConvexLoss(Loss):
     @abstractmethod
     def cvxpy(self, margin: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
         """`factor sum_i l(offset - margin_i)` in CVXPY."""
+
+
+def loss_value(loss: Loss, margin: Vec, y: Vec, class_weight: tuple[float, float]) -> float:
+    """`sum_i c_i l(t_i)`, c_i the weight of the class of sample i."""
+    if class_weight == (1.0, 1.0):
+        return loss.value(margin)
+    up, down = class_weight
+    return up * loss.value(margin[y > 0]) + down * loss.value(margin[y < 0])
+
+
+def loss_cvxpy(
+    loss: ConvexLoss,
+    margin: cp.Expression,
+    y: Vec,
+    class_weight: tuple[float, float],
+    weights: Weights,
+) -> cp.Expression:
+    """`sum_i c_i l(t_i)` in CVXPY."""
+    if class_weight == (1.0, 1.0):
+        return loss.cvxpy(margin, Coefficient(), weights)
+    up, down = class_weight
+    above = loss.cvxpy(margin[y > 0], Coefficient((up,)), weights)
+    return above + loss.cvxpy(margin[y < 0], Coefficient((down,)), weights)
 
 
 # --- penalties -------------------------------------------------------------------------------------

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ucm.compiler import compile as plan
 from ucm.errors import ConvergenceWarning, DataError
 from ucm.evidence.sparsity import sparsity
 
-__all__ = ["DC_MODELS", "MODELS", "UCI", "rows", "simulated", "standardised"]
+__all__ = ["DC_MODELS", "MODELS", "PARTS", "UCI", "simulated", "standardised"]
 
 Make = Callable[..., Any]
 MODELS: dict[str, Make] = {
@@ -79,44 +79,52 @@ def standardised(X: Any) -> NDArray[np.float64]:
     return (X - X.mean(axis=0)) / np.where(spread > 0.0, spread, 1.0)
 
 
-def rows(repeats: int = REPEATS) -> Iterator[dict[str, Any]]:
-    """Figures 3 to 12 and Table 2 as means and standard deviations over random 70/30 splits, lambda by
-    five-fold cross-validation; then the order that the paper found, and the largest number of
-    iterations."""
-    grid = {
-        (k, share): _simulated_runs(k, share, repeats)
-        for k, share in itertools.product(NOISE_DIMENSIONS, LABEL_NOISE)
-    }
-    yield from _feature_figures({k: grid[k, 0.0] for k in NOISE_DIMENSIONS})
+def features(repeats: int = REPEATS) -> Iterator[dict[str, Any]]:
+    """Figures 3 to 6: features used as noise dimensions are added, without label noise."""
+    yield from _feature_figures({k: _simulated_runs(k, 0.0, repeats) for k in NOISE_DIMENSIONS})
+
+
+def labels(k: int, repeats: int = REPEATS) -> Iterator[dict[str, Any]]:
+    """Figures 7 to 9 with k noise dimensions: support vectors, parameters and accuracy under label
+    noise, and the order that the paper found at 30 %."""
     for share in LABEL_NOISE:
-        for name, runs in grid[0, share].items():
-            yield _row(
-                "figure 7", f"label noise {share:g}", name, "support vectors", _samples(runs)
-            )
-    for (k, share), by_model in grid.items():
-        for name, runs in by_model.items():
+        found = _simulated_runs(k, share, repeats)
+        for name, runs in found.items():
             data = f"({k}; {share:g})"
+            if k == 0:
+                yield _row("figure 7", data, name, "support vectors", _samples(runs))
             yield _row("figure 8", data, name, "parameters", _parameters(runs))
             yield _row("figure 9", data, name, "accuracy", [r.accuracy for r in runs])
+        if share == LABEL_NOISE[-1]:
+            yield from _orders(k, share, found)
+
+
+def uci(data: str, repeats: int = REPEATS) -> Iterator[dict[str, Any]]:
+    """Figures 10 to 12, section 4.2 and Table 2 on one set."""
+    try:
+        X, y = datasets.load(data)
+    except DataError:
+        yield _row("figure 10", data, "not at hand", "", [np.nan])
+        return
+    X, y = standardised(X), y.astype(float)
     most = 0
-    for data in UCI:
-        try:
-            X, y = datasets.load(data)
-        except DataError:
-            yield _row("figure 10", data, "not at hand", "", [np.nan])
-            continue
-        X = standardised(X)
-        for name, runs in _uci_runs(X, y, repeats).items():
-            yield _row("figure 10", data, name, "parameters", _parameters(runs))
-            yield _row("section 4.2", data, name, "features", [r.features for r in runs])
-            yield _row("section 4.2", data, name, "support vectors", _samples(runs))
-            yield _row("section 4.2", data, name, "accuracy", [r.accuracy for r in runs])
-            if name in DC_MODELS:
-                yield _row("figure 12", data, name, "iterations", [r.iterations for r in runs])
-                most = max(most, *(r.iterations for r in runs))
-        yield from _table_2(data, X, y, repeats)
-    yield from _orders(grid)
-    yield {**_row("order", "UCI", "all", "most iterations", [most]), "within": most <= ITERATIONS}
+    for name, runs in _uci_runs(X, y, repeats).items():
+        yield _row("figure 10", data, name, "parameters", _parameters(runs))
+        yield _row("section 4.2", data, name, "features", [r.features for r in runs])
+        yield _row("section 4.2", data, name, "support vectors", _samples(runs))
+        yield _row("section 4.2", data, name, "accuracy", [r.accuracy for r in runs])
+        if name in DC_MODELS:
+            yield _row("figure 12", data, name, "iterations", [r.iterations for r in runs])
+            most = max(most, *(r.iterations for r in runs))
+    yield {**_row("order", data, "all", "most iterations", [most]), "within": most <= ITERATIONS}
+    yield from _table_2(data, X, y, repeats)
+
+
+PARTS: dict[str, Callable[[], Iterator[dict[str, Any]]]] = {
+    "features": features,
+    **{f"labels-{k}": partial(labels, k) for k in NOISE_DIMENSIONS},
+    **{name.removeprefix("uci_"): partial(uci, name) for name in UCI},
+}
 
 
 # --- fits ---------------------------------------------------------------------------------------
@@ -241,16 +249,15 @@ def _table_2(data: str, X: Any, y: Any, repeats: int) -> Iterator[dict[str, Any]
         yield _row("figure 11", data, f"mu = {mu:g}", "accuracy", [r.accuracy for r in runs])
 
 
-def _orders(grid: dict[tuple[int, float], dict[str, list[Run]]]) -> Iterator[dict[str, Any]]:
-    """With 30 % label noise: fewer support vectors with the ramp than with the hinge, fewer features
-    with l0 and capped l1 than with l1; means over the noise dimensions."""
-    share = LABEL_NOISE[-1]
+def _orders(k: int, share: float, found: dict[str, list[Run]]) -> Iterator[dict[str, Any]]:
+    """Fewer support vectors with the ramp than with the hinge, fewer features with l0 and capped l1
+    than with l1."""
 
     def mean(name: str, what: Callable[[Run], float]) -> float:
-        return float(np.mean([what(r) for k in NOISE_DIMENSIONS for r in grid[k, share][name]]))
+        return float(np.mean([what(r) for r in found[name]]))
 
     for hinge, ramp in PAIRS.items():
-        yield _order(share, f"{ramp} < {hinge}", "support vectors",
+        yield _order(f"({k}; {share:g})", f"{ramp} < {hinge}", "support vectors",
                      mean(ramp, lambda r: r.samples), mean(hinge, lambda r: r.samples))  # fmt: skip
     for wide, narrow in (
         ("OneNormSVM", "ZeroNormSVM"),
@@ -258,11 +265,10 @@ def _orders(grid: dict[tuple[int, float], dict[str, list[Run]]]) -> Iterator[dic
         ("RLSVM1", "RLSVM0"),
         ("RLSVM1", "RLSVMC1"),
     ):
-        yield _order(share, f"{narrow} < {wide}", "features",
+        yield _order(f"({k}; {share:g})", f"{narrow} < {wide}", "features",
                      mean(narrow, lambda r: r.features), mean(wide, lambda r: r.features))  # fmt: skip
 
 
-def _order(share: float, what: str, quantity: str, low: float, high: float) -> dict[str, Any]:
+def _order(data: str, what: str, quantity: str, low: float, high: float) -> dict[str, Any]:
     words = f"{quantity}, {low:.3f} and {high:.3f}"
-    row = _row("order", f"label noise {share:g}", what, words, [low - high])
-    return {**row, "within": low < high}
+    return {**_row("order", data, what, words, [low - high]), "within": low < high}

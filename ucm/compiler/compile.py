@@ -40,7 +40,7 @@ def compile(
     kernel : None, "linear", "poly", "rbf", "sigmoid", "precomputed" (X holds k(x_i, x_j)) or a
         callable of two tables of samples
     solver : "auto", a name, or an instance such as `ucm.solvers.APG(stop="paper")`
-    class_weight : factors of the caps of the samples of class +1 and of class -1
+    class_weight : factors of the losses, or of the caps, of the samples of class +1 and of class -1
     kernel_params : gamma, degree, coef0 as in `sklearn.svm.SVC`, and cache_size: megabytes for the
         rows of the Gram matrix, above which it is never formed whole (see `ucm.kernels.kernel_of`)
 

@@ -14,7 +14,12 @@ from ucm.composite import InnerSolver, Point
 from ucm.contracts import Solver
 from ucm.data import Data
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError
-from ucm.evidence.criticality import certify_point, difference_of_convex, is_local
+from ucm.evidence.criticality import (
+    certify_point,
+    difference_of_convex,
+    falls_forever,
+    is_local,
+)
 from ucm.evidence.majorant import majorant, verify_objective
 from ucm.evidence.verify import Verification
 from ucm.language.regularised import Objective
@@ -40,11 +45,6 @@ class ObjectivePlan(Plan):
 
     def __init__(self, model: Objective, data: Data, solver: str | Solver) -> None:
         began = time.perf_counter()
-        if data.class_weight != (1.0, 1.0):
-            raise ParameterError(
-                f"class_weight: a sum of losses takes none, got {data.class_weight}; "
-                "give both classes the weight 1"
-            )
         self.model, self.data = model, data
         self.form = difference_of_convex(model, data)
         self.solver, self._table = choose_objective(self.form, solver)
@@ -141,6 +141,12 @@ class ObjectivePlan(Plan):
                 f"{self.solver.name}: the certificate contradicts the answer (relative gap "
                 f"{gap:.2g}); a term's conjugate is wrong: please report it"
             )
+        endless = None
+        if certificate.kind != "global":
+            endless = falls_forever(self.model, self.data, point.w, point.b)
+        if endless is not None:
+            warnings.warn(endless, ConvergenceWarning, stacklevel=5)
+            return "unattained", endless
         if point.status in ("converged", "interrupted") and missed <= tol and gap <= tol:
             if certificate.kind == "global":
                 return "optimal", f"proven: {certificate}"

@@ -74,11 +74,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
         With more than two classes, whether `decision_function` has one column per class, or one per
         problem that was solved.
     class_weight : None, "balanced" or dict {label: weight}, default=None
-        Multiplies the caps on the weights of the samples (`ReducedHull`, `CappedSimplex`) and the
-        cost of their errors in the bias rule "error". "balanced" means m / (2 m_o) for the m_o
-        samples of a class. A label that the dict leaves out has weight 1. Constants cancel in
-        means and covariances; a domain of weights without caps refuses class weights. The rest in
-        "ovr" has the mean weight of its samples.
+        Multiplies the losses of the samples; with sets, the caps on their weights (`ReducedHull`,
+        `CappedSimplex`) and the cost of their errors in the bias rule "error". "balanced" means
+        m / (2 m_o) for the m_o samples of a class. A label that the dict leaves out has weight 1.
+        Constants cancel in means and covariances; domains without caps refuse. The rest in "ovr" has
+        the mean weight of its samples.
     n_jobs : int, default=None
         Number of two-class problems solved at a time, in threads.
     probability : bool, default=False

@@ -64,6 +64,8 @@ def normal_in_features(model: RobustMargin | Objective, solution: Solution, n: i
 
 def class_weights(class_weight: Any, classes: NDArray[Any], y: NDArray[Any]) -> Vec:
     """`class_weight` for every class."""
+    if class_weight is None:
+        return np.ones(classes.size)
     try:
         weights = compute_class_weight(class_weight, classes=classes, y=y)
     except (TypeError, ValueError) as error:

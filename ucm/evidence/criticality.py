@@ -11,7 +11,7 @@ from ucm.language.regularised import Objective
 from ucm.solution import Certificate
 from ucm.terms import FoldedConcave, Penalty, ProximalPenalty
 
-__all__ = ["certify_point", "difference_of_convex", "is_local"]
+__all__ = ["certify_point", "difference_of_convex", "falls_forever", "is_local"]
 
 
 def difference_of_convex(model: Objective, data: Data) -> DifferenceOfConvex:
@@ -21,7 +21,7 @@ def difference_of_convex(model: Objective, data: Data) -> DifferenceOfConvex:
 
 def _form(model: Objective, data: Data) -> DifferenceOfConvex:
     G, H = model.dc()
-    form = Composite(data.X, data.y, G.losses, G.penalties)  # type: ignore[arg-type]
+    form = Composite(data.X, data.y, G.losses, G.penalties, data.class_weight)  # type: ignore[arg-type]
     start = _relaxed(model.penalty)
     return DifferenceOfConvex(form, H.losses, H.penalties, start)  # type: ignore[arg-type]
 
@@ -53,7 +53,7 @@ def certify_point(
     form = difference_of_convex(model, data)
     margin = form.G.margins(w, b)
     tilt = form.tilt(margin, w)
-    primal = model.value(margin, w)
+    primal = model.value(margin, w, data.y, data.class_weight)
     here = form.G.value(margin, w, tilt)
     bound, violation = -np.inf, np.inf
     candidates = [form.G.gradient(margin)] if slopes is None else [slopes]
@@ -65,6 +65,28 @@ def certify_point(
     relative = gap / max(abs(primal), 1e-300)
     kind = "global" if form.convex else "local"
     return Certificate(primal, primal - gap, gap, relative, violation, kind)
+
+
+def falls_forever(model: Objective, data: Data, w: Vec, b: float) -> str | None:
+    """Why no minimum is attained near (w, b); None where this is not known.
+
+    A loss that falls for every margin (logistic, exponential) tends to 0 along s (w, b), s to infinity, when
+    (w, b) separates the samples. With a bounded penalty the objective tends to a limit; where it is
+    above that at (w, b), it falls along the whole ray.
+    """
+    margin = data.y * (data.X @ w + b)
+    added, _ = model.loss.split()
+    falling = [loss for loss in added if float(loss.gradient(np.array([-30.0]))[0]) > 0.0]
+    if not falling or not (margin > 0.0).all():
+        return None
+    limit, before = model.penalty.value(1e12 * w), model.penalty.value(1e9 * w)
+    if not limit <= before * (1.0 + 1e-12) or model.value(margin, w) < limit:
+        return None
+    return (
+        f"no minimum is attained: the samples are separated, and the objective falls towards {limit:.6g} "
+        f"as (w, b) grows, since {falling[0]!r} falls for every margin and the penalty is bounded; add a "
+        "multiple of L1() or L2()"
+    )
 
 
 def is_local(model: Objective, data: Data, w: Vec, b: float, tol: float = 1e-9) -> bool:

@@ -16,7 +16,14 @@ from ucm.evidence.verify import Verification
 from ucm.expression import Param, Scalar, value
 from ucm.language.regularised import Objective
 from ucm.solution import Solution
-from ucm.terms import Coefficient, ConvexLoss, ProximalPenalty, SubtractedPenalty, Weights
+from ucm.terms import (
+    Coefficient,
+    ConvexLoss,
+    ProximalPenalty,
+    SubtractedPenalty,
+    Weights,
+    loss_cvxpy,
+)
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -80,14 +87,17 @@ def majorant(model: Objective, data: Data, w: Vec, b: float) -> Majorant:
     weights, one = ParameterWeights(), Coefficient()
     total: Any = 0.0
     for loss in G.losses:
-        total += loss.cvxpy(t, one, weights)
+        total += loss_cvxpy(loss, t, data.y, data.class_weight, weights)
     for penalty in G.penalties:
         if isinstance(penalty, ProximalPenalty):
             total += penalty.cvxpy(omega / scale, one, weights)
     equation = t == cp.multiply(data.y, (data.X / scale) @ omega + bias)
     margin = data.y * (data.X @ w + b)
     slopes, normal = _subgradient(H.losses, H.penalties, margin, w)
-    constant = float(slopes @ margin) + float(normal @ w) - H.value(margin, w)
+    slopes = slopes * np.where(data.y > 0, *data.class_weight)
+    constant = (
+        float(slopes @ margin) + float(normal @ w) - H.value(margin, w, data.y, data.class_weight)
+    )
     if H.losses:
         v = cp.Parameter(data.m, name="tilt_margin", value=slopes)
         total = total - v @ t
@@ -145,7 +155,8 @@ def verify_objective(
         ) from error
     status = reference.problem.status
     value = float(reference.problem.value) if reference.w.value is not None else math.inf
-    objective = model.value(data.y * (data.X @ solution.w + b), solution.w)
+    margin = data.y * (data.X @ solution.w + b)
+    objective = model.value(margin, solution.w, data.y, data.class_weight)
     difference = abs(objective - value) / max(abs(value), 1e-12)
     violation = solution.certificate.violation
     agrees = difference <= max(1e-6, tol) and violation <= max(1e-6, tol)

@@ -13,7 +13,15 @@ from ucm.errors import CompositionError
 from ucm.expression import Node, Notation, Param
 from ucm.language.loss_algebra import LossSum, scaled_loss
 from ucm.language.penalty_algebra import PenaltySum, scaled_penalty
-from ucm.terms import ConvexLoss, Loss, Penalty, ProximalPenalty, SubtractedPenalty, Term
+from ucm.terms import (
+    ConvexLoss,
+    Loss,
+    Penalty,
+    ProximalPenalty,
+    SubtractedPenalty,
+    Term,
+    loss_value,
+)
 
 __all__ = ["ConvexPart", "Objective"]
 
@@ -57,9 +65,18 @@ class Objective(Term):
             )
         super().__post_init__()
 
-    def value(self, margin: Vec, w: Vec) -> float:
-        """The objective at the margins `y_i (w'x_i + b)` and the normal w."""
-        return self.loss.value(margin) + self.penalty.value(w)
+    def value(
+        self,
+        margin: Vec,
+        w: Vec,
+        y: Vec | None = None,
+        class_weight: tuple[float, float] = (1.0, 1.0),
+    ) -> float:
+        """The objective at the margins `y_i (w'x_i + b)` and the normal w; with labels y, the losses of
+        the samples of class +1 and -1 multiplied by `class_weight`."""
+        if y is None:
+            return self.loss.value(margin) + self.penalty.value(w)
+        return loss_value(self.loss, margin, y, class_weight) + self.penalty.value(w)
 
     def dc(self) -> tuple[ConvexPart, ConvexPart]:
         """Convex functions (G, H) whose difference this objective is, from the splits of its terms."""
@@ -101,9 +118,16 @@ class ConvexPart(Node):
     losses: tuple[ConvexLoss, ...] = ()
     penalties: tuple[ProximalPenalty | SubtractedPenalty, ...] = ()
 
-    def value(self, margin: Vec, w: Vec) -> float:
-        """The function at the margins and the normal."""
-        return sum(loss.value(margin) for loss in self.losses) + sum(
+    def value(
+        self,
+        margin: Vec,
+        w: Vec,
+        y: Vec | None = None,
+        class_weight: tuple[float, float] = (1.0, 1.0),
+    ) -> float:
+        """The function at the margins and the normal; y and `class_weight` as for `Objective`."""
+        y = np.ones_like(margin) if y is None else y
+        return sum(loss_value(loss, margin, y, class_weight) for loss in self.losses) + sum(
             penalty.value(w) for penalty in self.penalties
         )
 

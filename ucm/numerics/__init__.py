@@ -6,6 +6,8 @@ import lazy_loader
 
 if TYPE_CHECKING:
     from ucm.numerics.ball import project_ball_simplex as project_ball_simplex
+    from ucm.numerics.gram import add_rows as add_rows
+    from ucm.numerics.gram import rbf_exponents as rbf_exponents
     from ucm.numerics.margins import plus_newton as plus_newton
     from ucm.numerics.mdm import class_gaps as class_gaps
     from ucm.numerics.mdm import clip_gsk as clip_gsk
@@ -24,6 +26,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "ball": ["project_ball_simplex"],
+        "gram": ["add_rows", "rbf_exponents"],
         "margins": ["plus_newton"],
         "mdm": ["class_gaps", "clip_gsk", "clip_mdm", "extreme_steps"],
         "power": ["power_root"],

@@ -41,7 +41,7 @@ def cholesky_solve(H, x):
     return True
 
 
-@jit(f8(TABLE, READ, READ, f8, f8, f8))
+@jit(f8(TABLE, READ, READ, f8, READ, f8))
 def dual_value(Z, v, alpha, offset, top, c):
     """The dual value once the heavier class is scaled down to `y'beta = 0`."""
     m, k = Z.shape
@@ -63,7 +63,7 @@ def dual_value(Z, v, alpha, offset, top, c):
     for i in range(m):
         b = alpha[i] + v[i]
         b *= less_up if Z[i, k - 1] * b > 0.0 else less_down
-        total += min(max(b - v[i], 0.0), top)
+        total += min(max(b - v[i], 0.0), top[i])
         if b != 0.0:
             for j in range(k - 1):
                 pull[j] += b * Z[i, j]
@@ -73,20 +73,20 @@ def dual_value(Z, v, alpha, offset, top, c):
     return offset * total - 0.25 * square / c
 
 
-@jit(f8(READ, READ, READ, READ, f8, f8, f8, f8), reduction=True)
+@jit(f8(READ, READ, READ, READ, f8, f8, READ, f8), reduction=True)
 def slope_along(t, along, alpha, v, sigma, offset, top, s):
     """`-<along, a + v>` at the proximal points a of the margins `t + s along`."""
     total = 0.0
     for i in range(t.size):
         a = alpha[i] + sigma * (offset - t[i] - s * along[i])
-        a = min(max(a, 0.0), top)
+        a = min(max(a, 0.0), top[i])
         total -= along[i] * (a + v[i])
     return total
 
 
-@jit(types.UniTuple(f8, 3)(TABLE, READ, WRITE, WRITE, f8, f8, f8, f8, f8, i8))
+@jit(types.UniTuple(f8, 3)(TABLE, READ, WRITE, WRITE, f8, READ, f8, f8, f8, i8))
 def plus_newton(Z, v, z, alpha, offset, top, c, sigma, tol, outers):
-    """`min c |w|^2 + top sum max(0, offset - t_i) - <v, t>`, t = Z z, z = (w, b).
+    """`min c |w|^2 + sum top_i max(0, offset - t_i) - <v, t>`, t = Z z, z = (w, b).
 
     z and alpha are overwritten, as in `ucm.solvers.quadratic`. Returns the relative gap, the outer
     steps, and the passes over Z.
@@ -95,34 +95,37 @@ def plus_newton(Z, v, z, alpha, offset, top, c, sigma, tol, outers):
     t = Z @ z
     g = np.empty(k)
     a = np.empty(m)
-    H = np.empty((k, k))
+    H, H0 = np.empty((k, k)), np.zeros((k, k))  # H0 sums z z' over the free samples
+    free = np.zeros(m, dtype=np.bool_)
     passes = 0.5
     gap = np.inf
     for outer in range(outers):
         b0 = z[k - 1]
         ridge = 1e-8 * sigma
-        steps = 0
+        steps = stuck = 0
+        least = np.inf
         for step in range(40):
             steps = step
             moved = 0.0
             mass = 0.0
             g[:] = 2.0 * c * z
             g[k - 1] = ridge * (z[k - 1] - b0)
-            H[:, :] = 0.0
             for i in range(m):
                 raw = alpha[i] + sigma * (offset - t[i])
-                a[i] = min(max(raw, 0.0), top)
+                a[i] = min(max(raw, 0.0), top[i])
                 moved += (a[i] - alpha[i]) ** 2
                 mass += a[i]
                 beta = a[i] + v[i]
                 if beta != 0.0:
                     for j in range(k):
                         g[j] -= beta * Z[i, j]
-                if 0.0 < raw < top:
+                if (0.0 < raw < top[i]) != free[i]:
+                    free[i] = not free[i]
+                    sign = 1.0 if free[i] else -1.0
                     for j in range(k):
-                        h = sigma * Z[i, j]
+                        h = sign * Z[i, j]
                         for p in range(j + 1):
-                            H[j, p] += h * Z[i, p]
+                            H0[j, p] += h * Z[i, p]
             passes += 0.5
             size = 0.0
             for j in range(k):
@@ -130,9 +133,15 @@ def plus_newton(Z, v, z, alpha, offset, top, c, sigma, tol, outers):
             small = 0.1 * np.sqrt(moved / sigma * 2.0 * c) * min(1.0, 1e3 * tol)
             if np.sqrt(size) <= max(small, 1e-13 * (1.0 + mass)):
                 break
-            for j in range(k - 1):
-                H[j, j] += 2.0 * c
-            H[k - 1, k - 1] += ridge
+            # a gradient that rounding keeps from falling further
+            stuck = stuck + 1 if np.sqrt(size) >= 0.5 * least else 0
+            least = min(least, np.sqrt(size))
+            if stuck >= 5 and least <= 1e-9 * (1.0 + mass):
+                break
+            for j in range(k):
+                for p in range(j + 1):
+                    H[j, p] = sigma * H0[j, p]
+                H[j, j] += ridge if j == k - 1 else 2.0 * c
             d = -g
             if not cholesky_solve(H, d):
                 return gap, outer + 0.0, passes
@@ -168,8 +177,8 @@ def plus_newton(Z, v, z, alpha, offset, top, c, sigma, tol, outers):
         for j in range(k - 1):
             value += c * z[j] * z[j]
         for i in range(m):
-            alpha[i] = min(max(alpha[i] + sigma * (offset - t[i]), 0.0), top)
-            value += top * max(0.0, offset - t[i]) - v[i] * t[i]
+            alpha[i] = min(max(alpha[i] + sigma * (offset - t[i]), 0.0), top[i])
+            value += top[i] * max(0.0, offset - t[i]) - v[i] * t[i]
         gap = (value - dual_value(Z, v, alpha, offset, top, c)) / max(abs(value), 1e-300)
         passes += 1.0
         if gap <= 0.3 * tol:

@@ -62,7 +62,7 @@ def edge_descent(Z, columns, u, o, top, a, tol, limit, z, t, beta, sign, slot, a
     ----------
     Z, columns : (m, n + 1) rows, and its transpose
     u, o, top : (n + 1,), (m,), (m,)
-    tol : violation of a multiplier that counts
+    tol : violation that counts of the multiplier of a coordinate; of a sample it is 1e-10 top_i
     limit : of the pivots
     z, t, beta, sign : (n + 1,), (m,), (m,), (n + 1,) results; `sign` is that of z, 0 where not active
     slot : (n + 1,) the kinks: samples, then m + coordinate
@@ -134,7 +134,7 @@ def edge_descent(Z, columns, u, o, top, a, tol, limit, z, t, beta, sign, slot, a
                 x, size = max(mu[s], -mu[s] - top[slot[s]]), norm[s]
             else:
                 x, size = abs(mu[s]) - a, norm[s] + 1.0
-            if x > tol and x * x > best * size:
+            if x > (1e-10 * top[slot[s]] if slot[s] < m else tol) and x * x > best * size:
                 best, leave, over = x * x / size, s, x
         if leave < 0 and since > 0 and pivots < limit:
             since = _REFACTOR  # the same answer from a fresh table

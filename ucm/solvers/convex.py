@@ -11,7 +11,7 @@ import numpy as np
 from ucm.composite import Composite, InnerSolver, Point, Session, Tilt
 from ucm.contracts import Vec
 from ucm.solvers.driver import Monitor
-from ucm.terms import Coefficient, Weights
+from ucm.terms import Coefficient, Weights, loss_cvxpy
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -63,9 +63,11 @@ class _Built(Session):
         if form.penalties not in self.problems:
             w, b, t = cp.Variable(form.n), cp.Variable(), cp.Variable(form.m)
             v, u = cp.Parameter(form.m), cp.Parameter(form.n)
-            one, numbers = Coefficient(), _Numbers()
-            total = sum(loss.cvxpy(t, one, numbers) for loss in form.losses)
-            total += sum(penalty.cvxpy(w, one, numbers) for penalty in form.penalties)
+            numbers = _Numbers()
+            total = sum(
+                loss_cvxpy(loss, t, form.y, form.class_weight, numbers) for loss in form.losses
+            )
+            total += sum(penalty.cvxpy(w, Coefficient(), numbers) for penalty in form.penalties)
             equation = t == cp.multiply(form.y, form.X @ w + b)
             problem = cp.Problem(cp.Minimize(total - v @ t - u @ w), [equation])
             self.problems[form.penalties] = (problem, w, b, v, u, equation)

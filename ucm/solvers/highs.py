@@ -38,7 +38,7 @@ class HiGHS(InnerSolver):
     pivots : limit of one program; None: that of HiGHS
     """
 
-    samples: int | None = 4000
+    samples: int | None = 20_000
     features: int | None = 150
     pivots: int | None = None
     name: ClassVar[str] = "highs"
@@ -128,7 +128,8 @@ class _Dual(Program):
         if verdict != self.done:
             answer.status = self.status.get(verdict, "max_iter")
             name = self.highs.modelStatusToString(verdict)
-            answer.message = f"HiGHS ended with the status {name!r}; scale the features"
+            advice = "raise pivots" if answer.status == "max_iter" else "scale the features"
+            answer.message = f"HiGHS ended with the status {name!r}; {advice}"
         return answer
 
 

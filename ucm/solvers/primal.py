@@ -126,5 +126,4 @@ class _Gradient(Session):
         )
 
     def _height(self, form: Composite, tilt: Tilt, p: Vec, t: Vec) -> float:
-        total = sum(loss.value(t) for loss in form.losses)
-        return total - float(tilt.margin @ t) - float(tilt.normal @ p[:-1])
+        return form.loss(t) - float(tilt.margin @ t) - float(tilt.normal @ p[:-1])

@@ -1,28 +1,30 @@
 """pSMO: sequential minimal optimisation for the p-hinge loss, Algorithm 1 and Listing 1 of Sun (2024).
 
-Pair updates run in compiled code (`ucm.numerics.psmo`) on rows of the Gram matrix that are computed
-when they are first needed. Samples whose multiplier sits at a bound, and whose level says that it will
-stay there, are shrunk away (Joachims 1999); their scores are brought up to date before the end.
+Pair updates run in compiled code (`ucm.numerics.psmo`) on a small working set first, and, where too
+many samples are free for that, on rows of the whole Gram matrix, computed when they are first needed.
+Either way samples whose multiplier sits at a bound, and whose level says that it will stay there, are
+shrunk away (Joachims 1999); their scores are brought up to date in between.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ucm import numerics
 from ucm.contracts import Solver, Vec
 from ucm.errors import ParameterError
 from ucm.forms import HingeDual, Raw
-from ucm.solvers.driver import Monitor
+from ucm.solvers.driver import Monitor, blas_threads
 
 __all__ = ["PSMO"]
 
+
+_STEP = 96  # samples of each class to begin with, and the fewest that join at a time
 _DONE, _LIMIT, _INDEFINITE, _MISSING, _FULL = 0, 1, 2, 3, 4
 
 
@@ -35,7 +37,7 @@ class PSMO(Solver):
     partner : "second-order" (the largest decrease by a quadratic model), or "random" as in the
         paper's experiments
     shrinking : leave out samples whose multiplier will stay at its bound, until the end
-    cap : largest working set of a linear kernel; with more support vectors it is left for Gram rows
+    cap : largest working set; with more free samples it is left for rows of the Gram matrix
     seed : of the random partner
     """
 
@@ -50,8 +52,10 @@ class PSMO(Solver):
             raise ParameterError(
                 f'PSMO: partner is "second-order" or "random", got {self.partner!r}'
             )
-        if self.seed < 0:
-            raise ParameterError(f"PSMO: seed >= 0, got {self.seed}")
+        if self.seed < 0 or self.cap < 2:
+            raise ParameterError(
+                f"PSMO: seed >= 0 and cap >= 2, got seed={self.seed} and cap={self.cap}"
+            )
 
     def refuse(self, form: object) -> str | None:
         if not isinstance(form, HingeDual):
@@ -62,9 +66,12 @@ class PSMO(Solver):
         return float("nan")
 
     def solve(self, form: HingeDual, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
-        first = None if start is None else start[0]
-        linear = form.X is not None
-        state: Any = (_WorkingSet if linear else _State)(form, self, first)
+        # products with few features gain nothing from a second thread
+        with blas_threads(0 if form.gram.given else form.gram.X.shape[1]):
+            return self._run(form, monitor, None if start is None else start[0])
+
+    def _run(self, form: HingeDual, monitor: Monitor, first: Vec | None) -> Raw:
+        state: _State | _WorkingSet = (_WorkingSet if self.shrinking else _State)(form, self, first)
         limit = monitor.limit(100 * form.m + 10_000_000)
         raw = Raw([state.a])
         eps, gap, best = 1e-2, np.inf, np.inf
@@ -72,8 +79,7 @@ class PSMO(Solver):
             violation, code = state.reduce(eps, limit)
             if code == _FULL:
                 rest = _State(form, self, state.a)
-                rest.updates = state.updates
-                state, linear = rest, False
+                rest.updates, state = state.updates, rest
                 raw.q = [state.a]
                 continue
             if code == _INDEFINITE:
@@ -84,9 +90,7 @@ class PSMO(Solver):
                 )
                 break
             value, gap = _gap(state)
-            monitor.kernel_operations = form.gram.computed
-            if linear:
-                monitor.passes = state.passes
+            monitor.kernel_operations, monitor.passes = form.gram.computed, state.passes
             stop = monitor.report(state.updates, value, gap)
             if gap < -1e-6:
                 raw.status = "indefinite"
@@ -133,6 +137,7 @@ class _State:
         self.active = np.arange(form.m)
         self.stale = self.a.copy()
         self.updates = 0
+        self.passes = 0.0
         self.chunk = max(200, min(form.m, 1000)) if options.shrinking else np.iinfo(np.int64).max
 
     def reduce(self, eps: float, limit: int) -> tuple[float, int]:
@@ -196,66 +201,49 @@ class _State:
 
 
 class _WorkingSet:
-    """The same behind a linear kernel, where scores cost one product with the samples.
+    """Pair updates on the Gram matrix of a growing working set.
 
-    Pair updates run on the Gram matrix of a growing working set; then the scores of all samples come
-    from w, and the largest violators join. It costs passes over the data, not m^2, while the support
-    vectors fit into `cap` rows.
+    After them the scores of all samples are brought up to date at once: behind features by one product
+    with the samples, behind a kernel by the rows of those that moved. Then the largest violators join,
+    and samples at a bound that do not violate leave. It lasts while the free samples fit into `cap`.
 
-    work, Z : the samples in the working set, and their rows
-    K : their Gram matrix, (cap, cap), filled up to len(work)
+    work : the samples in the working set
+    K : their Gram matrix
+    f, F : as in `_State`, exact for all samples
     """
 
     def __init__(self, form: HingeDual, options: PSMO, start: Vec | None) -> None:
         self.form, self.options = form, options
-        self.y, self.C, self.p, self.X = form.y, form.C, form.p, form.X
+        self.y, self.C, self.p, self.gram = form.y, form.C, form.p, form.gram
         self.a = np.zeros(form.m) if start is None else _feasible(start, form)
         self.cap = min(form.m, options.cap)
-        self.K = np.empty((self.cap, self.cap))
+        self.K = np.empty((0, 0))
         self.work = np.empty(0, dtype=np.int64)
-        self.thin = sparse.issparse(form.X)
-        self.Z = form.X[self.work]
         self.updates = 0
         self.passes = 0.0
-        if not self.a.any():
-            # far from the means' half-way point nothing will support the margin
-            positive = self.y > 0
-            mean = self.X.T @ np.where(positive, 1.0 / positive.sum(), -1.0 / (~positive).sum())
-            reach = self.y * np.asarray(self.X @ mean).ravel()
-            near = [np.flatnonzero(side) for side in (positive, ~positive)]
-            first = [k[np.argsort(reach[k], kind="stable")[:64]] for k in near]
-            self._grow(np.concatenate(first))
-        else:
-            self._grow(np.flatnonzero(self.a > 0.0))
-        self._score()
+        self.f = np.zeros(form.m)
+        self._score(np.flatnonzero(self.a), self.a)
 
-    def _score(self) -> None:
-        k = self.work
-        self.f = np.asarray(self.X @ (self.Z.T @ (self.a[k] * self.y[k]))).ravel()
-        self.passes += 0.5 * (1.0 + k.size / self.form.m)
+    def _score(self, moved: NDArray[np.intp], change: Vec) -> None:
+        """The scores after the multipliers moved by `change`."""
+        c = change[moved] * self.y[moved]
+        if self.form.X is None:
+            self.f += self.gram.scores(moved, c, self.updates)
+        elif moved.size:
+            X = self.form.X
+            self.f += np.asarray(X @ (X[moved].T @ c)).ravel()
+            self.passes += 0.5 * (1.0 + moved.size / self.form.m)
         self.F = self.y * (1.0 - numerics.slacks(self.a, self.C, self.p)) - self.f
 
-    def _grow(self, fresh: NDArray[np.intp]) -> bool:
-        """Take samples in and put idle ones out; False when there is no room."""
-        kept = np.flatnonzero(self.a[self.work] > 0.0)
-        if kept.size + fresh.size > self.cap:
-            return False
-        if kept.size < self.work.size:
-            self.K[: kept.size, : kept.size] = self.K[np.ix_(kept, kept)]
-            self.work, self.Z = self.work[kept], self.Z[kept]
-        old = self.work.size
-        self.work = np.concatenate([self.work, fresh])
-        new = self.work.size
-        rows: Any = self.X[fresh]
-        stack: Any = sparse.vstack if self.thin else np.vstack
-        self.Z = stack([self.Z, rows])
-        if self.thin:
-            self.Z = self.Z.tocsr()
-        block = rows @ self.Z.T
-        block = block.toarray() if self.thin else block
-        self.K[old:new, :new] = block
-        self.K[:new, old:new] = block.T
-        return True
+    def _grow(self, kept: NDArray[np.intp], fresh: NDArray[np.intp]) -> None:
+        """The working set becomes its members `kept` (their places) and the samples `fresh`."""
+        old, new = kept.size, kept.size + fresh.size
+        self.work = np.concatenate([self.work[kept], fresh])
+        K = np.empty((new, new))
+        K[:old, :old] = self.K[np.ix_(kept, kept)]
+        K[old:] = self.gram.between(fresh, self.work)
+        K[:old, old:] = K[old:, :old].T
+        self.K = K
 
     def reduce(self, eps: float, limit: int) -> tuple[float, int]:
         """Pair updates until the violation over all samples is eps; the violation left, a code."""
@@ -267,37 +255,57 @@ class _WorkingSet:
                 return violation, _DONE
             if self.updates >= limit:
                 return violation, _LIMIT
-            if not self._grow(self._violators(top, bottom)):
+            kept, fresh = self._members(top, bottom)
+            if kept.size + min(fresh.size, 2) > self.cap:
                 return violation, _FULL
+            self._grow(kept, fresh[: self.cap - kept.size])
             k, n = self.work, self.work.size
-            K = np.ascontiguousarray(self.K[:n, :n])
             a, F = self.a[k], self.F[k]
-            inner = max(0.5 * eps, 0.05 * violation)
+            inner = max(0.5 * eps, 0.15 * violation)
             done, code, _, _ = numerics.smo(
-                K, np.arange(n), np.arange(n), np.diagonal(K).copy(), self.y[k], self.C[k], self.p,
+                self.K, np.arange(n), np.arange(n), self.gram.diagonal[k], self.y[k], self.C[k], self.p,
                 inner, limit - self.updates, seed, 0.0, np.zeros(n), a, F,
             )  # fmt: skip
             self.updates += done
+            change = np.zeros(self.form.m)
+            change[k] = a - self.a[k]
             self.a[k] = a
-            self._score()
+            self._score(np.flatnonzero(change), change)
             if code == _INDEFINITE:
                 return violation, code
 
-    def _violators(self, top: float, bottom: float) -> NDArray[np.intp]:
-        """Samples outside of the working set that violate most against its own levels."""
-        inside = np.zeros(self.form.m, dtype=bool)
-        inside[self.work] = True
-        bounded = self.p == 1.0
-        full = (self.a >= self.C) if bounded else np.zeros(self.form.m, dtype=bool)
-        empty = self.a <= 0.0
+    def _members(self, top: float, bottom: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The places of the members that stay: free, or violating; and the samples that join, those
+        that violate most first."""
+        m, a = self.form.m, self.a
+        if not a.any():
+            return np.empty(0, dtype=np.intp), self._first()
+        full = (a >= self.C) if self.p == 1.0 else np.zeros(m, dtype=bool)
+        empty = a <= 0.0
         middle = 0.5 * (top + bottom)
         rise = np.where(np.where(self.y > 0, ~full, ~empty), self.F - middle, -np.inf)
         fall = np.where(np.where(self.y > 0, ~empty, ~full), middle - self.F, -np.inf)
         worst = np.maximum(rise, fall)
-        worst[inside] = -np.inf
-        count = min(max(64, self.work.size // 4), self.form.m)
-        index = np.argpartition(worst, self.form.m - count)[self.form.m - count :]
-        return index[worst[index] > 0.0]
+        kept = np.flatnonzero((~(full | empty) | (worst > 0.0))[self.work])
+        worst[[rise.argmax(), fall.argmax()]] = np.inf  # a pair that can move, whatever the room
+        worst[self.work] = -np.inf
+        count = min(max(_STEP, self.work.size // 2), m)
+        index = np.argpartition(worst, m - count)[m - count :]
+        index = index[worst[index] > 0.0]
+        return kept, index[np.argsort(-worst[index], kind="stable")]
+
+    def _first(self) -> NDArray[np.intp]:
+        """Where to begin from a = 0, where all samples violate alike: behind features, the samples
+        nearest to the other class (far from the half-way point of the means nothing will support
+        the margin); behind a kernel, evenly spaced ones."""
+        sides = [np.flatnonzero(self.y > 0), np.flatnonzero(self.y < 0)]
+        step = min(_STEP, self.cap // 2)
+        if self.form.X is None:
+            return np.concatenate([k[:: -(-k.size // step)] for k in sides])
+        X = self.form.X
+        mean = X.T @ np.where(self.y > 0, 1.0 / sides[0].size, -1.0 / sides[1].size)
+        reach = self.y * np.asarray(X @ mean).ravel()
+        return np.concatenate([k[np.argsort(reach[k], kind="stable")[:step]] for k in sides])
 
 
 def _gap(state: _State | _WorkingSet) -> tuple[float, float]:

@@ -94,17 +94,18 @@ class _Multipliers(Session):
             X = triangle.T
         self.Z = np.ascontiguousarray(np.column_stack([X, np.ones(form.m)]) * form.y[:, None])
         self.loss = form.losses[0]
-        self.top = float(self.loss.gradient(np.array([np.inf]))[0])
+        self.factors, self.top = form.factors, form.caps
+        self.weighted = form.class_weight != (1.0, 1.0)
         self.kinked = self.loss.slope() is not None
         self.z = np.zeros(self.Z.shape[1])
-        self.alpha = np.full(form.m, 0.5 * min(self.top, 2.0))
-        self.sigma = min(self.top, 1.0)
+        self.alpha = 0.5 * np.minimum(self.top, 2.0)
+        self.sigma = min(float(self.top.min()), 1.0)
 
     def place(self, w: Vec, b: float) -> None:
         self.z[:-1] = w if self.basis is None else self.basis.T @ w
         self.z[-1] = b
         u = self.loss.offset - self.Z @ self.z
-        self.alpha = np.minimum(self.loss.gradient(u), 1e3 if np.isinf(self.top) else self.top)
+        self.alpha = np.minimum(self.factors * self.loss.gradient(u), np.minimum(self.top, 1e3))
 
     def solve(self, form: Composite, tilt: Tilt, tol: float) -> Point:
         c = form.norms[1]
@@ -125,7 +126,7 @@ class _Multipliers(Session):
             self.alpha = self._dual(sigma, self.Z @ self.z)
             b0 = self.z[-1]
             t = self.Z @ self.z
-            value = c * float(self.z[:-1] @ self.z[:-1]) + self.loss.value(t) - float(v @ t)
+            value = c * float(self.z[:-1] @ self.z[:-1]) + form.loss(t) - float(v @ t)
             gap = value - self._bound(c, v)
             self.monitor.passes += 1.0
             if gap <= 0.3 * tol * abs(value):
@@ -139,7 +140,7 @@ class _Multipliers(Session):
         return self._point(status == "converged", gap / max(abs(value), 1e-300), outer)
 
     def _point(self, solved: bool, gap: float, outer: int) -> Point:
-        self.sigma = _START * min(self.top, 1.0)
+        self.sigma = _START * min(float(self.top.min()), 1.0)
         w = self.z[:-1] if self.basis is None else self.basis @ self.z[:-1]
         point = Point(w.copy(), float(self.z[-1]), self.alpha.copy())
         if not solved:
@@ -148,7 +149,17 @@ class _Multipliers(Session):
         return point
 
     def _dual(self, sigma: float, t: Vec) -> Vec:
-        return self.loss.conjugate_prox(self.alpha + sigma * (self.loss.offset - t), sigma)
+        return self._prox(self.alpha + sigma * (self.loss.offset - t), sigma)
+
+    def _prox(self, v: Vec, sigma: float) -> Vec:
+        """The proximal map of `sigma c_i l*(. / c_i)`."""
+        if self.weighted:
+            parts = np.empty_like(v)
+            for c in np.unique(self.factors):
+                k = self.factors == c
+                parts[k] = c * self.loss.conjugate_prox(v[k] / c, sigma / c)
+            return parts
+        return self.loss.conjugate_prox(v, sigma)
 
     def _bound(self, c: float, v: Vec) -> float:
         """The dual value, once the heavier class is scaled down to `y'beta = 0`."""
@@ -161,7 +172,9 @@ class _Multipliers(Session):
             beta = beta * np.where(signed > 0, min(1.0, down / up), min(1.0, up / down))
         alpha = np.clip(beta - v, 0.0, self.top)
         z = self.Z[:, :-1].T @ beta
-        total = self.loss.offset * float(alpha.sum()) - float(self.loss.conjugate(alpha).sum())
+        total = self.loss.offset * float(alpha.sum()) - float(
+            self.factors @ self.loss.conjugate(alpha / self.factors)
+        )
         return total - 0.25 * float(z @ z) / c
 
     def _inner(self, c: float, v: Vec, sigma: float, b0: float, tol: float) -> int:
@@ -171,7 +184,7 @@ class _Multipliers(Session):
         t = Z @ self.z
         for step in range(_STEPS):
             argument = self.alpha + sigma * (self.loss.offset - t)
-            a = self.loss.conjugate_prox(argument, sigma)
+            a = self._prox(argument, sigma)
             g = ridge * self.z - Z.T @ (a + v)
             g[-1] -= ridge[-1] * b0
             self.monitor.passes += 0.5
@@ -187,8 +200,8 @@ class _Multipliers(Session):
                 self.monitor.passes += 0.5 * float(free.mean()) * Z.shape[1]
             else:
                 h = 1e-6 * (1.0 + np.abs(argument))
-                ahead = self.loss.conjugate_prox(argument + h, sigma)
-                d = np.maximum(ahead - self.loss.conjugate_prox(argument - h, sigma), 0.0) / (2 * h)
+                ahead = self._prox(argument + h, sigma)
+                d = np.maximum(ahead - self._prox(argument - h, sigma), 0.0) / (2 * h)
                 H = sigma * (Z.T @ (d[:, None] * Z))
                 self.monitor.passes += 0.5 * Z.shape[1]
             H[np.diag_indices_from(H)] += ridge
@@ -213,7 +226,7 @@ class _Multipliers(Session):
 
         def slope(s: float) -> float:
             u = self.alpha + sigma * (self.loss.offset - t - s * along)
-            a = self.loss.conjugate_prox(u, sigma)
+            a = self._prox(u, sigma)
             return fixed + s * curve - float(along @ (a + v))
 
         low, f_low, high, f_high, s = 0.0, start, np.inf, np.inf, 1.0

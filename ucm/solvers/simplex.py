@@ -8,6 +8,9 @@ feasible and the method goes on from it.
 Kinks of many samples may meet in one vertex (at w = 0 those of a whole class do). They are moved apart
 by a tiny amount, and back at the end; where that changes the side of a sample, the rest is done with a
 smaller amount, at last with none.
+
+A problem with a start moves few margins past their kinks: it is solved over the samples near them, the
+others as linear functions, and again with those that are then on the wrong side.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from ucm.composite import Composite, InnerSolver, Point, Session, Tilt
 from ucm.contracts import Vec
 from ucm.errors import ParameterError
 from ucm.generation import Answer, Generation, Index, Program, linear_program
-from ucm.solvers.driver import Monitor
+from ucm.solvers.driver import Monitor, blas_threads
 
 __all__ = ["Simplex"]
 
@@ -33,6 +36,10 @@ _APART = (
     0.0,
 )  # how far the kinks of the samples are moved, in units of the offset
 _GAP = 1e-10  # relative, that moving them back may leave
+_NEAR = 0.25  # share of the samples that a problem with a start works on
+_TIMES = 3  # at least, as many samples as features
+_FEW = 250  # samples that are always worked on
+_SLACK = 1e-9  # of the margin, that a sample left out may be on the wrong side
 _DENSE = 0.3  # share of entries above which a sparse matrix is treated as a dense one
 
 
@@ -43,14 +50,17 @@ class Simplex(InnerSolver):
     Parameters
     ----------
     fallback : the solver of programs that this one does not finish
-    samples, features : take them in as needed where there are more than this many; None: all at once
+    samples, features : take them in as needed where there are more than this many; None: all at once.
+        Some of the samples cost as much as all 245,057 of skin-nonskin: the pivots are few
     entries : largest number of entries of the samples
+    pivots : limit of one program; None: 1000 and 50 for every sample and feature
     """
 
     fallback: InnerSolver | None = None
-    samples: int | None = 4000
-    features: int | None = 150
+    samples: int | None = None
+    features: int | None = 1000
     entries: int = 50_000_000
+    pivots: int | None = None
     name: ClassVar[str] = "simplex"
 
     def __post_init__(self) -> None:
@@ -59,7 +69,7 @@ class Simplex(InnerSolver):
                 f"Simplex: fallback is a solver of composite problems, got {self.fallback!r}; "
                 "for example ucm.solvers.HiGHS()"
             )
-        for name in ("samples", "features", "entries"):
+        for name in ("samples", "features", "entries", "pivots"):
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise ParameterError(f"Simplex: {name} is a positive number, got {number}")
@@ -76,7 +86,7 @@ class Simplex(InnerSolver):
         return float("nan")
 
     def open(self, form: Composite, monitor: Monitor) -> Session:
-        program = _Vertex(form)
+        program = _Vertex(form, self.pivots)
         return _Guarded(
             Generation(form, program, monitor, self.samples, self.features),
             self.fallback, form, monitor,
@@ -114,15 +124,18 @@ class _Vertex(Program):
     basic : the samples at their kinks
     active : the coordinates that are not 0, the bias (the last one) among them; as many
     sign : (n + 1,) of the active coordinates; 0 elsewhere
+    z, alpha : (w, b) and the slopes of the samples, from the last problem
     """
 
-    def __init__(self, form: Composite) -> None:
+    def __init__(self, form: Composite, pivots: int | None) -> None:
+        self.pivots = pivots
         self.X = form.X.toarray() if hasattr(form.X, "toarray") else form.X
         self.y, self.all_caps, self.offset = form.y, form.caps, form.losses[0].offset
         self.apart = np.random.default_rng(0).random(form.m)
         self.samples = self.features = np.zeros(0, dtype=np.intp)
         self.basic = np.zeros(0, dtype=np.int64)
         self.active, self.sign = np.zeros(1, dtype=np.int64), np.zeros(1)
+        self.z, self.alpha = np.zeros(1), np.zeros(0)
 
     def take(self, samples: Index, features: Index) -> None:
         before = self.features.size
@@ -138,55 +151,103 @@ class _Vertex(Program):
         self.rows *= self.y[self.samples, None]
         self.columns = np.ascontiguousarray(self.rows.T)
         self.caps = self.all_caps[self.samples]
+        largest = np.abs(self.rows).max(initial=0.0) * self.caps.max(initial=0.0)
+        self.rounding = 1e-14 * float(largest)
         self.active = np.where(self.active == before, n, self.active)
         self.sign = np.concatenate([self.sign[:before], np.zeros(n + 1 - before)])
+        self.z = np.concatenate([self.z[:before], np.zeros(n - before), self.z[-1:]])
+        self.alpha = np.zeros(self.samples.size)
 
     def solve(self, a: float, linear: Vec, bias: float) -> Answer:
+        everything = np.arange(self.samples.size)
         if self.basic.size == 0:  # w = 0, and the kink of a sample of the heavier class
             heavier = np.sign(float(self.columns[-1] @ self.caps) + bias) or 1.0
             self.basic = np.flatnonzero(self.columns[-1] == heavier)[:1]
+            near = everything
+        else:
+            near = self._near()
         u = np.append(linear, bias)
-        answer = Answer(np.zeros(self.features.size), 0.0, None, 0.0)
+        passes = 0.0
+        while True:
+            answer = self._among(near, u, a)
+            answer.passes = passes = passes + answer.passes
+            if near.size == everything.size:
+                return answer
+            if answer.status != "converged":
+                near = everything
+                continue
+            over = self.rows @ self.z - self.offset
+            wrong = np.where(self.alpha > 0.0, over, -over) > _SLACK
+            wrong[near] = False
+            if not wrong.any():
+                return answer
+            near = np.union1d(near, np.flatnonzero(wrong))
+
+    def _near(self) -> Index:
+        """The samples whose kinks are near; the others are put on the side where they are."""
+        over = self.rows @ self.z - self.offset
+        count = max(int(_NEAR * over.size), _TIMES * self.z.size, _FEW)
+        if over.size < 2 * count:
+            return np.arange(over.size)
+        near = np.sort(np.argpartition(np.abs(over), count - 1)[:count])
+        self.alpha = np.where(over < 0.0, self.caps, 0.0)
+        return np.union1d(near, self.basic)
+
+    def _among(self, near: Index, u: Vec, a: float) -> Answer:
+        """The program with the other samples as linear functions."""
+        every = near.size == self.samples.size
+        rows, columns, caps = self.rows, self.columns, self.caps
+        if not every:
+            fixed = self.alpha.copy()
+            fixed[near] = 0.0
+            u = u + columns @ fixed
+            rows, caps = rows[near], caps[near]
+            columns = np.ascontiguousarray(rows.T)
+        answer = Answer(np.zeros(u.size - 1), 0.0, None, 0.0)
         for apart in _APART:
-            moved = self.offset + apart * abs(self.offset) * self.apart[self.samples]
+            moved = self.offset + apart * abs(self.offset) * self.apart[self.samples[near]]
             try:
-                pivots, alpha = self._descend(u, moved, a)
-                z = self._solution()
+                pivots, alpha = self._descend(near, rows, columns, u, moved, caps, a)
+                self.z = self._solution()
             except np.linalg.LinAlgError:
                 answer.status, answer.message = "max_iter", "a basis became singular"
                 break
-            passes = answer.passes + 0.5 * abs(pivots) + 1.0
-            answer = Answer(z[:-1], float(z[-1]), alpha, passes)
+            passes = answer.passes + (0.5 * abs(pivots) + 1.0) * near.size / self.samples.size
+            self.alpha[near] = alpha
+            answer = Answer(self.z[:-1], float(self.z[-1]), self.alpha.copy(), passes)
             if pivots < 0:
                 answer.alpha, answer.status = None, "unbounded"
                 answer.message = "an edge falls without end; scale the features"
             elif pivots == self.limit():
                 answer.status, answer.message = "max_iter", f"{pivots} pivots made"
-            elif self._missed(z, alpha, a) > _GAP:
+            elif self._missed(rows, caps, alpha, a) > _GAP:
                 continue
             break
         return answer
 
     def limit(self) -> int:
         """Of the pivots."""
-        return 1000 + 50 * (self.samples.size + self.features.size)
+        return self.pivots or 1000 + 50 * (self.samples.size + self.features.size)
 
-    def _descend(self, u: Vec, offsets: Vec, a: float) -> tuple[int, Vec]:
+    def _descend(
+        self, near: Index, rows: Any, columns: Any, u: Vec, offsets: Vec, caps: Vec, a: float
+    ) -> tuple[int, Vec]:
         """Pivots, and the slopes of the samples at the last vertex."""
-        m, n = self.samples.size, self.features.size
-        z, t, alpha = np.zeros(n + 1), np.zeros(m), np.zeros(m)
-        waiting = np.ones(n + 1, dtype=bool)
+        m, p = rows.shape
+        z, t, alpha = np.zeros(p), np.zeros(m), np.zeros(m)
+        waiting = np.ones(p, dtype=bool)
         waiting[self.active] = False
-        slot = np.concatenate([self.basic, m + np.flatnonzero(waiting)])
-        active = np.concatenate([self.active, np.zeros(n + 1 - self.active.size, dtype=np.int64)])
-        tol = 1e-10 * max(a, float(self.caps.max()))
-        pivots = numerics.edge_descent(
-            self.rows, self.columns, u, offsets, self.caps, a, tol, self.limit(),
-            z, t, alpha, self.sign, slot, active,
-        )  # fmt: skip
-        self.basic = slot[slot < m]
+        slot = np.concatenate([np.searchsorted(near, self.basic), m + np.flatnonzero(waiting)])
+        active = np.concatenate([self.active, np.zeros(p - self.active.size, dtype=np.int64)])
+        tol = 1e-10 * a + self.rounding
+        with blas_threads(0):
+            pivots = numerics.edge_descent(
+                rows, columns, u, offsets, caps, a, tol, self.limit(),
+                z, t, alpha, self.sign, slot, active,
+            )  # fmt: skip
+        self.basic = near[slot[slot < m]]
         self.active = active[: self.basic.size]
-        return int(pivots), np.clip(alpha, 0.0, self.caps)
+        return int(pivots), np.clip(alpha, 0.0, caps)
 
     def _solution(self) -> Vec:
         """(w, b) with the kinks where they belong."""
@@ -195,11 +256,11 @@ class _Vertex(Program):
         z[self.active] = np.linalg.solve(corner, np.full(self.basic.size, self.offset))
         return z
 
-    def _missed(self, z: Vec, alpha: Vec, a: float) -> float:
+    def _missed(self, rows: Any, caps: Vec, alpha: Vec, a: float) -> float:
         """The relative gap that is left once the kinks are moved back: samples and coordinates on
         the other side of them."""
-        short = self.offset - self.rows @ z
-        sides = np.where(short > 0.0, self.caps - alpha, alpha) @ np.abs(short)
-        sides += 2.0 * a * np.maximum(-z * self.sign, 0.0).sum()
-        value = self.caps @ np.maximum(short, 0.0) + a * np.abs(z[:-1]).sum()
+        short = self.offset - rows @ self.z
+        sides = np.where(short > 0.0, caps - alpha, alpha) @ np.abs(short)
+        sides += 2.0 * a * np.maximum(-self.z * self.sign, 0.0).sum()
+        value = caps @ np.maximum(short, 0.0) + a * np.abs(self.z[:-1]).sum()
         return float(sides / max(value, 1e-300))
