@@ -15,7 +15,7 @@ from ucm.errors import DataError, ParameterError
 from ucm.kernels import MEGABYTE, Kernel
 from ucm.operators import row_norms
 
-__all__ = ["Expansion", "Gram", "check_gram"]
+__all__ = ["Expansion", "Gram", "check_gram", "pivoted_factor"]
 
 _CHUNK = 1 << 17  # entries computed at a time: they stay in the cache of a processor
 
@@ -34,6 +34,21 @@ def check_gram(K: Any) -> None:
             'kernel="precomputed": the matrix is not symmetric; a kernel is: '
             "use (K + K.T) / 2 if the difference is rounding"
         )
+
+
+def pivoted_factor(K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """F (m, r) with `F F' = K` to rounding for a semidefinite K of numerical rank r, and the pivots: the
+    first r of these rows of F are a lower triangle. For K = 0, F is a column of zeros."""
+    if not K.any():
+        return np.zeros((K.shape[0], 1)), np.arange(K.shape[0])
+    top = float(np.diagonal(K).max(initial=0.0))
+    tolerance = max(K.shape[0], 10) * np.finfo(float).eps * max(top, 0.0)
+    lapack: Any = linalg.lapack
+    L, pivots, rank, _ = lapack.dpstrf(np.asfortranarray(K), tol=tolerance, lower=1)
+    L = np.tril(L)[:, :rank]
+    F = np.empty((K.shape[0], rank))
+    F[pivots - 1] = L
+    return F, (pivots - 1).astype(np.intp)
 
 
 class Gram:
@@ -201,14 +216,7 @@ class Gram:
         """
         K = np.asarray(self.whole())
         top = float(np.diagonal(K).max(initial=0.0))
-        if top <= 0.0 and not K.any():
-            return np.zeros((self.m, 1))
-        tolerance = max(self.m, 10) * np.finfo(float).eps * max(top, 0.0)
-        lapack: Any = linalg.lapack
-        L, pivots, rank, _ = lapack.dpstrf(np.asfortranarray(K), tol=tolerance, lower=1)
-        L = np.tril(L)[:, :rank]
-        F = np.empty((self.m, rank))
-        F[pivots - 1] = L
+        F, _ = pivoted_factor(K)
         error = float(np.abs(F @ F.T - K).max())
         if not error <= 1e-9 * max(top, float(np.abs(K).max())):
             raise DataError(

@@ -54,6 +54,8 @@ class Stats:
     iterations : outer iterations
     passes : products with the data, in units of one A q plus one A' w over all of it
     kernel_operations : inner products of samples, where the solver counts them
+    systems : Newton systems formed, where the solver counts them apart from the passes
+    forming : what forming them took, in multiplications of a pass (a row of n entries takes n^2 / 2)
     """
 
     solver: str
@@ -62,6 +64,8 @@ class Stats:
     iterations: int
     passes: float
     kernel_operations: int = 0
+    systems: int = 0
+    forming: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -130,6 +130,8 @@ class RobustPlan(Plan):
             monitor.iterations,
             monitor.passes,
             monitor.kernel_operations,
+            int(monitor.systems),
+            monitor.forming,
         )
         make = functools.partial(Solution, stats=stats, history=monitor.history, raw=raw)
         zero = np.zeros(self.form.n)
@@ -141,7 +143,7 @@ class RobustPlan(Plan):
         certificate, w, x = certify(self.model, self.data, raw.q, raw.w, splits)
         norm = -certificate.dual
         size = self._size(raw.q)
-        if certificate.relative_gap > monitor.tol:  # not proven to be off 0: how large is U?
+        if abs(certificate.relative_gap) > monitor.tol:  # not proven to be off 0: how large is U?
             size = max(size, self._size(self.form.centers()), self._size(self._far()))
         weights = sample_weights(self.form, raw.q, self.data.m)
         if norm <= max(monitor.tol, 1e-9) * size and certificate.violation <= max(

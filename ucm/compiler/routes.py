@@ -21,6 +21,7 @@ from ucm.solvers import (
     ClipMDM,
     HiGHSDistance,
     Newton,
+    NewtonHull,
     ScaledNewton,
 )
 
@@ -37,6 +38,7 @@ class Route:
 
 
 ROUTES = (
+    Route(NewtonHull(), "two hulls of samples: a band of them, from few samples to all"),
     Route(Newton(), "up to 1500 features and couplings: few passes, high accuracy"),
     Route(APG(), "any size: one pass an iteration, exact projections"),
     Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG"),
@@ -55,11 +57,14 @@ ROUTES = (
 )
 
 
-def solver_named(name: str | Solver) -> Solver:
-    """The solver of that name, or the instance itself."""
+def solver_named(name: str | Solver, form: MinNorm) -> Solver:
+    """The first solver of that name that takes the form, or the last one; or the instance itself."""
     if isinstance(name, Solver):
         return name
     known = {r.solver.name: r.solver for r in ROUTES}
+    for route in ROUTES:
+        if route.solver.name == name and route.solver.refuse(form) is None:
+            return route.solver
     if not isinstance(name, str) or name not in known:
         raise ParameterError(
             f'solver: expected "auto", a solver instance or one of {", ".join(known)}; got {brief(name)}'
@@ -81,13 +86,16 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
 
     | order | solver | takes |
     | --- | --- | --- |
-    | 1 | newton | Euclidean norm, semismooth projections, order at most 1500; couplings too |
-    | 2 | apg | Euclidean norm, exact projections, no couplings |
-    | 3 | alm | Euclidean norm, exact projections, coupled blocks |
-    | 4 | clip-mdm | Euclidean norm, reduced convex hulls; behind a kernel without coordinates |
-    | 5 | highs | norms 1 and inf, polyhedral domains |
-    | 6 | scaled-newton | norms between, where one of the Euclidean rows takes the set |
-    | 7 | clarabel | everything convex |
+    | 1 | newton | Euclidean norm, two hulls with caps or without, features or samples at most 2000 |
+    | 2 | newton | Euclidean norm, semismooth projections, order at most 1500; couplings too |
+    | 3 | apg | Euclidean norm, exact projections, no couplings |
+    | 4 | alm | Euclidean norm, exact projections, coupled blocks |
+    | 5 | clip-mdm | Euclidean norm, reduced convex hulls; behind a kernel without coordinates |
+    | 6 | highs | norms 1 and inf, polyhedral domains |
+    | 7 | scaled-newton | norms between, where one of the Euclidean rows takes the set |
+    | 8 | clarabel | everything convex |
+
+    The first two carry the same name: by name, too, the first one that takes the form is meant.
 
     Raises
     ------
@@ -95,7 +103,7 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
         A solver asked for by name refuses the form.
     """
     if solver != "auto":
-        wanted = solver_named(solver)
+        wanted = solver_named(solver, form)
         why = refusal(wanted, form)
         if why is not None:
             raise SolverError(

@@ -126,7 +126,7 @@ class CappedSimplex(SemiSmooth, Leveled, Capped):
         weights = self.class_weight or (1.0, 1.0)
         return [cap * w for cap, w in zip(caps, weights, strict=False)]
 
-    def _caps(self, dim: int, classes: Vec | None) -> list[float]:
+    def caps(self, dim: int, classes: Vec | None) -> list[float]:
         """The caps, not below the smallest ones that leave a point."""
         masses = common.masses(classes)
         sizes = common.counts(dim, classes)
@@ -139,21 +139,21 @@ class CappedSimplex(SemiSmooth, Leveled, Capped):
         ]
 
     def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
-        return project_capped(v, out, classes, self._caps(np.size(v), classes))
+        return project_capped(v, out, classes, self.caps(np.size(v), classes))
 
     def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
         q = self.project(v, classes=classes)
-        free = (q > 0.0) & (q < _spread(self._caps(q.size, classes), q.size, classes))
+        free = (q > 0.0) & (q < _spread(self.caps(q.size, classes), q.size, classes))
         return common.jacobian(free.astype(float), common.groups(q.size, classes))
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
         g = common.vector(g)
-        q = common.greedy(g, self._caps(g.size, classes), classes)
+        q = common.greedy(g, self.caps(g.size, classes), classes)
         return float(g @ q), q
 
     def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
         g = common.vector(g)
-        caps = self._caps(g.size, classes)
+        caps = self.caps(g.size, classes)
         return [
             common.order_interval(g[index], mass, cap)
             for (index, mass), cap in zip(common.groups(g.size, classes), caps, strict=True)

@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from ucm.numerics.ball import project_ball_simplex as project_ball_simplex
     from ucm.numerics.gram import add_rows as add_rows
     from ucm.numerics.gram import rbf_exponents as rbf_exponents
+    from ucm.numerics.hull import SIDE as SIDE
+    from ucm.numerics.hull import STATE as STATE
+    from ucm.numerics.hull import march as march
     from ucm.numerics.margins import plus_newton as plus_newton
     from ucm.numerics.mdm import class_gaps as class_gaps
     from ucm.numerics.mdm import clip_gsk as clip_gsk
@@ -27,6 +30,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "ball": ["project_ball_simplex"],
         "gram": ["add_rows", "rbf_exponents"],
+        "hull": ["SIDE", "STATE", "march"],
         "margins": ["plus_newton"],
         "mdm": ["class_gaps", "clip_gsk", "clip_mdm", "extreme_steps"],
         "power": ["power_root"],

@@ -14,11 +14,20 @@ from typing import Any
 import numba
 from numba import types
 
-__all__ = ["READ", "WRITE", "f8", "i8", "jit"]
+__all__ = ["READ", "WRITE", "f8", "i8", "inner", "jit"]
 
 READ = types.Array(types.float64, 1, "C", readonly=True)
 WRITE = types.Array(types.float64, 1, "C")
 f8, i8 = types.float64, types.int64
+
+
+def _options(reduction: bool) -> dict[str, Any]:
+    return {
+        "fastmath": {"reassoc", "contract", "nsz"} if reduction else False,
+        "error_model": "numpy",
+        "nogil": True,
+        "no_cfunc_wrapper": True,
+    }
 
 
 def jit(
@@ -27,16 +36,19 @@ def jit(
     """`numba.njit` with the flags of this package; without a disk cache where none is writable."""
 
     def compile_(function: Callable[..., Any]) -> Callable[..., Any]:
-        options: dict[str, Any] = {
-            "fastmath": {"reassoc", "contract", "nsz"} if reduction else False,
-            "error_model": "numpy",
-            "nogil": True,
-        }
         try:
-            return numba.njit(signature, cache=True, **options)(function)
+            return numba.njit(signature, cache=True, **_options(reduction))(function)
         except RuntimeError as error:
             if "cannot cache" not in str(error):
                 raise
-            return numba.njit(signature, **options)(function)
+            return numba.njit(signature, **_options(reduction))(function)
 
     return compile_
+
+
+def inner(*, reduction: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A function that only compiled functions call. It is compiled into them, and so neither loaded
+    when they come from the disk cache nor wrapped for Python."""
+
+    options: Any = _options(reduction) | {"no_cpython_wrapper": True}
+    return numba.njit(**options)

@@ -11,6 +11,7 @@ from ucm.solvers.extreme import GSK, MDM
 from ucm.solvers.highs import HiGHS
 from ucm.solvers.highs_distance import HiGHSDistance
 from ucm.solvers.hinge_newton import HingeNewton
+from ucm.solvers.hulls import NewtonHull
 from ucm.solvers.newton import Newton
 from ucm.solvers.primal import PrimalAPG
 from ucm.solvers.psmo import PSMO
@@ -36,6 +37,7 @@ __all__ = [
     "HiGHSDistance",
     "HingeNewton",
     "Newton",
+    "NewtonHull",
     "PrimalAPG",
     "ScaledNewton",
     "Simplex",

@@ -28,7 +28,10 @@ class Monitor:
     max_iter : None for the solver's own limit
     callback : called with the record of every report; returning True stops the solve
     verbose : print a table
-    passes : products with the data so far, in units of one A q plus one A' w
+    passes : products with the data so far, in units of one A q plus one A' w; a product with some
+        rows counts as their part of all rows
+    systems : Newton systems formed so far, by a solver that counts them apart
+    forming : what forming them took, in passes: n^2 / 2 multiplications for a row that enters or leaves
     """
 
     tol: float = 1e-6
@@ -36,6 +39,8 @@ class Monitor:
     callback: Callable[[dict[str, float]], object] | None = None
     verbose: bool = False
     passes: float = 0.0
+    systems: int = 0
+    forming: float = 0.0
     kernel_operations: int = 0
     iterations: int = 0
     history: list[dict[str, float]] = field(default_factory=list)

@@ -1,0 +1,138 @@
+"""Steps over the band of a hull: the projection along a line, the bound, the choice of rows.
+
+The rows of one class lie in `V[:, lo:hi]`, the band among them in front. At `w + t d` with scores
+`a + t b`, the projection is `p = clip(q - sigma (a + t b - theta), 0, cap)` with `sum p = mass`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from ucm.numerics._jit import f8, inner
+from ucm.numerics.root import solve
+
+__all__ = ["FREE", "ORDER", "ROWS", "A", "P", "Q", "R", "compact", "least", "project", "slope"]
+
+ROWS = types.Array(f8, 2, "C")
+Q, P, A, R, ORDER, FREE = 0, 1, 2, 3, 4, 5
+"""Rows of V: the proximal centre q, the trial point p, the scores a, the scores when last compared,
+the sample, and whether it counts among the free ones in H."""
+
+
+@inner()
+def project(q, a, b, t, sigma, theta, cap, mass, out):
+    """p in `out`; returns theta, found from the one given."""
+    for i in range(q.size):
+        out[i] = q[i] - sigma * ((a[i] + t * b[i]) - theta)
+    slack = 1e-11 * cap  # of a mass that is a whole number of caps, up to rounding
+    if mass >= cap * q.size - slack:
+        for i in range(q.size):
+            out[i] = cap
+        return theta
+    if mass <= slack:
+        for i in range(q.size):
+            out[i] = 0.0
+        return theta
+    ref, shift = solve(out, cap, mass, 0.0)
+    below = -np.inf  # the largest entry at 0 and the smallest at the cap, when none lies between
+    above = np.inf
+    free = 0
+    for i in range(q.size):
+        v = (out[i] - ref) - shift
+        if v <= 0.0:
+            below = max(below, v)
+            out[i] = 0.0
+        elif v >= cap:
+            above = min(above, v - cap)
+            out[i] = cap
+        else:
+            free += 1
+            out[i] = v
+    if free == 0 and below > -np.inf and above < np.inf:
+        shift += 0.5 * (below + above)
+    return theta - (ref + shift) / sigma
+
+
+@inner(reduction=True)
+def slope(target, p, b, q):
+    """`<target - p, b>` and `||target - q||^2`."""
+    total = 0.0
+    square = 0.0
+    for i in range(p.size):
+        total += (target[i] - p[i]) * b[i]
+        square += (target[i] - q[i]) * (target[i] - q[i])
+    return total, square
+
+
+@inner()
+def select(v, k):
+    """The k-th smallest entry, from 0; v is reordered (Hoare's quickselect)."""
+    lo = 0
+    hi = v.size - 1
+    while lo < hi:
+        mid = (lo + hi) // 2
+        x = max(min(v[lo], v[hi]), min(max(v[lo], v[hi]), v[mid]))
+        i = lo
+        j = hi
+        while i <= j:
+            while v[i] < x:
+                i += 1
+            while v[j] > x:
+                j -= 1
+            if i <= j:
+                v[i], v[j] = v[j], v[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            hi = j
+        elif k >= i:
+            lo = i
+        else:
+            break
+    return v[k]
+
+
+@inner()
+def least(a, p, cap, mass, scratch):
+    """A lower bound of `<a, p'> - <a, p>` over `0 <= p' <= cap`, `sum p' = mass`: its minimum, but for
+    rounding."""
+    if a.size == 0:
+        return 0.0
+    for i in range(a.size):
+        scratch[i] = a[i]
+    k = min(max(int(np.ceil(mass / cap * (1.0 - 1e-12))) - 1, 0), a.size - 1)
+    theta = select(scratch, k)
+    total = theta * mass
+    for i in range(a.size):
+        total -= p[i] * a[i]
+        if a[i] < theta:
+            total -= cap * (theta - a[i])
+    return total
+
+
+@inner()
+def compact(V, lo, hi, sigma, theta, cap, reach, scratch):
+    """Bring the rows of `lo:hi` whose argument of the projection comes within `sigma reach` of
+    [0, cap] to the front, all orders kept; returns the end of them."""
+    size = 0
+    for i in range(lo, hi):
+        v = V[Q, i] - sigma * (V[A, i] - theta)
+        scratch[i] = 1.0 if -sigma * reach < v < cap + sigma * reach else 0.0
+        size += scratch[i] != 0.0
+    if size == hi - lo:
+        return hi
+    rest = np.empty(hi - lo - size)
+    for r in range(V.shape[0]):
+        front = lo
+        back = 0
+        for i in range(lo, hi):
+            if scratch[i] != 0.0:
+                V[r, front] = V[r, i]
+                front += 1
+            else:
+                rest[back] = V[r, i]
+                back += 1
+        for i in range(back):
+            V[r, front + i] = rest[i]
+    return lo + size

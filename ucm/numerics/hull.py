@@ -1,0 +1,322 @@
+"""One level of the banded semismooth Newton augmented Lagrangian for the nearest point of two hulls.
+
+`min |x|^2 / 2` over `x = sum_c Z_c'q_c`, `0 <= q_c <= cap_c`, `sum q_c = mass_c`. From q, an outer step
+minimises over w
+
+    |w|^2 / 2 + sum_c max over p_c of { -<Z_c w, p_c> - |p_c - q_c|^2 / (2 sigma) },
+
+whose gradient is `w - x(p)` and whose generalised Hessian is
+`I + sigma (sum over free rows of z z' - sum_c s_c s_c' / f_c)`, s_c the sum and f_c the number of the
+free rows of a class. Then q becomes p, and sigma grows. Rows far from their kinks are held at 0 or at
+the cap: only the others, the band, are looked at.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import types
+
+from ucm.numerics._jit import WRITE, i8, inner, jit
+from ucm.numerics._lapack import SQUARE, cholesky_solve
+from ucm.numerics.band import FREE, ORDER, ROWS, A, P, Q, R, compact, least, project, slope
+from ucm.numerics.rows import PART, exchange, move, pull
+
+__all__ = ["SIDE", "STATE", "march"]
+
+STATE = (
+    "sigma",  # proximal parameter
+    "tol",  # relative gap to reach
+    "reach",  # how far the band goes, in scores, beyond the kinks
+    "slack",  # how far the scores may still move before rows outside the band matter
+    "passes",  # products with the rows of this level, in passes over them
+    "systems",  # Newton systems
+    "forming",  # what forming them costs, in passes
+    "gap",  # relative gap of the pair (p, w)
+    "steps",  # Newton steps of the last one
+    "status",  # 0 under way, 1 proven, 2 x is 0
+    "largest",  # the largest sum of the norms of both points met
+    "zero",  # the part of that below which |x| counts as 0
+    "verify",  # whether a gap found on the band is checked on all rows
+    "travel",  # how far scores have moved within this outer step
+)
+SIGMA, TOL, REACH, SLACK, PASSES, SYSTEMS, FORMING, GAP, STEPS, STATUS, LARGEST, ZERO, VERIFY, TRAVEL = (
+    range(len(STATE))
+)  # fmt: skip
+SIDE = ("cap", "mass", "factor", "theta", "held mass", "held step", "old theta", "free")
+"""For each class: cap, mass and factor of its rows; theta; the mass of the rows outside the band and
+the square of their proximal step; theta when last compared; the number of free rows in H."""
+CAP, MASS, FACTOR, THETA, HELD, STEP, OLD, COUNT = range(8)
+_PARTS = types.UniTuple(PART, 2)
+_ENDS = types.Array(types.int64, 2, "C")
+_MAX_STEPS = 40
+_GROWTH = (3.0, 9.0, 6.0, 4.2, 3.0, 3.0)  # of sigma, by Newton steps; then 2.1
+
+
+@inner(reduction=True)
+def dot(v, w):
+    total = 0.0
+    for i in range(v.size):
+        total += v[i] * w[i]
+    return total
+
+
+@inner()
+def plus(v, t, d, out):
+    """`out <- v + t d`; out may be v."""
+    for i in range(v.size):
+        out[i] = v[i] + t * d[i]
+
+
+@inner()
+def score(parts, stride, ends, side, state, w, V):
+    """`a = Z w` on all rows, which all become the band."""
+    for c in range(side.shape[0]):
+        lo, hi = ends[c, 0], ends[c, 2]
+        ends[c, 1] = hi
+        side[c, HELD] = 0.0
+        side[c, STEP] = 0.0
+        pull(parts[c], stride, side[c, FACTOR], V[ORDER, lo:hi], w, V[A, lo:hi])
+    state[PASSES] += 0.5
+    state[SLACK] = np.inf
+
+
+@inner()
+def settle(parts, stride, ends, side, state, x, V, work):
+    """theta and p at the scores a, over the band; x with them."""
+    changed = 0
+    for c in range(side.shape[0]):
+        lo, mid = ends[c, 0], ends[c, 1]
+        a, target = V[A, lo:mid], work[1, lo:mid]
+        side[c, THETA] = project(
+            V[Q, lo:mid], a, a, 0.0, state[SIGMA], side[c, THETA],
+            side[c, CAP], side[c, MASS] - side[c, HELD], target,
+        )  # fmt: skip
+        changed += move(
+            parts[c], stride, side[c, FACTOR], V[ORDER, lo:mid], target, V[P, lo:mid], x
+        )
+    state[PASSES] += 0.5 * changed / V.shape[1]
+
+
+@inner()
+def narrow(ends, side, state, reach, V, work):
+    """Hold the rows of the band that are farther than `reach` from their kinks; at least two rows of
+    each class stay. Movement is counted from here."""
+    for c in range(side.shape[0]):
+        lo, mid = ends[c, 0], ends[c, 1]
+        own = reach
+        while True:
+            end = compact(V, lo, mid, state[SIGMA], side[c, THETA], side[c, CAP], own, work[1])
+            if end - lo >= min(2, mid - lo) or not own < np.inf:
+                break
+            own *= 4.0
+        ends[c, 1] = end
+        for i in range(end, mid):
+            side[c, HELD] += V[P, i]
+            side[c, STEP] += (V[P, i] - V[Q, i]) ** 2
+        for i in range(lo, end):
+            V[R, i] = V[A, i]
+        side[c, OLD] = side[c, THETA]
+    whole = ends[0, 1] == ends[0, 2] and ends[1, 1] == ends[1, 2]
+    state[REACH] = reach
+    state[SLACK] = np.inf if whole else min(state[SLACK], reach)
+
+
+@inner()
+def moved(ends, side, V):
+    """How far scores, and theta with them, have moved since they were last compared."""
+    top = 0.0
+    for c in range(side.shape[0]):
+        own = 0.0
+        for i in range(ends[c, 0], ends[c, 1]):
+            own = max(own, abs(V[A, i] - V[R, i]))
+        top = max(top, own + abs(side[c, THETA] - side[c, OLD]))
+    return top
+
+
+@inner()
+def relative_gap(ends, side, w, x, V, work):
+    """`(|x| - bound) / |x|`, the bound from w: `min over p' of <Z w, p'> / |w|`."""
+    bound = dot(w, x)
+    for c in range(side.shape[0]):
+        lo, mid = ends[c, 0], ends[c, 1]
+        mass = side[c, MASS] - side[c, HELD]
+        bound += least(V[A, lo:mid], V[P, lo:mid], side[c, CAP], mass, work[1, lo:mid])
+    size = np.sqrt(dot(x, x))
+    length = np.sqrt(dot(w, w))
+    return (size - bound / length) / size if size > 0.0 and length > 0.0 else np.inf
+
+
+@inner()
+def count_free(parts, stride, ends, side, state, V, H, S):
+    """Bring H and S up to date with the free rows of the band."""
+    n = S.shape[1]
+    cost = 0.25 * n / V.shape[1]
+    for c in range(side.shape[0]):
+        lo, mid = ends[c, 0], ends[c, 1]
+        part, factor, cap = parts[c], side[c, FACTOR], side[c, CAP]
+        order, p, free = V[ORDER, lo:mid], V[P, lo:mid], V[FREE, lo:mid]
+        left = exchange(part, stride, factor, order, p, cap, free, -1.0, H, S[c])
+        came = exchange(part, stride, factor, order, p, cap, free, 1.0, H, S[c])
+        side[c, COUNT] += came - left
+        state[FORMING] += cost * (came + left)
+
+
+@inner()
+def direction(parts, stride, ends, side, state, g, V, H, S, work, d):
+    """`d = -(I + sigma (H - sum_c s_c s_c' / f_c))^-1 g`; False when the system is not definite."""
+    count_free(parts, stride, ends, side, state, V, H, S)
+    n = g.size
+    sigma = state[SIGMA]
+    ridge = 1.0
+    for _attempt in range(4):
+        for i in range(n):
+            for j in range(i, n):
+                h = H[i, j]
+                for c in range(side.shape[0]):
+                    if side[c, COUNT] > 0.0:
+                        h -= S[c, i] * S[c, j] / side[c, COUNT]
+                work[i, j] = sigma * h
+            work[i, i] += ridge
+            d[i] = -g[i]
+        if cholesky_solve(work, d):
+            state[SYSTEMS] += 1.0
+            return True
+        top = 0.0
+        for i in range(n):
+            top = max(top, H[i, i])
+        ridge = max(100.0 * ridge, 1.0 + 1e-14 * sigma * top)
+    return False
+
+
+@inner()
+def descend(parts, stride, ends, side, state, w, x, g, d, V, work):
+    """Move along d to where the slope, monotone in the step, is small; p and x follow."""
+    start = dot(g, d)
+    if not start < 0.0:
+        return False
+    rows = 0
+    for c in range(side.shape[0]):
+        lo, mid = ends[c, 0], ends[c, 1]
+        rows += mid - lo
+        pull(parts[c], stride, side[c, FACTOR], V[ORDER, lo:mid], d, work[0, lo:mid])
+    state[PASSES] += 0.5 * rows / V.shape[1]
+    square = dot(d, d)
+    low, high, f_low, f_high, t = 0.0, np.inf, start, np.inf, 1.0
+    theta = np.empty(2)
+    theta[0], theta[1] = side[0, THETA], side[1, THETA]
+    for _ in range(40):
+        f = start + t * square
+        for c in range(side.shape[0]):
+            lo, mid = ends[c, 0], ends[c, 1]
+            b, target = work[0, lo:mid], work[1, lo:mid]
+            theta[c] = project(
+                V[Q, lo:mid], V[A, lo:mid], b, t, state[SIGMA], theta[c],
+                side[c, CAP], side[c, MASS] - side[c, HELD], target,
+            )  # fmt: skip
+            f -= slope(target, V[P, lo:mid], b, V[Q, lo:mid])[0]
+        if abs(f) <= 0.2 * abs(start):
+            break
+        if f < 0.0:
+            low, f_low = t, f
+            f_high *= 0.5
+        else:
+            high, f_high = t, f
+            f_low *= 0.5
+        t = 2.0 * t if not high < np.inf else low - f_low * (high - low) / (f_high - f_low)
+    changed = 0
+    plus(w, t, d, w)
+    for c in range(side.shape[0]):
+        lo, mid = ends[c, 0], ends[c, 1]
+        side[c, THETA] = theta[c]
+        plus(V[A, lo:mid], t, work[0, lo:mid], V[A, lo:mid])
+        changed += move(
+            parts[c], stride, side[c, FACTOR], V[ORDER, lo:mid], work[1, lo:mid], V[P, lo:mid], x
+        )
+    state[PASSES] += 0.5 * changed / V.shape[1]
+    return True
+
+
+@inner()
+def minimise(parts, stride, ends, side, state, w, x, V, H, S, system, work):
+    """Newton steps over the band until the gradient is small against the proximal step."""
+    d = np.empty(w.size)
+    g = np.empty(w.size)
+    steps = 0
+    travel = state[TRAVEL] = 0.0  # before movement was last counted from 0
+    look = 0.0  # how far the next band reaches; 0: the present one serves
+    begin = True
+    while True:
+        if look > 0.0:
+            score(parts, stride, ends, side, state, w, V)
+        if look > 0.0 or begin:
+            settle(parts, stride, ends, side, state, x, V, work)
+        if begin and look == 0.0 and state[SLACK] < np.inf:
+            state[SLACK] -= moved(ends, side, V)
+            if state[SLACK] < state[REACH]:
+                look = state[REACH]
+                continue
+        state[STEPS] = steps
+        gap = relative_gap(ends, side, w, x, V, work)
+        state[GAP] = gap
+        whole = ends[0, 1] == ends[0, 2] and ends[1, 1] == ends[1, 2]
+        if np.sqrt(dot(x, x)) <= state[ZERO] * state[LARGEST]:
+            state[STATUS] = 2.0
+            return
+        if gap <= 0.8 * state[TOL]:
+            if whole or state[VERIFY] == 0.0:
+                state[STATUS] = 1.0
+                return
+            look = 2.0 * state[REACH]
+            continue
+        if look > 0.0 or begin:
+            count_free(parts, stride, ends, side, state, V, H, S)
+            narrow(ends, side, state, look if look > 0.0 else state[REACH], V, work)
+            begin = False
+            look = 0.0
+        plus(w, -1.0, x, g)
+        step = 0.0
+        for c in range(side.shape[0]):
+            lo, mid = ends[c, 0], ends[c, 1]
+            p = V[P, lo:mid]
+            step += side[c, STEP] + slope(p, p, p, V[Q, lo:mid])[1]
+        if dot(g, g) <= max(step / state[SIGMA], 1e-32 * dot(w, w)) or steps == _MAX_STEPS:
+            return
+        if not direction(parts, stride, ends, side, state, g, V, H, S, system, d):
+            return
+        if not descend(parts, stride, ends, side, state, w, x, g, d, V, work):
+            return
+        steps += 1
+        far = moved(ends, side, V)
+        state[TRAVEL] = travel + far
+        if far > state[SLACK]:
+            # rows outside the band may have crossed a kink: the same q and sigma, a wider band
+            travel = state[TRAVEL]
+            look = 4.0 * far
+
+
+@jit(i8(_PARTS, i8, _ENDS, ROWS, WRITE, WRITE, WRITE, ROWS, SQUARE, ROWS, SQUARE, ROWS, ROWS))
+def march(parts, stride, ends, side, state, w, x, V, H, S, system, work, log):
+    """One outer step for each row of `log`, fewer when done; returns how many.
+
+    parts : samples of both classes; stride : of the rows of this level
+    ends : (2, 3) for each class its first row in V, the end of its band, the end of its rows
+    side, state : see `SIDE` and `STATE`; the scores in V are those of w, the point x that of V[P]
+    w, x : (n,) dual vector and point; V : (6, M), see `ucm.numerics.band`
+    H, S : (n, n), (2, n) sums over the free rows; system, work : (n, n), (2, M) scratch
+    log : passes, relative gap and |x| after each outer step
+    """
+    for k in range(log.shape[0]):
+        minimise(parts, stride, ends, side, state, w, x, V, H, S, system, work)
+        log[k, 0], log[k, 1], log[k, 2] = state[PASSES], state[GAP], np.sqrt(dot(x, x))
+        if state[STATUS] > 0.0:
+            return k + 1
+        for i in range(V.shape[1]):
+            V[Q, i] = V[P, i]
+        side[0, STEP] = side[1, STEP] = 0.0
+        steps = int(state[STEPS])
+        if steps < _MAX_STEPS:
+            state[SIGMA] *= _GROWTH[steps] if steps < len(_GROWTH) else 2.1
+        state[REACH] = max(
+            0.3 * state[TRAVEL], 2.0 * max(side[0, CAP], side[1, CAP]) / state[SIGMA]
+        )
+    return log.shape[0]

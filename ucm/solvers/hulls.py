@@ -1,0 +1,340 @@
+"""Nearest point of two hulls: semismooth Newton over a band of samples, from a few samples to all.
+
+The method of `ucm.numerics.hull`, started on every 8th or 64th sample of each class: q on a coarse level
+says little about that on a finer one, but w and the multipliers theta do, and so does the sharpness
+`cap / sigma` of the kinks that the coarse level could resolve. Zhao, Sun and Toh (2010) give the
+augmented Lagrangian; Ito, Takeda and Toh (2015), equation (12), the problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import linalg, sparse
+
+from ucm import numerics
+from ucm.contracts import Block, LinearMap, Solver, Vec
+from ucm.domains import CappedSimplex, Simplex
+from ucm.errors import ParameterError
+from ucm.forms import MinNorm, Raw
+from ucm.gram import pivoted_factor
+from ucm.operators import ComposedMap, SampleMap
+from ucm.solvers.driver import Monitor, blas_threads
+
+__all__ = ["NewtonHull"]
+
+_STRIDE = 8
+_LIMIT = 150  # outer steps
+_WHOLE = 1_000_000  # entries of the samples up to which all outer steps are one compiled call
+_DENSE = 0.3  # density of a CSR matrix above which rows are faster dense
+_TINY = float(np.finfo(float).tiny)
+
+
+@dataclass(frozen=True)
+class NewtonHull(Solver):
+    """Proximal augmented Lagrangian with semismooth Newton steps, for two (reduced) hulls.
+
+    Parameters
+    ----------
+    max_order : largest order of the linear systems, the smaller one of features and samples
+    coarse : fewest samples of a coarse level
+    """
+
+    max_order: int = 2000
+    coarse: int = 1500
+    name: ClassVar[str] = "newton"
+
+    def __post_init__(self) -> None:
+        if self.max_order < 1 or self.coarse < 1:
+            raise ParameterError("NewtonHull: max_order and coarse must be at least 1")
+
+    def refuse(self, form: MinNorm) -> str | None:
+        if form.norm != 2.0:
+            return "it takes the Euclidean norm only"
+        if form.couplings or form.center.any():
+            return "it takes two hulls, and there are intersections or points"
+        masses = [mass for b in form.blocks for mass in _masses(b)]
+        if len(masses) != 2 or any(_samples(b.map) is None for b in form.blocks):
+            return "it takes two hulls of samples, with caps or without"
+        order = min(form.n, sum(b.map.shape[1] for b in form.blocks))
+        if order > self.max_order:
+            return f"its linear systems would have order {order}, above {self.max_order}"
+        return None
+
+    def predicted_passes(self, form: MinNorm) -> float:
+        return 11.0
+
+    def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+        hulls = _Hulls(form, monitor)
+        with blas_threads(
+            0
+        ):  # systems of an order that one thread factors best, steps between them
+            return self._solve(hulls, monitor, start)
+
+    def _solve(self, hulls: _Hulls, monitor: Monitor, start: Sequence[Vec] | None) -> Raw:
+        strides = [1]
+        while start is None and hulls.can_skip(_STRIDE * strides[-1], self.coarse):
+            strides.append(_STRIDE * strides[-1])
+        level = _Level(hulls, strides.pop())
+        level.begin(hulls.uniform(level) if start is None else hulls.joined(start))
+        while True:
+            state = level.run(monitor, 0.1 if strides else monitor.tol)
+            if not strides or state != "converged":
+                break
+            level = level.refined(strides.pop())
+        early = level.stride > 1  # then the weights of all samples that w stands for
+        q = hulls.projected(level.refined(1).V[0]) if early else hulls.split(level.weights())
+        raw = Raw(q, hulls.normal(level.w), status=state)
+        if state == "interrupted":
+            raw.message = "stopped by the callback"
+        elif state == "max_iter":
+            raw.message = f"the gap stayed at {level['gap']:.2g}; raise max_iter or tol"
+        return raw
+
+
+def _samples(A: LinearMap) -> tuple[Any, float] | None:
+    """The samples behind a map, in rows, and their factor."""
+    factor = 1.0
+    if isinstance(A, ComposedMap) and A.M is None:
+        A, factor = A.inner, A.factor
+    return (A.X, factor) if isinstance(A, SampleMap) else None
+
+
+def _masses(b: Block) -> list[tuple[float, float]]:
+    """(cap, mass) for each mass constraint; none when the domain is no hull."""
+    masses = [1.0] if b.classes is None else [0.5, 0.5]
+    if isinstance(b.domain, Simplex):
+        return [(mass, mass) for mass in masses]
+    if not isinstance(b.domain, CappedSimplex):
+        return []
+    caps = b.domain.caps(b.map.shape[1], b.classes)
+    return [(min(cap, mass), mass) for cap, mass in zip(caps, masses, strict=True)]
+
+
+class _Hulls:
+    """The samples of both hulls, as compiled code takes them.
+
+    Attributes
+    ----------
+    n : the dimension worked in
+    tables : the samples of each, dense or CSR; parts : as compiled code takes them, see
+        `ucm.numerics.rows`
+    side : (2, k) its cap, mass and factor in front, see `ucm.numerics.SIDE`
+    sizes : how many samples it has
+    share : passes over the bound data in one over the parts
+    unit : what w and x are measured in
+    """
+
+    def __init__(self, form: MinNorm, monitor: Monitor) -> None:
+        self.form = form
+        self.side = np.zeros((2, len(numerics.SIDE)))
+        self.places: list[tuple[int, Any]] = []  # the block of each hull, and its rows there
+        tables = []
+        for k, b in enumerate(form.blocks):
+            found = _samples(b.map)
+            X, factor = found if found is not None else (np.empty((0, 0)), 0.0)
+            signs = [(slice(None), 1.0)]
+            if b.classes is not None:
+                signs = [(np.flatnonzero(b.classes * s > 0), s) for s in (1.0, -1.0)]
+            for (rows, sign), (cap, mass) in zip(signs, _masses(b), strict=True):
+                self.side[len(tables), :3] = cap, mass, factor * sign
+                tables.append(X if b.classes is None else X[rows])
+                self.places.append((k, rows))
+        self.sizes = np.array([X.shape[0] for X in tables])
+        self.n = form.n
+        self.share = form.pass_cost()
+        self.factor: tuple[Any, Any, Any] | None = None
+        if form.n > self.sizes.sum():
+            tables = self._factored(tables, monitor)
+        self.tables = [_table(X) for X in tables]
+        self.unit = max(_largest(X) for X in tables) or 1.0
+        self.side[:, 2] /= self.unit
+        self.parts = tuple(_part(X) for X in self.tables)
+        self.entries = sum(X.nnz if sparse.issparse(X) else X.size for X in tables)
+
+    def _factored(self, tables: list[Any], monitor: Monitor) -> list[Any]:
+        """The samples in coordinates of their span: rows of the pivoted Cholesky factor of X X'."""
+        unit = max(_largest(X) for X in tables) or 1.0
+        if not 1e-100 < unit < 1e100:  # inner products may overflow
+            tables = [X / unit for X in tables]
+            self.side[:, 2] *= unit
+        X: Any = sparse.vstack(tables, "csr") if sparse.issparse(tables[0]) else np.vstack(tables)
+        K: Any = X @ X.T
+        F, pivots = pivoted_factor(K.toarray() if sparse.issparse(K) else K)
+        monitor.forming += 0.25 * self.sizes.sum()
+        self.factor = X, F[pivots[: F.shape[1]]], pivots[: F.shape[1]]
+        self.n = F.shape[1]
+        return np.split(F, self.sizes[:1])
+
+    def normal(self, w: Vec) -> Vec | None:
+        """w in the space of the samples, of norm 1: `X'c` with `F'c = w`. None for w = 0."""
+        if self.factor is not None and w.any():
+            X, L, pivots = self.factor
+            c = linalg.solve_triangular(L, w, lower=True, trans=1)
+            w = X[pivots].T @ c
+        norm = float(np.linalg.norm(w))
+        return w / norm if norm > _TINY else None
+
+    def can_skip(self, stride: int, least: int) -> bool:
+        """Whether every `stride`-th sample makes a level of its own."""
+        sizes = -(-self.sizes // stride)
+        return sizes.sum() >= max(least, 10 * self.n) and sizes.min() >= 2 * self.n
+
+    def uniform(self, level: _Level) -> Vec:
+        return np.repeat(self.side[:, 1] / level.sizes, level.sizes)
+
+    def joined(self, q: Sequence[Vec]) -> Vec:
+        return np.concatenate([q[k][rows] for k, rows in self.places])
+
+    def projected(self, q: Vec) -> list[Vec]:
+        """The weights by block, those of the domains nearest to q."""
+        return [
+            b.domain.project(v, classes=b.classes)  # type: ignore[attr-defined]
+            for b, v in zip(self.form.blocks, self.split(q), strict=True)
+        ]
+
+    def split(self, q: Vec) -> list[Vec]:
+        """The weights by block."""
+        blocks = [np.empty(b.map.shape[1]) for b in self.form.blocks]
+        for (k, rows), part in zip(self.places, np.split(q, self.sizes[:1]), strict=True):
+            blocks[k][rows] = part
+        return blocks
+
+
+def _largest(X: Any) -> float:
+    """The largest absolute entry."""
+    entries = X.data if sparse.issparse(X) else X
+    return max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
+
+
+def _table(X: Any) -> Any:
+    """The samples as they are faster to work with: CSR where few entries are stored."""
+    full = sparse.issparse(X) and X.nnz > _DENSE * X.shape[0] * X.shape[1]
+    return X.toarray() if full else X
+
+
+def _part(X: Any) -> tuple[Any, Any, Any, Any]:
+    if not sparse.issparse(X):
+        none = np.empty(0, dtype=np.int32)
+        return X, np.empty(0), none, none
+    columns, starts = (v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))
+    return np.empty((0, X.shape[1])), X.data, columns, starts
+
+
+class _Level:
+    """Every `stride`-th sample of each hull; by name, the fields of `numerics.STATE`.
+
+    Attributes
+    ----------
+    w, x : (n,) the dual vector and the point
+    V : (6, M) what is known of each sample, see `ucm.numerics.band`
+    ends : (2, 3) the first row of each hull in V, the end of its band, its end
+    """
+
+    def __init__(self, hulls: _Hulls, stride: int) -> None:
+        self.hulls, self.stride = hulls, stride
+        self.sizes = -(-hulls.sizes // stride)
+        M, n = int(self.sizes.sum()), hulls.n
+        a = int(self.sizes[0])
+        self.ends = np.array([[0, a, a], [a, M, M]])
+        self.side = hulls.side.copy()
+        self.side[:, 0] = np.minimum(self.side[:, 0] * hulls.sizes / self.sizes, self.side[:, 1])
+        self.state = np.zeros(len(numerics.STATE))
+        self["slack"] = self["reach"] = np.inf
+        self.V = np.zeros((6, M))
+        self.V[4] = np.concatenate([np.arange(size) for size in self.sizes])
+        self.work = np.empty((2, M))
+        self.H, self.S, self.system = np.zeros((n, n)), np.zeros((2, n)), np.empty((n, n))
+        self.w, self.x = np.zeros(n), np.zeros(n)
+
+    def __getitem__(self, name: str) -> float:
+        return float(self.state[numerics.STATE.index(name)])
+
+    def __setitem__(self, name: str, value: float) -> None:
+        self.state[numerics.STATE.index(name)] = value
+
+    def begin(self, q: Vec) -> None:
+        """Start at the weights q: `w = x = Z'q`."""
+        points = [
+            factor * (X[:: self.stride].T @ part)
+            for X, factor, part in zip(self.hulls.tables, self.side[:, 2], self._split(q))
+        ]
+        self.V[0] = self.V[1] = q
+        self.x[:] = self.w[:] = points[0] + points[1]
+        self["passes"] += 0.5
+        if len(self.hulls.form.blocks) == 1:  # both hulls make one point
+            points = [self.x]
+        self["largest"] = sum(float(np.linalg.norm(point)) for point in points)
+        a = self._score()
+        self.side[:, 3] = [part.mean() for part in self._split(a)]
+        cap = min(self.side[:, 0].max(), 2.0 * (self.side[:, 1] / self.sizes).max())
+        spread = float(np.std(a)) or float(np.abs(a).max()) or 1.0
+        self["sigma"] = 30.0 * cap / max(spread, 1e-280)
+
+    def refined(self, stride: int) -> _Level:
+        """The level of more samples, from the w and theta of this one: the kinks begin twice as wide
+        as they were here. Where x is 0 here, w says nothing."""
+        level = _Level(self.hulls, stride)
+        if self["status"] == 2.0:
+            level.begin(self.hulls.uniform(level))
+            return level
+        level.w[:], level.side[:, 3], level["largest"] = self.w, self.side[:, 3], self["largest"]
+        width = 2.0 * float(self.side[:, 0].max()) / self["sigma"]
+        level["sigma"], level["reach"] = level.side[:, 0].max() / width, 4.0 * width
+        theta, cap = (np.repeat(level.side[:, k], level.sizes) for k in (3, 0))
+        q = 0.5 * cap - level["sigma"] * (level._score() - theta)
+        np.clip(q, 0.0, cap, out=level.V[0])
+        return level
+
+    def _split(self, v: Vec) -> list[Vec]:
+        """The parts of both hulls."""
+        return [v[lo:hi] for lo, _, hi in self.ends]
+
+    def _score(self) -> Vec:
+        """The scores Z w, also in V."""
+        for X, factor, a in zip(self.hulls.tables, self.side[:, 2], self._split(self.V[2])):
+            a[:] = factor * (X[:: self.stride] @ self.w)
+        self["passes"] += 0.5
+        return self.V[2]
+
+    def run(self, monitor: Monitor, tol: float) -> str:
+        """Outer steps to a relative gap of `tol`; answers how they ended."""
+        hulls = self.hulls
+        self["tol"], self["zero"] = tol, max(0.1 * monitor.tol, 1e-10)
+        self["verify"] = float(self.stride == 1)
+        share = hulls.share * self.V.shape[1] / hulls.sizes.sum()
+        spent, began = monitor.passes, monitor.iterations
+        left = monitor.limit(_LIMIT) - began
+        step_by_step = monitor.callback or monitor.verbose or hulls.entries > _WHOLE
+        status = "max_iter"
+        while left > 0:
+            log = np.empty((1 if step_by_step else left, 3))
+            done = numerics.march(
+                hulls.parts, self.stride, self.ends, self.side, self.state, self.w, self.x, self.V,
+                self.H, self.S, self.system, self.work, log,
+            )  # fmt: skip
+            left -= done
+            stop = False
+            for passes, gap, norm in log[:done].tolist():
+                monitor.passes = spent + share * passes
+                stop = monitor.report(monitor.iterations + 1, -norm * hulls.unit, gap)
+            if self["status"] > 0.0 and (self.stride == 1 or (left > 0 and not stop)):
+                status = "converged"
+                break
+            if stop:
+                status = "interrupted"
+                break
+        monitor.passes = spent + share * self["passes"]
+        monitor.systems += int(self["systems"])
+        monitor.forming += share * self["forming"]
+        return status
+
+    def weights(self) -> Vec:
+        """p in the order of the samples."""
+        q = np.empty(self.V.shape[1])
+        for lo, _, hi in self.ends:
+            q[lo + self.V[4, lo:hi].astype(np.intp)] = self.V[1, lo:hi]
+        return q
