@@ -191,7 +191,7 @@ class Capped(Domain):
 
     @abstractmethod
     def caps(self, dim: int, classes: Vec | None) -> list[float]:
-        """The cap of each class (one without `classes`, else that of +1 and of -1), at most its mass."""
+        """The cap of each class (one without `classes`, else that of +1 and of -1)."""
 
 
 # --- linear maps -----------------------------------------------------------------------------------

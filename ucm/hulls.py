@@ -63,8 +63,9 @@ class ReducedHulls:
                 if b.classes is None
                 else np.where(b.classes > 0, first, first + 1)
             )
-            cap += caps
-            mass += [1.0 / len(caps)] * len(caps)
+            share = 1.0 / len(caps)
+            cap += [min(c, share) for c in caps]
+            mass += [share] * len(caps)
         Z: Any = [b.map.matrix().T for b in form.blocks]
         if isinstance(form.space, GramSpace):
             columns: Any = sparse.vstack(Z).tocsr()

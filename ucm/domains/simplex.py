@@ -133,11 +133,6 @@ class CappedSimplex(SemiSmooth, Leveled, Capped):
         declared = self._declared_caps(classes)
         return [max(c, s / n) for c, s, n in zip(declared, masses, sizes, strict=True)]
 
-    def caps(self, dim: int, classes: Vec | None) -> list[float]:
-        return [
-            min(c, s) for c, s in zip(self._caps(dim, classes), common.masses(classes), strict=True)
-        ]
-
     def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
         return project_capped(v, out, classes, self.caps(np.size(v), classes))
 
