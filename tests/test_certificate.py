@@ -220,14 +220,14 @@ def test_sets_that_do_not_meet() -> None:
 def test_zero_in_the_set() -> None:
     X, y = load("iris")
     for model in (ucm.models.nu_svm(0.1), ucm.models.mm_mpm(5.0), ucm.models.coherent_mm_mpm(3.0)):
-        plan = ucm.compile(model, X, y)
+        plan = ucm.compile(model, X, y, solver="newton")
         sol = plan.solve()
         assert sol.status == "zero_in_set" and sol.objective == 0.0 and not sol.w.any()
         assert np.linalg.norm(sol.x) <= 1e-6 * sol.size and sol.certificate.violation <= 1e-6
         name, value = next(iter(plan.model.params().items()))
         assert f"{name} must lie in " in sol.message and f"now {value:g}" in sol.message
         assert plan.verify().agrees
-    sol = ucm.solve(ucm.Ball(0, 1.0), X, y)
+    sol = ucm.solve(ucm.Ball(0, 1.0), X, y, solver="newton")
     assert sol.status == "zero_in_set" and "name its size with a Param" in sol.message
 
 

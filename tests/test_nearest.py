@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose
 import ucm
 from ucm import neg, pos, signed
 from ucm.errors import ConvergenceWarning, EmptySetError, ParameterError, SolverError
-from ucm.hulls import ReducedHulls
 from ucm.kernels import Kernel
+from ucm.nearest import ReducedHulls
 from ucm.solvers import GSK, MDM, ClipGSK, ClipMDM
 from ucm.solvers.driver import Monitor
 

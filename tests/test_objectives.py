@@ -541,8 +541,8 @@ def test_a_loss_and_its_fitted_set_give_the_same_classifier(loss) -> None:
     robust = ucm.solve(U, X, y, tol=1e-8)
     assert_allclose(robust.w, fitted.w / np.linalg.norm(fitted.w), atol=2e-4)
     back = U.to_loss()
-    while hasattr(back, "loss"):
-        back = back.loss
+    while hasattr(back, "term"):
+        back = back.term
     assert repr(back) in repr(loss)
 
 

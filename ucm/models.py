@@ -9,6 +9,7 @@ from ucm.contracts import UncertaintySet
 from ucm.domains import KLBall, NormBall
 from ucm.expression import Param, Scalar, value
 from ucm.language.losses import Hinge, Ramp
+from ucm.language.objective import RobustMargin
 from ucm.language.penalties import L1, L2, CappedL1, ExpL0
 from ucm.language.regularised import Objective
 from ucm.language.samples import neg, pos, signed
@@ -19,6 +20,7 @@ __all__ = [
     "cap_one_norm_svm",
     "coherent_mm_fda",
     "coherent_mm_mpm",
+    "enu_svm",
     "kl_svm",
     "l2_nu_svm",
     "mm_fda",
@@ -53,6 +55,21 @@ def nu_svm(nu: float) -> UncertaintySet:
     """
     p = _param("nu", nu)
     return ReducedHull(pos, nu=p) - ReducedHull(neg, nu=p)
+
+
+def enu_svm(nu: float, norm: float = 2.0) -> RobustMargin:
+    """The extended nu-SVM: the nu-SVM with `||w||_p = 1`, for every nu in (0, 2 min(m+, m-) / m].
+
+    The same set as `nu_svm`, with the norm p of w. Where the reduced hulls meet it is not convex, and
+    "auto" goes over to the solvers of that side. Barbero, Takeda and Lopez (2015), equations (2) and (7).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.models.enu_svm(0.2, norm=1.5).params()
+    {'nu': 0.2}
+    """
+    return RobustMargin(nu_svm(nu), float(norm))
 
 
 def mm_mpm(kappa: float) -> UncertaintySet:

@@ -25,6 +25,7 @@ class Certificate:
     relative_gap : gap / ||x||_q
     violation : how far x is outside of U, relative
     kind : "global" (the gap bounds the distance to the optimum), "local" or "none"
+    residual : where 0 lies in U, else None: how far w is from stationary: `dist(df(w), f(w) d||w||_p)`
     """
 
     primal: float
@@ -33,10 +34,16 @@ class Certificate:
     relative_gap: float
     violation: float
     kind: str = "global"
+    residual: float | None = None
 
     def __str__(self) -> str:
         if self.kind == "none":
             return "no certificate"
+        if self.kind == "local" and self.residual is not None:
+            return (
+                f"local: {self.primal:.10g}, {self.residual:.2g} from stationary, "
+                f"violation {self.violation:.2g}"
+            )
         return (
             f"{self.kind}: {self.dual:.10g} <= optimum <= {self.primal:.10g}, "
             f"relative gap {self.relative_gap:.2g}, violation {self.violation:.2g}"
@@ -78,11 +85,12 @@ class Solution:
     b : bias, or None where it has no meaning
     x : (n,) point of U nearest to 0; None behind a kernel, and for `loss + lam * penalty`
     weights : (m,) non-negative weights of the samples, where U is made of samples; else None
-    objective : value of the declared problem, minus the distance of U from 0
+    objective : value of the declared problem: minus the distance of U from 0; where 0 lies in U
+        the largest `-w'x` over U, not negative
     certificate : proof of accuracy
     status : "optimal" (proven gap below the tolerance), "converged" (the solver's own rule, no
-        proven gap), "max_iter", "infeasible" (U is empty) or "zero_in_set"; of a non-convex objective
-        "local", "stationary" or "unattained"
+        proven gap), "max_iter", "infeasible" (U is empty) or "zero_in_set"; of a non-convex objective,
+        or where 0 lies in U, "local", "stationary" or "unattained"
     message : what happened, in a sentence, and what to try
     stats : how it was found
     history : one dict per reported iteration

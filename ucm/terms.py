@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ucm.contracts import OPERATORS, Vec
 from ucm.errors import CompositionError
-from ucm.expression import Node, Scalar, value
+from ucm.expression import Node, Notation, Scalar, value
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Coefficient",
     "ConvexLoss",
+    "Excess",
     "FoldedConcave",
     "Loss",
     "Penalty",
@@ -111,7 +114,7 @@ class Loss(Term):
     """A loss of the margin, summed over the samples."""
 
     @abstractmethod
-    def value(self, margin: Vec) -> float:
+    def value(self, margin: Vec, /) -> float:
         """The sum over the samples."""
 
     @abstractmethod
@@ -122,6 +125,9 @@ class Loss(Term):
 class ConvexLoss(Loss):
     """`sum_i l(offset - t_i)`, l convex and non-decreasing, with its conjugate
     `l*(s) = sup_u s u - l(u)`. `LossBall` reads l, without the offset."""
+
+    def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
+        return (self,), ()
 
     @property
     @abstractmethod
@@ -202,7 +208,7 @@ class Penalty(Term):
         return super().__new__(cls)
 
     @abstractmethod
-    def value(self, w: Vec) -> float:
+    def value(self, w: Vec, /) -> float:
         """The penalty of w."""
 
     @abstractmethod
@@ -228,6 +234,9 @@ class SubtractedPenalty(Node):
 
 class ProximalPenalty(Penalty):
     """A convex penalty as it is added: through its proximal map and its conjugate."""
+
+    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
+        return (self,), ()
 
     @abstractmethod
     def prox(self, v: Vec, t: float) -> Vec:
@@ -257,6 +266,12 @@ class FoldedConcave(Penalty):
     `sum_j r'(0) |w_j| - r(|w_j|)`.
     """
 
+    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
+        return (self.tangent(),), (Excess(self),)
+
+    def value(self, w: Vec, /) -> float:
+        return float(self.profile(np.abs(np.asarray(w, dtype=float))).sum())
+
     @abstractmethod
     def profile(self, s: Vec) -> Vec:
         """r(s) elementwise, s >= 0."""
@@ -280,3 +295,44 @@ class FoldedConcave(Penalty):
     @abstractmethod
     def excess_formula(self, notation: Any) -> str:
         """`sum_j r'(0) |w_j| - r(|w_j|)` as mathematics."""
+
+
+class Excess(SubtractedPenalty):
+    """`sum_j r'(0) |w_j| - r(|w_j|)` of a folded concave penalty: convex, as r is concave.
+
+    Its subgradient is `sign(w_j) (r'(0) - r'(|w_j|))`, r' from the right, 0 at w_j = 0: equations
+    (21) and (27) of Ong and Le Thi (2013).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> added, subtracted = ucm.CappedL1(1).split()
+    >>> print(added[0], "-", subtracted[0])
+    ‖w‖₁ - Σ_{j} max(0, |w_j| - 1)
+    """
+
+    penalty: FoldedConcave
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.penalty, FoldedConcave):
+            raise CompositionError(
+                f"Excess: expected a folded concave penalty, got {self.penalty!r}"
+            )
+
+    def _steepest(self) -> float:
+        return float(self.penalty.slope(np.zeros(1))[0])
+
+    def value(self, w: Vec) -> float:
+        s = np.abs(np.asarray(w, dtype=float))
+        return float((self._steepest() * s - self.penalty.profile(s)).sum())
+
+    def subgradient(self, w: Vec) -> Vec:
+        w = np.asarray(w, dtype=float)
+        return np.sign(w) * (self._steepest() - self.penalty.slope(np.abs(w)))
+
+    def affine(self, w: Vec, tol: float) -> bool:
+        return self.penalty.straight(np.abs(np.asarray(w, dtype=float)), tol)
+
+    def formula(self, notation: Notation) -> str:
+        return self.penalty.excess_formula(notation)

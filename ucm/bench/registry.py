@@ -14,6 +14,7 @@ from ucm.bench import (
     dca_exact,
     dca_loops,
     dca_speed,
+    erch,
     imports,
     memory,
     projection,
@@ -60,6 +61,7 @@ _ALL = (
             "exact": dca_exact.rows,
         },
     ),
+    Benchmark("erch", "Tables 1 to 3 of Barbero, Takeda and Lopez (2015)", erch.PARTS),
     Benchmark("import", "import ucm over import numpy", {"rows": imports.rows}),
     Benchmark("memory", "peak memory of MM-MPM with many features", {"rows": memory.rows}),
     Benchmark(

@@ -16,7 +16,6 @@ from ucm.data import Data
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError
 from ucm.evidence.hinge import HingeTwin, certify_hinge, compare_hinge
 from ucm.evidence.verify import Verification
-from ucm.expression import value
 from ucm.forms import HingeDual, Raw
 from ucm.gram import Expansion, Gram
 from ucm.kernels import Kernel
@@ -53,12 +52,12 @@ def hinge_terms(model: Any, solver: str | Solver = "auto") -> HingeTerms | None:
         return None
     C, loss = 1.0, model.loss
     while isinstance(loss, ScaledLoss):
-        C *= value(loss.factor) / value(loss.divisor)
-        loss = loss.loss
+        C *= loss.c()
+        loss = loss.term
     lam, penalty = 1.0, model.penalty
     while isinstance(penalty, ScaledPenalty):
-        lam *= value(penalty.factor) / value(penalty.divisor)
-        penalty = penalty.penalty
+        lam *= penalty.c()
+        penalty = penalty.term
     if not isinstance(loss, Hinge) or not isinstance(penalty, L2):
         return None
     return HingeTerms(loss.p, C, lam)

@@ -13,13 +13,13 @@ from ucm.data import Data
 from ucm.errors import CompositionError, ParameterError
 from ucm.forms import MinNorm
 from ucm.gram import Expansion, Gram
-from ucm.hulls import NearestPoint
 from ucm.kernels import KERNEL_OPTIONS, kernel_of
 from ucm.language.matrices import ConstantMatrix
 from ucm.language.objective import RobustMargin
 from ucm.language.regularised import Objective
 from ucm.language.sets import Ball, Image, LinearImage
 from ucm.language.vectors import ConstantVector
+from ucm.nearest import NearestPoint
 from ucm.solution import Solution
 from ucm.solvers import GSK, MDM, ClipGSK, ClipMDM
 
@@ -112,8 +112,10 @@ def expand(model: RobustMargin, data: Data, gram: Gram, solution: Solution) -> S
         return solution
     point = point_coefficients(model, data, solution.raw.q)
     norm = data.space.norm(solution.x)
+    if data.space.inner(solution.w, solution.x) < 0.0:  # 0 lies in U: x is on its other side
+        norm = -norm
     c, rest = np.zeros(gram.m), solution.w
-    if norm > 0.0 and solution.w.any():
+    if norm != 0.0 and solution.w.any():
         c = point / norm
         rest = solution.w - data.space.dual_vector(solution.x, 2.0)
     if float(np.linalg.norm(rest)) > 1e-13:

@@ -13,7 +13,9 @@ import numpy as np
 from ucm.compiler.kernelised import check_kernel, expand, point_coefficients
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import bias, sample_weights
+from ucm.compiler.regime import Regime, beyond, regime_of
 from ucm.compiler.routes import choose
+from ucm.compiler.unit_routes import choose_unit, unit_solver
 from ucm.contracts import Solver, Vec
 from ucm.data import Data, GramSpace
 from ucm.errors import ConvergenceWarning, EmptySetError, ParameterError, SolverError, warn_of
@@ -21,7 +23,8 @@ from ucm.evidence.admissible import advice
 from ucm.evidence.certificate import certify
 from ucm.evidence.reference import twin
 from ucm.evidence.verify import Verification, verify
-from ucm.forms import MinNorm, Raw
+from ucm.evidence.verify_unit import linearised, verify_stationary
+from ucm.forms import MinNorm, Raw, UnitNorm
 from ucm.language.objective import RobustMargin
 from ucm.notation import TEXT
 from ucm.solution import Certificate, Solution, Stats
@@ -53,14 +56,19 @@ class RobustPlan(Plan):
             raise EmptySetError(why)
         self.model, self.data = model, data
         self.form = MinNorm.of(model.set.lower(data), model.dual, data.stored, data.space)
-        self.solver, self._table = choose(self.form, solver)
+        self._beyond = unit_solver(solver)
+        # the other side of the boundary needs coordinates
+        by_rows = isinstance(data.space, GramSpace)
+        self._extends = (solver == "auto" and not by_rows) or self._beyond is not None
+        self.solver, self._table = choose(self.form, "auto" if self._extends else solver)
         self.setup_time = time.perf_counter() - began
 
     def explain(self) -> str:
         """The form, the route chosen, the routes refused and why, the cost of a pass."""
         form = self.form
         sizes = ", ".join(f"R^{b.map.shape[1]} with {b.domain.formula(TEXT)}" for b in form.blocks)
-        regime = "convex while 0 is not in U; when 0 is in U the status is zero_in_set"
+        regime = self.regime
+        side = "convex" if regime.convex else "not convex"
         passes = self.solver.predicted_passes(form)
         lines = [
             str(self.model),
@@ -74,7 +82,7 @@ class RobustPlan(Plan):
                 f"coupled   {len(form.couplings)} intersection(s), {form.coupled} equations"
             )
         lines += [
-            f"regime    {regime}",
+            f"regime    {side}: {regime.how}",
             f"route     {self.solver.name}"
             + ("" if np.isnan(passes) else f", about {passes:g} passes to a gap of 1e-6"),
             f"a pass    {2 * self.data.stored:,} multiplications; one product of this form costs "
@@ -82,11 +90,33 @@ class RobustPlan(Plan):
         ]
         width = max(len(name) for name, _ in self._table)
         lines += [f"  {name:<{width}}  {verdict}" for name, verdict in self._table]
+        if regime.convex or not self._extends:
+            if not regime.convex:
+                lines.append(f"0 in U    {self.solver.name}, named, ends with zero_in_set")
+            return "\n".join(lines)
+        unit = self.unit
+        where = "R^n" if unit.basis is None else f"the span of U, dimension {unit.rank} of {form.n}"
+        lines.append(f"0 in U    min f(w) over ||w||_{self.model.norm:g} = 1, w in {where}")
+        if unit.rank > 0:
+            table = choose_unit(unit, self._beyond)[1]
+            lines += [f"  {name:<{width}}  {verdict}" for name, verdict in table]
         return "\n".join(lines)
 
     def _behind(self) -> str:
         rows = isinstance(self.data.space, GramSpace)
         return "rows of its Gram matrix as needed" if rows else "features spanning it"
+
+    @functools.cached_property
+    def regime(self) -> Regime:
+        """Whether the model is convex for these data, and how that is known."""
+        if isinstance(self.data.space, GramSpace):
+            return Regime(True, "the solve decides, as there are inner products only")
+        return regime_of(self.model, self.data, self.unit)
+
+    @functools.cached_property
+    def unit(self) -> UnitNorm:
+        """The form where 0 lies in U."""
+        return UnitNorm.of(self.form, self.model.norm)
 
     def __repr__(self) -> str:
         return (
@@ -96,10 +126,27 @@ class RobustPlan(Plan):
     def _solve(
         self, monitor: Monitor, warm_start: Solution | None, starts: int, bias_rule: str
     ) -> Solution:
-        solution = self._finish(self._run(monitor, warm_start), monitor, bias_rule)
+        named = self._beyond is not None or self.form.norm != 2.0
+        if self._extends and named and self.unit.rank > 0 and not self.regime.convex:
+            floor = self.regime.floor
+            solution = self._solve_beyond(floor, monitor, warm_start, starts, bias_rule)
+        else:
+            solution = self._finish(self._run(monitor, warm_start), monitor, bias_rule)
+        if solution.status == "zero_in_set" and self._extends and self.unit.rank > 0:
+            floor = solution.certificate.dual
+            solution = self._solve_beyond(floor, monitor, warm_start, starts, bias_rule)
         if self.data.gram is None:
             return solution
         return expand(self.model, self.data, self.data.gram, solution)
+
+    def _solve_beyond(
+        self, floor: float, monitor: Monitor, warm_start: Solution | None, starts: int, rule: str
+    ) -> Solution:
+        size = max(self._size(self.form.centers()), self._size(self._far()))
+        return beyond(
+            self.model, self.data, self.unit, self._beyond, floor, size, self.setup_time,
+            monitor, warm_start, starts, rule,
+        )  # fmt: skip
 
     def _run(self, monitor: Monitor, warm_start: Solution | None) -> Raw:
         start = None if warm_start is None or warm_start.raw is None else warm_start.raw.q
@@ -199,9 +246,14 @@ class RobustPlan(Plan):
         return status, message
 
     def reference(self) -> cp.Problem:
+        last = self._last
+        if last is not None and last.raw is not None and last.certificate.residual is not None:
+            return linearised(self.model, self.data, self.unit, last.raw).problem
         return twin(self.model, self.data.by_spectrum).problem
 
     def _verify(self, solution: Solution, **options: Any) -> Verification:
+        if solution.raw is not None and solution.certificate.residual is not None:
+            return verify_stationary(self.model, self.data, self.unit, solution, **options)
         if self.data.gram is not None and solution.raw is not None:
             c = point_coefficients(self.model, self.data, solution.raw.q)
             solution = replace(solution, x=self.data.by_spectrum.X.T @ c)

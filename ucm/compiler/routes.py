@@ -8,7 +8,7 @@ from ucm.contracts import Solver
 from ucm.data import GramSpace
 from ucm.errors import ParameterError, SolverError, brief
 from ucm.forms import MinNorm
-from ucm.hulls import NearestPoint
+from ucm.nearest import NearestPoint
 from ucm.solvers import (
     ALM,
     APG,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,18 +10,16 @@ import numpy as np
 from ucm.contracts import Vec
 from ucm.data import Data
 from ucm.errors import SolverError
-from ucm.evidence.verify import Verification
-from ucm.expression import Param, value
+from ucm.evidence.majorant import ParameterWeights
+from ucm.evidence.verify import Verification, compared, solved, tight
 from ucm.language.regularised import Objective
 from ucm.solution import Certificate, Solution
-from ucm.terms import Coefficient, ConvexLoss, ProximalPenalty, Weights
+from ucm.terms import Coefficient, ConvexLoss, ProximalPenalty, loss_cvxpy
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
 __all__ = ["HingeTwin", "certify_hinge", "compare_hinge"]
-
-_TIGHT = {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11}
 
 
 def certify_hinge(model: Objective, data: Data, s: Vec, f: Vec, b: float) -> Certificate:
@@ -59,30 +55,6 @@ def certify_hinge(model: Objective, data: Data, s: Vec, f: Vec, b: float) -> Cer
     return Certificate(primal, dual, gap, gap / max(abs(primal), 1e-300), violation)
 
 
-class _Numbers(Weights):
-    """Every coefficient a CVXPY parameter of its own product, every `Param` a parameter of its name."""
-
-    def __init__(self, factor: float) -> None:
-        self.factor = factor
-        self.parameters: dict[str, cp.Parameter] = {}
-
-    def of(self, coefficient: Coefficient) -> float | cp.Expression:
-        import cvxpy as cp
-
-        scalars = (*coefficient.times, *coefficient.over, *coefficient.rest)
-        names = [s for s in scalars if isinstance(s, Param)]
-        if not names:
-            return self.factor * coefficient.number
-        for p in names:
-            if p.name not in self.parameters:
-                self.parameters[p.name] = cp.Parameter(name=p.name, value=value(p), nonneg=True)
-
-        def read(s: Any) -> float:
-            return float(self.parameters[s.name].value) if isinstance(s, Param) else value(s)
-
-        return cp.CallbackParam(lambda: self.factor * coefficient.at(read), nonneg=True)
-
-
 @dataclass(frozen=True)
 class HingeTwin:
     """The references over explicit features: problems (9) and (17) of Sun (2024), as declared.
@@ -105,14 +77,12 @@ class HingeTwin:
         import cvxpy as cp
 
         w, b = cp.Variable(self.features.shape[1], name="w"), cp.Variable(name="b")
-        terms = []
-        for sign, c in zip((1.0, -1.0), self.data.class_weight, strict=True):
-            rows = np.flatnonzero(self.data.y == sign)
-            margin = sign * (self.features[rows] @ w + b)
-            weights = _Numbers(c)
-            terms.append(self.model.loss.cvxpy(margin, Coefficient(), weights))  # type: ignore[attr-defined]
-        penalty = self.model.penalty.cvxpy(w, Coefficient(), _Numbers(1.0))  # type: ignore[attr-defined]
-        return cp.Problem(cp.Minimize(sum(terms) + penalty))
+        weights, data = ParameterWeights(), self.data
+        loss: Any = self.model.loss
+        penalty: Any = self.model.penalty
+        margin = cp.multiply(data.y, self.features @ w + b)
+        total = loss_cvxpy(loss, margin, data.y, data.class_weight, weights)
+        return cp.Problem(cp.Minimize(total + penalty.cvxpy(w, Coefficient(), weights)))
 
     @property
     def dual(self) -> cp.Problem:
@@ -148,32 +118,16 @@ def compare_hinge(
     SolverError
         The reference solver failed on both.
     """
-    import cvxpy as cp
-
     solver = str(options.pop("solver", "CLARABEL"))
-    found, failed = [], ""
+    found, failure = [], SolverError("verify: no reference")
     for problem in (twin.primal, twin.dual):
         # a power cone may not close to the tight tolerance
-        for tight in (_TIGHT, {}) if solver.upper() == "CLARABEL" else ({},):
-            try:
-                with warnings.catch_warnings():
-                    warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
-                    problem.solve(solver=solver.upper(), **{**tight, **options})
-            except (cp.error.SolverError, ArithmeticError) as error:
-                failed = str(error).splitlines()[0]
-                continue
-            found.append((float(problem.value), str(problem.status)))
-            break
+        attempts = [(problem, tolerances) for tolerances in tight(solver, 1e-11)]
+        try:
+            found.append(solved(attempts, solver, options))
+        except SolverError as error:
+            failure = error
     if not found:
-        raise SolverError(
-            f"verify: the reference solver {solver} failed ({failed}); "
-            "try verify(solver='SCS'), or scale the features"
-        )
+        raise failure
     worst = max(found, key=lambda pair: abs(pair[0] - solution.objective))
-    difference = abs(solution.objective - worst[0]) / max(abs(worst[0]), 1e-300)
-    allowed = max(1e-6, tol)
-    agrees = difference <= allowed and solution.certificate.violation <= allowed
-    return Verification(
-        bool(agrees), solution.objective, worst[0], difference, math.nan, math.nan,
-        solution.certificate.violation, solution.status, worst[1], solver,
-    )  # fmt: skip
+    return compared(solution.objective, worst, solution, solver, tol)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +9,7 @@ import numpy as np
 
 from ucm.contracts import Vec
 from ucm.data import Data
-from ucm.errors import SolverError
-from ucm.evidence.verify import Verification
+from ucm.evidence.verify import Verification, compared, solved, tight
 from ucm.expression import Param, Scalar, value
 from ucm.language.regularised import Objective
 from ucm.solution import Solution
@@ -29,8 +26,6 @@ if TYPE_CHECKING:
     import cvxpy as cp
 
 __all__ = ["Majorant", "ParameterWeights", "majorant", "verify_objective"]
-
-_TIGHT = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
 
 
 class ParameterWeights(Weights):
@@ -137,30 +132,10 @@ def verify_objective(
     SolverError
         The reference solver failed.
     """
-    import cvxpy as cp
-
     b = solution.b or 0.0
-    reference = majorant(model, data, solution.w, b)
+    problem = majorant(model, data, solution.w, b).problem
     solver = str(options.pop("solver", "CLARABEL"))
-    if solver.upper() == "CLARABEL":
-        options = {**_TIGHT, **options}
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
-            reference.problem.solve(solver=solver.upper(), **options)
-    except (cp.error.SolverError, ArithmeticError) as error:
-        raise SolverError(
-            f"verify: the reference solver {solver} failed ({str(error).splitlines()[0]}); "
-            "try verify(solver='SCS'), or scale the features"
-        ) from error
-    status = reference.problem.status
-    value = float(reference.problem.value) if reference.w.value is not None else math.inf
+    found = solved([(problem, tolerances) for tolerances in tight(solver)], solver, options)
     margin = data.y * (data.X @ solution.w + b)
     objective = model.value(margin, solution.w, data.y, data.class_weight)
-    difference = abs(objective - value) / max(abs(value), 1e-12)
-    violation = solution.certificate.violation
-    agrees = difference <= max(1e-6, tol) and violation <= max(1e-6, tol)
-    return Verification(
-        bool(agrees), objective, value, difference, math.nan, math.nan, violation,
-        solution.status, status, solver,
-    )  # fmt: skip
+    return compared(objective, found, solution, solver, tol)

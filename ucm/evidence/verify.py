@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,7 @@ from ucm.solution import Solution
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["Verification", "verify"]
-
-_TIGHT = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
+__all__ = ["Verification", "compared", "solved", "tight", "verify"]
 
 
 @dataclass(frozen=True)
@@ -69,37 +68,81 @@ class Verification:
         return "\n".join(lines)
 
 
-def _solve(reference: Twin, euclidean: bool, solver: str, options: dict[str, Any]) -> str:
-    """Solve the twin, its point in `reference.z`; the status. Clarabel first with tolerances that not
-    every problem can reach, then with the square of a Euclidean norm, then with its own tolerances."""
+def solved(
+    attempts: Sequence[tuple[cp.Problem, dict[str, float]]],
+    solver: str,
+    options: dict[str, Any],
+    keep: cp.Variable | None = None,
+) -> tuple[float, str]:
+    """Solve problems with tolerances in turn, until one ends with an accurate answer.
+
+    Returns
+    -------
+    The value and the status of the last that did not fail; `keep` has the point of that one.
+
+    Raises
+    ------
+    SolverError
+        All failed.
+    """
     import cvxpy as cp
 
-    attempts: list[tuple[cp.Problem, dict[str, float]]] = [(reference.unit, {})]
-    if solver.upper() == "CLARABEL":
-        attempts.insert(0, (reference.unit, _TIGHT))
-        if euclidean:
-            square = cp.Minimize(cp.sum_squares(reference.z))
-            attempts.insert(1, (cp.Problem(square, reference.unit.constraints), _TIGHT))
-    failed, kept = "", None
-    for problem, tight in attempts:
+    failed, found = "", None
+    for problem, tolerances in attempts:
         try:
             with warnings.catch_warnings():
                 # CVXPY's remark on "optimal_inaccurate"; the report shows that status
                 warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
-                problem.solve(solver=solver.upper(), **{**tight, **options})
+                problem.solve(solver=solver.upper(), **{**tolerances, **options})
         except (cp.error.SolverError, ArithmeticError) as error:
             failed = str(error).splitlines()[0]
             continue
-        kept = (str(problem.status), reference.z.value)
-        if not kept[0].endswith("inaccurate"):
+        point = None if keep is None else keep.value
+        found = float(problem.value), str(problem.status), point
+        if not found[1].endswith("inaccurate"):
             break
-    if kept is not None:
-        reference.z.value = kept[1]
-        return kept[0]
-    raise SolverError(
-        f"verify: the reference solver {solver} failed ({failed}); "
-        "try verify(solver='SCS'), or scale the features"
-    )
+    if found is None:
+        raise SolverError(
+            f"verify: the reference solver {solver} failed ({failed}); "
+            "try verify(solver='SCS'), or scale the features"
+        )
+    if keep is not None:
+        keep.value = found[2]
+    return found[:2]
+
+
+def tight(solver: str, tolerance: float = 1e-10) -> list[dict[str, float]]:
+    """The tolerances to try: of Clarabel first some that not every problem can reach."""
+    own: list[dict[str, float]] = [{}]
+    if solver.upper() != "CLARABEL":
+        return own
+    return [dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tolerance), *own]
+
+
+def compared(
+    objective: float, reference: tuple[float, str], solution: Solution, solver: str, tol: float
+) -> Verification:
+    """The report on two objectives: they agree within `max(1e-6, tol)` relative."""
+    value, status = reference
+    difference = abs(objective - value) / max(abs(value), 1e-12)
+    allowed = max(1e-6, tol)
+    agrees = difference <= allowed and solution.certificate.violation <= allowed
+    return Verification(
+        bool(agrees), objective, value, difference, math.nan, math.nan,
+        solution.certificate.violation, solution.status, status, solver,
+    )  # fmt: skip
+
+
+def _solve(reference: Twin, euclidean: bool, solver: str, options: dict[str, Any]) -> str:
+    """Solve the twin, its point in `reference.z`; the status. With a Euclidean norm Clarabel has its
+    square as a second chance."""
+    import cvxpy as cp
+
+    attempts = [(reference.unit, tolerances) for tolerances in tight(solver)]
+    if len(attempts) == 2 and euclidean:
+        square = cp.Minimize(cp.sum_squares(reference.z))
+        attempts.insert(1, (cp.Problem(square, reference.unit.constraints), attempts[0][1]))
+    return solved(attempts, solver, options, reference.z)[1]
 
 
 def verify(

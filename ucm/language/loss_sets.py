@@ -59,7 +59,7 @@ def to_set(loss: ConvexLoss, radius: Any) -> UncertaintySet:
     """
     base = loss
     while isinstance(base, ScaledLoss):  # a multiple changes the size only
-        base = base.loss  # type: ignore[assignment]
+        base = base.term
     weights = getattr(radius, "weights", None)
     if isinstance(radius, float | int | Param):
         return Hull(signed, weights=_ball(loss, base, radius))

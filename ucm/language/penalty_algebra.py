@@ -1,32 +1,24 @@
-"""Positive multiples and sums of penalties, and the excess that a folded penalty subtracts."""
+"""Positive multiples and sums of penalties."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, ClassVar
 
 from ucm.contracts import Vec
 from ucm.errors import CompositionError
-from ucm.expression import Notation, Scalar, value
-from ucm.language.arithmetic import multiple, multiple_source, positive
-from ucm.terms import (
-    Coefficient,
-    FoldedConcave,
-    Penalty,
-    ProximalPenalty,
-    SubtractedPenalty,
-    Weights,
-)
+from ucm.expression import Notation, Scalar
+from ucm.language.arithmetic import multiple
+from ucm.language.term_algebra import TermMultiple, TermSum
+from ucm.terms import Coefficient, FoldedConcave, Penalty, ProximalPenalty, Term, Weights
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["Excess", "PenaltySum", "ScaledFolded", "ScaledPenalty", "scaled_penalty"]
+__all__ = ["PenaltySum", "ScaledFolded", "ScaledPenalty", "scaled_penalty"]
 
 
-class ScaledPenalty(ProximalPenalty):
-    """`factor / divisor` times a convex penalty; with c that number, `(c R)*(z) = c R*(z / c)`.
+class ScaledPenalty(TermMultiple, ProximalPenalty):
+    """A multiple of a convex penalty; with c = factor / divisor, `(c R)*(z) = c R*(z / c)`.
 
     Examples
     --------
@@ -35,54 +27,28 @@ class ScaledPenalty(ProximalPenalty):
     Param('lam', 0.5) * L1()
     """
 
-    factor: Scalar
-    penalty: ProximalPenalty
-    divisor: Scalar = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.penalty, ProximalPenalty):
-            raise CompositionError(
-                f"ScaledPenalty: expected a convex penalty, got {self.penalty!r}; "
-                "write factor * penalty"
-            )
-        positive(self, self.factor, self.divisor)
-
-    def _c(self) -> float:
-        return value(self.factor) / value(self.divisor)
-
-    def value(self, w: Vec) -> float:
-        return self._c() * self.penalty.value(w)
-
-    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
-        return (self,), ()
+    of: ClassVar[type[Term]] = ProximalPenalty
 
     def prox(self, v: Vec, t: float) -> Vec:
-        return self.penalty.prox(v, self._c() * t)
+        return self.term.prox(v, self.c() * t)
 
     def conjugate(self, z: Vec) -> float:
-        c = self._c()
-        return c * self.penalty.conjugate(z / c)
+        c = self.c()
+        return c * self.term.conjugate(z / c)
 
     def gauge(self, z: Vec) -> float:
-        return self.penalty.gauge(z / self._c())
+        return self.term.gauge(z / self.c())
 
     def norms(self) -> tuple[float, float, float] | None:
-        inner, c = self.penalty.norms(), self._c()
+        inner, c = self.term.norms(), self.c()
         return None if inner is None else (c * inner[0], c * inner[1], c * inner[2])
 
     def cvxpy(self, w: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
-        return self.penalty.cvxpy(w, factor.scaled(self.factor, self.divisor), weights)
-
-    def __repr__(self) -> str:
-        return multiple_source(self.factor, self.divisor, self.penalty)
-
-    def formula(self, notation: Notation) -> str:
-        return multiple(self.factor, self.divisor, self.penalty.formula(notation), notation)
+        return self.term.cvxpy(w, factor.scaled(self.factor, self.divisor), weights)
 
 
-class ScaledFolded(FoldedConcave):
-    """`factor / divisor` times a folded concave penalty.
+class ScaledFolded(TermMultiple, FoldedConcave):
+    """A multiple of a folded concave penalty.
 
     Examples
     --------
@@ -91,96 +57,29 @@ class ScaledFolded(FoldedConcave):
     2.0
     """
 
-    factor: Scalar
-    penalty: FoldedConcave
-    divisor: Scalar = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.penalty, FoldedConcave):
-            raise CompositionError(
-                f"ScaledFolded: expected a folded concave penalty, got {self.penalty!r}; "
-                "write factor * penalty"
-            )
-        positive(self, self.factor, self.divisor)
-
-    def _c(self) -> float:
-        return value(self.factor) / value(self.divisor)
-
-    def value(self, w: Vec) -> float:
-        return self._c() * self.penalty.value(w)
-
-    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
-        return (self.tangent(),), (Excess(self),)
+    of: ClassVar[type[Term]] = FoldedConcave
 
     def profile(self, s: Vec) -> Vec:
-        return self._c() * self.penalty.profile(s)
+        return self.c() * self.term.profile(s)
 
     def slope(self, s: Vec) -> Vec:
-        return self._c() * self.penalty.slope(s)
+        return self.c() * self.term.slope(s)
 
     def straight(self, s: Vec, tol: float) -> bool:
-        return self.penalty.straight(s, tol)
+        return self.term.straight(s, tol)
 
     def tangent(self) -> ProximalPenalty:
-        return ScaledPenalty(self.factor, self.penalty.tangent(), self.divisor)
+        return ScaledPenalty(self.factor, self.term.tangent(), self.divisor)
 
     def relaxed(self) -> ProximalPenalty:
-        return ScaledPenalty(self.factor, self.penalty.relaxed(), self.divisor)
+        return ScaledPenalty(self.factor, self.term.relaxed(), self.divisor)
 
     def excess_formula(self, notation: Notation) -> str:
-        return multiple(self.factor, self.divisor, self.penalty.excess_formula(notation), notation)
-
-    def __repr__(self) -> str:
-        return multiple_source(self.factor, self.divisor, self.penalty)
-
-    def formula(self, notation: Notation) -> str:
-        return multiple(self.factor, self.divisor, self.penalty.formula(notation), notation)
+        return multiple(self.factor, self.divisor, self.term.excess_formula(notation), notation)
 
 
-class Excess(SubtractedPenalty):
-    """`sum_j r'(0) |w_j| - r(|w_j|)` of a folded concave penalty: convex, as r is concave.
-
-    Its subgradient is `sign(w_j) (r'(0) - r'(|w_j|))`, r' from the right, 0 at w_j = 0: equations
-    (21) and (27) of Ong and Le Thi (2013).
-
-    Examples
-    --------
-    >>> import ucm
-    >>> added, subtracted = ucm.CappedL1(1).split()
-    >>> print(added[0], "-", subtracted[0])
-    ‖w‖₁ - Σ_{j} max(0, |w_j| - 1)
-    """
-
-    penalty: FoldedConcave
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.penalty, FoldedConcave):
-            raise CompositionError(
-                f"Excess: expected a folded concave penalty, got {self.penalty!r}"
-            )
-
-    def _steepest(self) -> float:
-        return float(self.penalty.slope(np.zeros(1))[0])
-
-    def value(self, w: Vec) -> float:
-        s = np.abs(np.asarray(w, dtype=float))
-        return float((self._steepest() * s - self.penalty.profile(s)).sum())
-
-    def subgradient(self, w: Vec) -> Vec:
-        w = np.asarray(w, dtype=float)
-        return np.sign(w) * (self._steepest() - self.penalty.slope(np.abs(w)))
-
-    def affine(self, w: Vec, tol: float) -> bool:
-        return self.penalty.straight(np.abs(np.asarray(w, dtype=float)), tol)
-
-    def formula(self, notation: Notation) -> str:
-        return self.penalty.excess_formula(notation)
-
-
-class PenaltySum(Penalty):
-    """A sum of penalties, written with `+`.
+class PenaltySum(TermSum, Penalty):
+    """A sum of penalties.
 
     Examples
     --------
@@ -189,33 +88,7 @@ class PenaltySum(Penalty):
     ‖w‖₁ + 0.5·‖w‖₂^2
     """
 
-    terms: tuple[Penalty, ...]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for penalty in self.terms:
-            if not isinstance(penalty, Penalty) or isinstance(penalty, PenaltySum):
-                raise CompositionError(
-                    f"PenaltySum: expected penalties, got {penalty!r}; add them with +"
-                )
-
-    def value(self, w: Vec) -> float:
-        return sum(penalty.value(w) for penalty in self.terms)
-
-    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
-        added: list[Any] = []
-        subtracted: list[Any] = []
-        for penalty in self.terms:
-            plus, minus = penalty.split()
-            added += plus
-            subtracted += minus
-        return tuple(added), tuple(subtracted)
-
-    def __repr__(self) -> str:
-        return " + ".join(map(repr, self.terms))
-
-    def formula(self, notation: Notation) -> str:
-        return " + ".join(penalty.formula(notation) for penalty in self.terms)
+    of: ClassVar[type[Term]] = Penalty
 
 
 def scaled_penalty(factor: Scalar, penalty: Penalty, divisor: Scalar = 1.0) -> Penalty:

@@ -8,16 +8,22 @@ from ucm.solvers.conic import ECOS, SCS, Clarabel
 from ucm.solvers.convex import ClarabelComposite
 from ucm.solvers.dca import DCA
 from ucm.solvers.extreme import GSK, MDM
+from ucm.solvers.faces import Faces
+from ucm.solvers.facets import Facets
 from ucm.solvers.highs import HiGHS
 from ucm.solvers.highs_distance import HiGHSDistance
 from ucm.solvers.hinge_newton import HingeNewton
 from ucm.solvers.hulls import NewtonHull
+from ucm.solvers.linearize import Linearize
 from ucm.solvers.newton import Newton
 from ucm.solvers.primal import PrimalAPG
 from ucm.solvers.psmo import PSMO
 from ucm.solvers.quadratic import DualNewton
+from ucm.solvers.rapminos import Rapminos
 from ucm.solvers.scaled_newton import ScaledNewton
+from ucm.solvers.secular_sphere import SecularSphere
 from ucm.solvers.simplex import Simplex
+from ucm.solvers.subgradient import Subgradient
 
 __all__ = [
     "ALM",
@@ -33,12 +39,18 @@ __all__ = [
     "ClipGSK",
     "ClipMDM",
     "DualNewton",
+    "Faces",
+    "Facets",
     "HiGHS",
     "HiGHSDistance",
     "HingeNewton",
+    "Linearize",
     "Newton",
     "NewtonHull",
     "PrimalAPG",
+    "Rapminos",
     "ScaledNewton",
+    "SecularSphere",
     "Simplex",
+    "Subgradient",
 ]

@@ -12,7 +12,7 @@ from ucm import numerics
 from ucm.contracts import Vec
 from ucm.errors import ParameterError
 from ucm.forms import MinNorm, Raw
-from ucm.hulls import NearestPoint, ReducedHulls
+from ucm.nearest import NearestPoint, ReducedHulls
 from ucm.solvers.driver import Monitor, blas_threads
 
 __all__ = ["ClipGSK"]

@@ -36,9 +36,6 @@ class Exponential(ConvexLoss):
     def offset(self) -> float:
         return 0.0
 
-    def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
-        return (self,), ()
-
     def slope(self) -> float | None:
         return None
 

@@ -59,9 +59,6 @@ class Hinge(ConvexLoss):
     def offset(self) -> float:
         return 1.0
 
-    def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
-        return (self,), ()
-
     def slope(self) -> float | None:
         return 1.0 if self.p == 1.0 else None
 

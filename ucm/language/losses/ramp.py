@@ -105,9 +105,6 @@ class RampPart(ConvexLoss):
         t = np.asarray(margin, dtype=float)
         return float(np.maximum(0.0, self.offset - t).sum()) / value(self.mu)
 
-    def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
-        return (self,), ()
-
     def conjugate(self, s: Vec) -> Vec:
         s = np.asarray(s, dtype=float)
         return np.where((s >= 0.0) & (s <= 1.0 / value(self.mu)), 0.0, np.inf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ from ucm.contracts import Vec
 from ucm.errors import CompositionError
 from ucm.expression import Node, Notation, Param, Scalar, value
 from ucm.language.penalties.norms import L1
-from ucm.language.penalty_algebra import Excess, scaled_penalty
-from ucm.terms import FoldedConcave, ProximalPenalty, SubtractedPenalty
+from ucm.language.penalty_algebra import scaled_penalty
+from ucm.terms import FoldedConcave, ProximalPenalty
 
 __all__ = ["MCP", "SCAD", "CappedL1", "ExpL0"]
 
@@ -22,10 +23,6 @@ def _at_least(node: Node, name: str, scalar: Any, least: float) -> None:
             f"{type(node).__name__}: {name} must be above {least:g} and finite, got {scalar!r}"
             + ("; the penalty would not be concave in |w|" if least else "; give a positive number")
         )
-
-
-def _size(w: Vec) -> Vec:
-    return np.abs(np.asarray(w, dtype=float))
 
 
 def _far(s: Vec, kink: float, tol: float) -> bool:
@@ -61,12 +58,6 @@ class ExpL0(FoldedConcave):
     def __post_init__(self) -> None:
         super().__post_init__()
         _at_least(self, "a", self.a, 0.0)
-
-    def value(self, w: Vec) -> float:
-        return float(self.profile(_size(w)).sum())
-
-    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
-        return (self.tangent(),), (Excess(self),)
 
     def profile(self, s: Vec) -> Vec:
         return -np.expm1(-value(self.a) * s)
@@ -124,12 +115,6 @@ class CappedL1(FoldedConcave):
         super().__post_init__()
         _at_least(self, "a", self.a, 0.0)
 
-    def value(self, w: Vec) -> float:
-        return float(self.profile(_size(w)).sum())
-
-    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
-        return (self.tangent(),), (Excess(self),)
-
     def profile(self, s: Vec) -> Vec:
         return np.minimum(value(self.a), s)
 
@@ -155,7 +140,32 @@ class CappedL1(FoldedConcave):
         return notation.sum_over("j", f"{notation.word('min')}({notation.scalar(self.a)}, {w})")
 
 
-class MCP(FoldedConcave):
+class _Clipped(FoldedConcave):
+    """A slope that falls from lam at 0 to 0; printed by its name and parameters."""
+
+    lam: Scalar = 1.0
+
+    @abstractmethod
+    def clip(self) -> Scalar:
+        """What says, with lam, where the slope is 0."""
+
+    def tangent(self) -> ProximalPenalty:
+        return scaled_penalty(self.lam, L1())  # type: ignore[return-value]
+
+    def relaxed(self) -> ProximalPenalty:
+        return self.tangent()
+
+    def excess_formula(self, notation: Notation) -> str:
+        lam = notation.scalar(self.lam)
+        return f"({lam}{notation.times}{notation.norm('w', '1')} - {self.formula(notation)})"
+
+    def formula(self, notation: Notation) -> str:
+        lam, clip = notation.scalar(self.lam), notation.scalar(self.clip())
+        name = notation.sub(notation.word(type(self).__name__), f"{lam},{clip}")
+        return notation.sum_over("j", f"{name}({notation.sub('w', 'j')})")
+
+
+class MCP(_Clipped):
     """The minimax concave penalty: `lam s - s^2 / (2 gamma)` up to `s = gamma lam`, then constant.
 
     Parameters
@@ -179,19 +189,12 @@ class MCP(FoldedConcave):
     1.75
     """
 
-    lam: Scalar = 1.0
     gamma: Scalar = 3.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _at_least(self, "lam", self.lam, 0.0)
         _at_least(self, "gamma", self.gamma, 0.0)
-
-    def value(self, w: Vec) -> float:
-        return float(self.profile(_size(w)).sum())
-
-    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
-        return (self.tangent(),), (Excess(self),)
 
     def profile(self, s: Vec) -> Vec:
         lam, gamma = value(self.lam), value(self.gamma)
@@ -204,23 +207,11 @@ class MCP(FoldedConcave):
     def straight(self, s: Vec, tol: float) -> bool:
         return bool(np.all(s > value(self.gamma) * value(self.lam) + tol))
 
-    def tangent(self) -> ProximalPenalty:
-        return scaled_penalty(self.lam, L1())  # type: ignore[return-value]
-
-    def relaxed(self) -> ProximalPenalty:
-        return self.tangent()
-
-    def excess_formula(self, notation: Notation) -> str:
-        lam = notation.scalar(self.lam)
-        return f"({lam}{notation.times}{notation.norm('w', '1')} - {self.formula(notation)})"
-
-    def formula(self, notation: Notation) -> str:
-        lam, gamma = notation.scalar(self.lam), notation.scalar(self.gamma)
-        name = notation.sub(notation.word("MCP"), f"{lam},{gamma}")
-        return notation.sum_over("j", f"{name}({notation.sub('w', 'j')})")
+    def clip(self) -> Scalar:
+        return self.gamma
 
 
-class SCAD(FoldedConcave):
+class SCAD(_Clipped):
     """The smoothly clipped absolute deviation: slope `lam` up to lam, falling to 0 at `a lam`.
 
     Parameters
@@ -246,19 +237,12 @@ class SCAD(FoldedConcave):
     3.0
     """
 
-    lam: Scalar = 1.0
     a: Scalar = 3.7
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _at_least(self, "lam", self.lam, 0.0)
         _at_least(self, "a", self.a, 1.0)
-
-    def value(self, w: Vec) -> float:
-        return float(self.profile(_size(w)).sum())
-
-    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
-        return (self.tangent(),), (Excess(self),)
 
     def profile(self, s: Vec) -> Vec:
         lam, a = value(self.lam), value(self.a)
@@ -273,17 +257,5 @@ class SCAD(FoldedConcave):
         lam, a = value(self.lam), value(self.a)
         return bool(np.all((s < lam - tol) | (s > a * lam + tol)))
 
-    def tangent(self) -> ProximalPenalty:
-        return scaled_penalty(self.lam, L1())  # type: ignore[return-value]
-
-    def relaxed(self) -> ProximalPenalty:
-        return self.tangent()
-
-    def excess_formula(self, notation: Notation) -> str:
-        lam = notation.scalar(self.lam)
-        return f"({lam}{notation.times}{notation.norm('w', '1')} - {self.formula(notation)})"
-
-    def formula(self, notation: Notation) -> str:
-        lam, a = notation.scalar(self.lam), notation.scalar(self.a)
-        name = notation.sub(notation.word("SCAD"), f"{lam},{a}")
-        return notation.sum_over("j", f"{name}({notation.sub('w', 'j')})")
+    def clip(self) -> Scalar:
+        return self.a

@@ -9,7 +9,7 @@ import numpy as np
 from ucm.contracts import Vec
 from ucm.errors import CompositionError
 from ucm.expression import Notation, Param, Scalar, value
-from ucm.terms import Coefficient, ProximalPenalty, SubtractedPenalty, Weights
+from ucm.terms import Coefficient, ProximalPenalty, Weights
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -47,9 +47,6 @@ class L1(ProximalPenalty):
     def value(self, w: Vec) -> float:
         return float(np.abs(w).sum())
 
-    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
-        return (self,), ()
-
     def prox(self, v: Vec, t: float) -> Vec:
         return soft(v, t)
 
@@ -85,9 +82,6 @@ class L2(ProximalPenalty):
         w = np.asarray(w, dtype=float)
         return float(w @ w)
 
-    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
-        return (self,), ()
-
     def prox(self, v: Vec, t: float) -> Vec:
         return v / (1.0 + 2.0 * t)
 
@@ -121,9 +115,6 @@ class LInf(ProximalPenalty):
 
     def value(self, w: Vec) -> float:
         return float(np.abs(w).max(initial=0.0))
-
-    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
-        return (self,), ()
 
     def prox(self, v: Vec, t: float) -> Vec:
         return v - soft_to_mass(v, t)
@@ -178,9 +169,6 @@ class ElasticNet(ProximalPenalty):
     def value(self, w: Vec) -> float:
         r, w = value(self.ratio), np.asarray(w, dtype=float)
         return r * float(np.abs(w).sum()) + (1.0 - r) * float(w @ w)
-
-    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
-        return (self,), ()
 
     def prox(self, v: Vec, t: float) -> Vec:
         r = value(self.ratio)

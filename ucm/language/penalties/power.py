@@ -10,7 +10,7 @@ from ucm import numerics
 from ucm.contracts import Vec
 from ucm.errors import CompositionError
 from ucm.expression import Notation
-from ucm.terms import Coefficient, ProximalPenalty, SubtractedPenalty, Weights
+from ucm.terms import Coefficient, ProximalPenalty, Weights
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -51,9 +51,6 @@ class Lp(ProximalPenalty):
 
     def value(self, w: Vec) -> float:
         return float((np.abs(w) ** self.p).sum())
-
-    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
-        return (self,), ()
 
     def prox(self, v: Vec, t: float) -> Vec:
         if self.p == 1.0:

@@ -1,0 +1,429 @@
+"""Where 0 lies in U: against brute force over rays, CVXPY, and bad input."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from bundled import load
+from numpy.testing import assert_allclose
+
+import ucm
+from ucm import neg, pos
+from ucm.compiler.unit_routes import UNIT_ROUTES
+from ucm.data import bind
+from ucm.errors import ParameterError, SolverError
+from ucm.forms import MinNorm, UnitNorm, UnitSolver, Witness
+from ucm.solvers import Faces, Facets, Linearize, Rapminos, SecularSphere
+from ucm.solvers.driver import Monitor
+
+NORMS = (1.0, 1.5, 2.0, 3.0, np.inf)
+
+
+def small(seed: int, m: int = 24, n: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Two overlapping classes."""
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(m) < m // 2, 1.0, -1.0)
+    return rng.standard_normal((m, n)) + 0.3 * y[:, None], y
+
+
+def support(X: np.ndarray, y: np.ndarray, eta: float, w: np.ndarray) -> float:
+    """`max over the reduced hulls of w'x_- - w'x_+` by sorting."""
+
+    def lowest(s: np.ndarray) -> float:
+        s, left, total = np.sort(s), 1.0, 0.0
+        for v in s:
+            part = min(eta, left)
+            total, left = total + part * v, left - part
+        return total
+
+    return -lowest(X[y > 0] @ w) - lowest(-(X[y < 0] @ w))
+
+
+def rays(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """All directions orthogonal to n - 1 differences of samples of one class; n = 1, 2 or 3."""
+    n = X.shape[1]
+    pairs = [
+        X[i] - X[j] for c in (1, -1) for i, j in itertools.combinations(np.flatnonzero(y == c), 2)
+    ]
+    d = np.array(pairs)
+    if n == 1:
+        w = np.ones((1, 1))
+    elif n == 2:
+        w = np.column_stack([-d[:, 1], d[:, 0]])
+    else:
+        i, j = np.triu_indices(len(d), 1)
+        w = np.cross(d[i], d[j])
+    size = np.linalg.norm(w, axis=1)
+    w = w[size > 1e-9] / size[size > 1e-9, None]
+    return np.vstack([w, -w])
+
+
+def supports(X: np.ndarray, y: np.ndarray, eta: float, W: np.ndarray) -> np.ndarray:
+    """`support` for every row of W at once."""
+    total = np.zeros(len(W))
+    for c in (1.0, -1.0):
+        s = np.sort(c * (X[y == c] @ W.T), axis=0)
+        caps = np.clip(1.0 - eta * np.arange(len(s)), 0.0, eta)
+        total -= caps @ s
+    return total
+
+
+def exact(X: np.ndarray, y: np.ndarray, eta: float, p: float) -> float:
+    """The global minimum: polyhedral U attain it on a ray, for every norm."""
+    W = rays(X, y)
+    return float((supports(X, y, eta, W) / np.linalg.norm(W, p, axis=1)).min())
+
+
+def hulls(eta: float) -> Any:
+    return ucm.ReducedHull(pos, eta=eta) - ucm.ReducedHull(neg, eta=eta)
+
+
+# --- RAPMINOS -----------------------------------------------------------------------------------
+@pytest.mark.parametrize("p", NORMS)
+def test_global_minimum_of_small_instances_by_starts(p: float) -> None:
+    found = 0
+    for seed in range(8):
+        X, y = small(seed, n=2 + seed % 2)
+        sol = ucm.solve(ucm.RobustMargin(hulls(0.4), p), X, y, solver="rapminos", starts=20)
+        least = exact(X, y, 0.4, p)
+        assert sol.objective >= least * (1 - 1e-9)
+        assert_allclose(np.linalg.norm(sol.w, p), 1.0)
+        assert_allclose(sol.objective, support(X, y, 0.4, sol.w), rtol=1e-12)
+        found += sol.objective <= least * (1 + 1e-8)
+    assert found >= 7
+
+
+@pytest.mark.parametrize("p", NORMS)
+@pytest.mark.parametrize("name", ["iris", "wine"])
+def test_a_local_minimum_on_real_data(name: str, p: float) -> None:
+    X, y = load(name)
+    X = X[:, :8]
+    model = ucm.RobustMargin(hulls(0.9), p)
+    if ucm.compile(model, X, y).regime.convex:
+        X = X[:, :2]
+    plan = ucm.compile(model, X, y, solver="rapminos")
+    sol = plan.solve()
+    assert sol.status == "local" and sol.certificate.kind == "local"
+    assert sol.certificate.residual <= 1e-9
+    assert sol.weights is not None and sol.weights.min() >= 0.0
+    values = [record["objective"] for record in sol.history]
+    assert all(b <= a * (1 + 1e-14) for a, b in itertools.pairwise(values))
+    assert plan.verify().agrees
+    # no nearby direction is lower
+    rng = np.random.default_rng(0)
+    for size in (1e-6, 1e-4, 1e-2):
+        w = sol.w + size * rng.standard_normal((30, X.shape[1]))
+        near = supports(X, y, 0.9, w) / np.linalg.norm(w, p, axis=1)
+        if size < 1e-3:
+            assert near.min() >= sol.objective * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("p", NORMS)
+def test_as_printed_it_reaches_the_same_kind_of_point(p: float) -> None:
+    X, y = small(3)
+    form = UnitNorm.of(MinNorm.of(hulls(0.4).lower(bind(X, y)), 2.0, X.size), p)
+    for solver in (Rapminos(step="nearest"), Rapminos(), Linearize()):
+        raw = solver.solve(form, Monitor())
+        assert raw.status == "converged"
+        residual, _, normal = form.residual(raw.w)
+        assert residual <= 1e-9
+        assert_allclose(normal @ raw.w, 1.0)
+
+
+def test_never_worse_than_where_it_starts() -> None:
+    X, y = load("wine")
+    for p in NORMS:
+        model = ucm.RobustMargin(hulls(0.9), p)
+        first = ucm.compile(model, X[:, :4], y, solver="subgradient")
+        with pytest.warns(ucm.ConvergenceWarning, match="from stationary"):
+            start = first.solve(max_iter=40)
+        assert start.status == "converged"
+        plan = ucm.compile(model, X[:, :4], y, solver="rapminos")
+        assert plan.solve(warm_start=start).objective <= start.objective
+
+
+def test_a_stationary_point_that_is_a_maximum_is_left() -> None:
+    """The residual is 0 at w = e_1, where no two samples are tied."""
+    X = np.array([[0.0, 1.0], [0.0, -1.0], [3.0, 0.0], [-3.0, 0.0]])
+    X, y = np.vstack([X, X]), np.repeat([1.0, -1.0], 4)
+    form = UnitNorm.of(MinNorm.of(hulls(1.0).lower(bind(X, y)), 2.0, 16), 2.0)
+    top = np.array([1.0, 0.0])
+    assert form.residual(top)[0] <= 1e-12
+    raw = Rapminos().solve(form, Monitor(), [top])
+    assert_allclose(form.height(raw.w), exact(X, y, 1.0, 2.0), rtol=1e-12)
+    assert form.height(raw.w) < form.height(top)
+
+
+# --- every set ----------------------------------------------------------------------------------
+SETS = {
+    "MM-MPM": ucm.models.mm_mpm(3.0),
+    "MM-FDA": ucm.models.mm_fda(4.0),
+    "KL": ucm.models.kl_svm(0.2),
+    "l2": ucm.models.l2_nu_svm(0.4),
+    "mixed": ucm.Ellipsoid(pos.mean, pos.cov, 2.0) - hulls(0.5).right.operand,
+    "coherent": ucm.models.coherent_mm_mpm(3.0),
+}
+
+
+@pytest.mark.parametrize("p", [1.5, 2.0, np.inf])
+@pytest.mark.parametrize("name", SETS)
+def test_every_set_has_a_stationary_point(name: str, p: float) -> None:
+    X, y = load("iris")
+    plan = ucm.compile(ucm.RobustMargin(SETS[name], p), X, y, solver="linearize")
+    sol = plan.solve()
+    assert sol.status == "stationary" and sol.objective > 0.0
+    assert_allclose(np.linalg.norm(sol.w, p), 1.0)
+    values = [record["objective"] for record in sol.history]
+    assert all(b <= a * (1 + 1e-9) for a, b in itertools.pairwise(values))
+    assert plan.verify().agrees
+    # the value itself, by CVXPY
+    problem = plan.reference()
+    assert_allclose(problem.solve(solver=cp.CLARABEL), sol.objective, rtol=1e-5)
+    assert "not convex" in plan.explain() and "chosen, by name" in plan.explain()
+
+
+# --- global answers -----------------------------------------------------------------------------
+@pytest.mark.parametrize("p", NORMS)
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_exact_routes_against_brute_force(n: int, p: float) -> None:
+    for seed in range(4):
+        X, y = small(seed, m=30, n=n)
+        least = exact(X, y, 0.37, p)
+        model = ucm.RobustMargin(hulls(0.37), p)
+        for solver in ("auto", "facets", *(("faces",) if p in (1.0, np.inf) else ())):
+            sol = ucm.solve(model, X, y, solver=solver)
+            assert sol.status == "optimal" and sol.certificate.kind == "global"
+            assert_allclose(sol.objective, least, rtol=1e-10)
+            assert sol.certificate.dual <= least * (1 + 1e-10)
+            assert sol.certificate.residual <= 1e-9
+
+
+@pytest.mark.parametrize("p", [1.0, np.inf])
+def test_faces_against_cvxpy_over_each_face(p: float) -> None:
+    """In w: `min f(w)` over `{w_j = s, |w_i| <= 1}`, over an orthant; here for ellipsoids."""
+    X, y = load("wine")
+    X = X[:, :3]
+    a, b = X[y > 0], X[y < 0]
+    factors = [np.linalg.cholesky(np.cov(Z.T, bias=True)) for Z in (a, b)]
+    w, signs = cp.Variable(3), cp.Parameter(3)
+    f = -w @ (a.mean(axis=0) - b.mean(axis=0)) + 4.0 * sum(cp.norm(F.T @ w) for F in factors)
+    least = np.inf
+    if p == np.inf:
+        faces = [s * e for e in np.eye(3) for s in (1.0, -1.0)]
+        constraints = [signs @ w == 1, cp.norm(w, "inf") <= 1]
+    else:
+        faces = [np.array(s) for s in itertools.product((1.0, -1.0), repeat=3)]
+        constraints = [cp.multiply(signs, w) >= 0, signs @ w == 1]
+    problem = cp.Problem(cp.Minimize(f), constraints)
+    for face in faces:
+        signs.value = face
+        least = min(least, float(problem.solve(solver=cp.CLARABEL)))
+    for solver in ("faces", "facets"):
+        sol = ucm.solve(ucm.RobustMargin(ucm.models.mm_mpm(4.0), p), X, y, solver=solver)
+        assert sol.status == "optimal"
+        assert_allclose(sol.objective, least, rtol=1e-6)
+
+
+def test_one_ellipsoid_by_its_secular_equation() -> None:
+    """Against many starts of the linearisation, against a grid, and in the hard case."""
+    X, y = load("iris")
+    plan = ucm.compile(ucm.models.mm_fda(4.0), X, y)
+    sol = plan.solve()
+    assert sol.stats.solver == "secular-sphere" and sol.status == "optimal"
+    assert plan.verify().agrees
+    angles = np.linspace(0.0, 2.0 * np.pi, 20001)
+    W = np.column_stack([np.cos(angles), np.sin(angles)])
+    for c in ([0.3, 0.1], [0.3, 0.0], [0.0, 0.1], [0.0, 0.0], [1e-9, 0.3], [0.999, 0.0]):
+        shape = np.diag([1.0, 0.25]) if c[0] < 0.9 else np.eye(2)
+        U = ucm.Ellipsoid(np.array(c), shape, 1.0)
+        found = ucm.solve(U, X[:, :2], y)
+        grid = (-W @ np.array(c) + np.sqrt(np.einsum("ij,jk,ik->i", W, shape, W))).min()
+        assert found.status == "optimal", c
+        assert found.objective <= grid + 1e-12 and grid <= found.objective + 1e-6
+    for kappa in (2.6, 3.0, 8.0):
+        model = ucm.models.mm_fda(kappa)
+        other = ucm.solve(model, X, y, solver="linearize", starts=4)
+        assert ucm.solve(model, X, y).objective <= other.objective + 1e-9
+
+
+class Liar(UnitSolver):
+    """RAPMINOS, with points that are too large for a witness."""
+
+    name = "liar"
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def refuse(self, form: Any) -> None:
+        return None
+
+    def predicted_passes(self, form: Any) -> float:
+        return 1.0
+
+    def solve(self, form: Any, monitor: Any, start: Any = None) -> Any:
+        raw = Rapminos().solve(form, monitor)
+        honest = Facets().solve(form, Monitor()).witness
+        large = [[3.0 * block for block in q] for q in honest.points]
+        raw.witness = Witness(self.kind, large, 1e3)
+        return raw
+
+
+def test_a_false_witness_proves_nothing() -> None:
+    """A solver that claims a ball which U does not hold ends as local."""
+
+    X, y = small(2)
+    for kind in ("points", "vertices", "sphere"):
+        liar = Liar(kind)
+        model = ucm.RobustMargin(hulls(0.4), np.inf if kind == "vertices" else 2.0)
+        sol = ucm.solve(model, X, y, solver=liar)
+        assert sol.status == "local" and sol.certificate.kind == "local"
+
+
+def test_what_the_exact_solvers_refuse() -> None:
+    X, y = load("wine")
+    for solver in ("facets", "secular-sphere", "faces"):
+        with pytest.raises(SolverError, match="where 0 lies in U"):
+            ucm.solve(ucm.models.mm_mpm(9.0), X, y, solver=solver)
+    with pytest.raises(SolverError, match="up to 12 features"):
+        ucm.solve(ucm.RobustMargin(ucm.models.mm_mpm(9.0), 1.0), X, y, solver="faces")
+    for wrong in (lambda: Facets(most=0), lambda: Faces(most=0)):
+        with pytest.raises(ParameterError):
+            wrong()
+    assert SecularSphere().predicted_passes(_form(X[:, :2], y)) == 2.0
+
+
+def _form(X: np.ndarray, y: np.ndarray) -> UnitNorm:
+    return UnitNorm.of(MinNorm.of(hulls(0.9).lower(bind(X, y)), 2.0, X.size), 2.0)
+
+
+# --- the regime ---------------------------------------------------------------------------------
+def test_a_path_crosses_the_boundary() -> None:
+    X, y = load("iris")
+    end = ucm.admissible(ucm.models.nu_svm(0.5), X, y)["nu"].lower
+    objectives = []
+    for nu in end * np.array([1.3, 1.1, 1.01, 1.0, 0.99, 0.9, 0.7]):
+        plan = ucm.compile(ucm.models.nu_svm(nu), X, y)
+        sol = plan.solve()
+        assert sol.status in ("optimal", "local") and sol.w.any() and sol.b is not None
+        if abs(nu / end - 1.0) > 1e-3:
+            assert plan.regime.convex == (nu > end) == (sol.objective < 0.0)
+            assert ("not convex" in plan.explain()) == (nu < end)
+        objectives.append(sol.objective)
+    assert all(a < b for a, b in itertools.pairwise(objectives))
+    assert abs(objectives[3]) <= 1e-6 * X.max()
+
+
+def test_data_that_do_not_span_the_space() -> None:
+    X, y = small(1)
+    wide = np.column_stack([X, X[:, 0] - X[:, 1], np.ones(len(X))])
+    plan = ucm.compile(hulls(0.4), wide, y)
+    sol = plan.solve()
+    assert sol.status == "optimal" and "dimension 3 of 5" in plan.explain()
+    centred = wide - wide.mean(axis=0)
+    row_space = np.linalg.svd(centred, full_matrices=False)[2][:3]
+    assert_allclose(row_space.T @ (row_space @ sol.w), sol.w, atol=1e-9)
+    # coordinates of the span, in which it is the small problem
+    inner = ucm.solve(hulls(0.4), wide @ row_space.T, y)
+    assert_allclose(inner.objective, sol.objective, rtol=1e-9)
+
+
+def test_kernels_go_through_the_span_of_the_samples() -> None:
+    X, y = load("iris")
+    plain = ucm.solve(ucm.models.nu_svm(0.05), X, y)
+    through = ucm.solve(ucm.models.nu_svm(0.05), X, y, kernel="linear")
+    assert_allclose(through.objective, plain.objective, rtol=1e-8)
+    assert_allclose(through.decision(X), plain.decision(X), atol=1e-6)
+    curved = ucm.solve(ucm.models.nu_svm(0.02), X, y, kernel="poly", degree=2, coef0=1.0)
+    assert curved.status in ("local", "optimal") and curved.coefficients is not None
+    # strictly positive definite: the hulls of distinct samples never meet
+    X, where = np.unique(X, axis=0, return_index=True)
+    rbf = ucm.solve(ucm.models.nu_svm(0.05), X, y[where], kernel="rbf", gamma=20.0)
+    assert rbf.objective < 0.0
+
+
+def test_the_bias_is_that_of_the_multipliers() -> None:
+    """Appendix E: alpha and beta, at which the weights leave their bounds, enclose -2 b."""
+    X, y = load("iris")
+    model = ucm.models.enu_svm(0.05)
+    sol = ucm.solve(model, X, y)
+    assert sol.bias_rule == "kkt"
+    scores, eta = X @ sol.w, 2.0 / (len(y) * 0.05)
+    ends = []
+    for c in (1.0, -1.0):
+        s, q = scores[y == c], sol.weights[y == c]
+        free = (q > 1e-9) & (q < eta * (1 - 1e-9))
+        assert free.any()
+        ends.append(float(s[free].mean()))
+        assert np.ptp(s[free]) <= 1e-9
+    assert_allclose(sol.b, -0.5 * sum(ends), rtol=1e-9)
+    clf = ucm.Classifier(model).fit(X, y)
+    assert clf.score(X, y) > 0.7 and clf.solution_.status == "optimal"
+
+
+# --- bad input ----------------------------------------------------------------------------------
+def test_norms_and_sizes_outside_their_range() -> None:
+    X, y = small(0)
+    with pytest.raises(ucm.CompositionError, match="p >= 1"):
+        ucm.models.enu_svm(0.3, norm=0.5)
+    with pytest.raises(ucm.EmptySetError, match="at least"):
+        ucm.compile(hulls(0.01), X, y)
+    with pytest.raises(ucm.EmptySetError, match="nu must be at most"):
+        ucm.compile(ucm.models.enu_svm(1.5), X, y)
+    for options in ({"step": "far"}, {"width": 0}, {"max_steps": 0}):
+        with pytest.raises(ParameterError):
+            Rapminos(**options)
+    with pytest.raises(SolverError, match="sums of reduced hulls"):
+        ucm.solve(ucm.models.mm_mpm(9.0), X, y, solver="rapminos")
+
+
+@pytest.mark.parametrize("p", NORMS)
+def test_degenerate_samples(p: float) -> None:
+    same, y = np.ones((6, 2)), np.array([1.0, 1, 1, -1, -1, -1])
+    for model in (hulls(0.5), ucm.models.mm_fda(0.5)):
+        sol = ucm.solve(ucm.RobustMargin(model, p), same, y)
+        assert sol.status == "zero_in_set" and not sol.w.any()
+    # one point against a cloud around it; every sample twice; hulls of one point each
+    X, y = small(5, n=2)
+    one = np.vstack([X[y > 0], X[y > 0].mean(axis=0)])
+    labels = np.r_[np.ones(len(one) - 1), -1.0]
+    point = ucm.solve(ucm.RobustMargin(ucm.Hull(pos) - ucm.Hull(neg), p), one, labels)
+    assert point.status in ("local", "optimal") and point.objective > 0.0
+    twice = ucm.solve(ucm.RobustMargin(hulls(0.2), p), np.vstack([X, X]), np.r_[y, y])
+    once = ucm.solve(ucm.RobustMargin(hulls(0.4), p), X, y)
+    assert_allclose(twice.objective, once.objective, rtol=1e-9)
+    barycentres = ucm.solve(ucm.RobustMargin(hulls(1 / 12), p), X, y)
+    assert barycentres.status == "optimal" and barycentres.objective < 0.0
+
+
+@pytest.mark.parametrize("p", NORMS)
+def test_hulls_that_touch_in_one_point_and_ties_everywhere(p: float) -> None:
+    corners = np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1]])
+    y = np.repeat([1.0, -1.0], 4)
+    touching = ucm.RobustMargin(ucm.Hull(pos) - ucm.Hull(neg), p)
+    sol = ucm.solve(touching, np.vstack([corners + np.array([2.0, 0.3]), corners]), y)
+    assert sol.status == "optimal" and abs(sol.objective) <= 1e-8
+    # the grids are the same: the start is 0, and every ordering has ties
+    grid = np.array(list(itertools.product([-1.0, 0, 1], repeat=2)))
+    X, y = np.vstack([grid, grid]), np.repeat([1.0, -1.0], 9)
+    for eta in (1.0, 0.5, 0.25, 0.2):  # 1/eta whole
+        sol = ucm.solve(ucm.RobustMargin(hulls(eta), p), X, y, starts=6)
+        assert sol.status in ("local", "stationary", "optimal")
+        assert_allclose(sol.objective, exact(X, y, eta, p), rtol=1e-9)
+
+
+def test_the_table_names_every_solver() -> None:
+    X, y = small(0)
+    names = {route.solver.name for route in UNIT_ROUTES}
+    assert names == {
+        "secular-sphere", "facets", "faces", "rapminos", "linearize", "subgradient",
+    }  # fmt: skip
+    text = ucm.compile(hulls(0.4), X, y).explain()
+    assert all(name in text for name in names)
+    other = ucm.solve(hulls(0.4), *small(0, n=2))
+    plan = ucm.compile(hulls(0.4), X, y, solver="rapminos")
+    with pytest.raises(ParameterError, match="warm_start"):
+        plan.solve(warm_start=other)

@@ -1,0 +1,313 @@
+"""Tables 1 to 3 of Barbero, Takeda and Lopez (2015), and what the non-convex side must reach.
+
+The paper draws its own random splits, four fifths to train; so do we, one for each set.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ucm import datasets, models
+from ucm.bench.clock import timed
+from ucm.compiler.compile import compile
+from ucm.compiler.robust import RobustPlan
+from ucm.data import bind
+from ucm.errors import ConvergenceWarning, DataError, SolverError
+from ucm.evidence.admissible import admissible
+from ucm.forms import MinNorm, UnitNorm
+from ucm.language.objective import RobustMargin
+from ucm.language.samples import neg, pos
+from ucm.language.sets import ReducedHull
+from ucm.solvers import Linearize, Rapminos
+from ucm.solvers.driver import Monitor
+
+__all__ = ["ACCURACY", "PARTS", "SPEED"]
+
+NORMS = (1.0, 1.5, 2.0, 3.0, np.inf)
+BELOW = 1.01  # nu is nu_min over this
+SMALL = 200
+GRID = 10  # values of nu on each side
+SECONDS = 20.0  # for each set, norm and side of Table 1
+
+# Table 1: per cent for the nu-SVM, then ERCH with p = 2, 1, 1.5, 3, inf
+ACCURACY = {
+    "thyroid": (88.4, 88.4, 86.0, 88.4, 95.3, 90.7),
+    "heart": (92.6, 92.6, 90.7, 94.4, 92.6, 92.6),
+    "titanic": (76.1, 76.8, 76.1, 76.8, 76.8, 77.2),
+    "breast_cancer": (83.6, 85.5, 81.8, 83.6, 83.6, 83.6),
+    "diabetis": (78.4, 78.4, 78.4, 79.1, 78.4, 78.4),
+    "flare_solar": (72.2, 72.2, 72.2, 72.2, 72.2, 70.3),
+    "german": (76.0, 76.0, 76.5, 76.0, 76.0, 77.0),
+    "banana": (53.2, 64.6, 64.2, 64.5, 61.1, 64.6),
+    "image": (84.0, 84.0, 71.2, 81.8, 79.4, 78.4),
+    "ringnorm": (77.6, 77.9, 77.8, 77.7, 78.0, 78.0),
+    "splice": (86.3, 86.3, 86.0, 86.3, 85.8, 85.8),
+    "twonorm": (97.9, 97.9, 97.9, 97.9, 97.8, 98.0),
+    "waveform": (89.1, 89.1, 89.2, 89.3, 89.3, 89.1),
+}
+ORDER = (2.0, 1.0, 1.5, 3.0, np.inf)
+
+# Table 2: (per cent, seconds) of the extended nu-SVM solver, of subgradient projection, of RAPMINOS
+SPEED: dict[str, tuple[tuple[float, float] | None, tuple[float, float], tuple[float, float]]] = {
+    "thyroid": ((80.8, 1.46), (86.3, 20.29), (86.3, 0.15)),
+    "heart": ((82.6, 1.72), (73.9, 21.46), (73.9, 0.37)),
+    "titanic": ((76.5, 1.80), (77.82, 29.84), (72.9, 0.30)),
+    "breast_cancer": ((78.7, 1.05), (76.6, 0.23), (72.3, 0.35)),
+    "diabetis": ((73.5, 3.21), (75.1, 0.10), (74.7, 0.47)),
+    "flare_solar": (None, (63.0, 0.01), (63.3, 0.20)),
+    "german": ((66.56, 2.98), (77.3, 1.48), (77.3, 1.33)),
+    "banana": (None, (60.5, 44.96), (60.5, 0.53)),
+    "image": (None, (82.1, 35.89), (75.0, 1.15)),
+    "ringnorm": ((77.1, 26.85), (77.1, 81.95), (77.1, 7.24)),
+    "splice": ((51.9, 33.27), (83.7, 46.42), (84.2, 9.76)),
+    "twonorm": ((97.7, 24.05), (97.2, 61.33), (97.2, 11.02)),
+    "waveform": ((78.8, 14.85), (86.9, 54.21), (86.9, 7.94)),
+}
+# Table 3: objectives of RAPMINOS and of subgradient projection; titanic's is misprinted
+OBJECTIVE = {
+    "thyroid": (0.179, 0.233),
+    "heart": (0.589, 0.586),
+    "titanic": (-0.808, 2.283),
+    "breast_cancer": (1.194, 1.411),
+    "diabetis": (0.679, 0.748),
+    "flare_solar": (5e-9, -0.001),
+    "german": (-9e-7, 0.053),
+    "banana": (1.072, 1.109),
+    "image": (-4e-6, 0.011),
+    "ringnorm": (0.080, 0.099),
+    "splice": (1.305, 1.287),
+    "twonorm": (0.755, 0.755),
+    "waveform": (1.783, 1.759),
+}
+
+
+def _load(name: str) -> tuple[Any, Any] | None:
+    try:
+        X, y = datasets.load(f"ida_{name}")
+    except DataError:
+        return None
+    return np.asarray(X, dtype=np.float64), y
+
+
+def _sets(table: str) -> Iterator[tuple[str, Any, Any] | dict[str, Any]]:
+    """The sets at hand; a row for each that is not."""
+    for name in ACCURACY:
+        data = _load(name)
+        if data is None:
+            yield {"table": table, "set": name, "method": "not at hand", "within": None}
+        else:
+            yield (name, *data)
+
+
+def _least_nu(X: Any, y: Any) -> float:
+    return admissible(models.nu_svm(0.5), X, y)["nu"].lower
+
+
+def _form(X: Any, y: Any, nu: float, p: float) -> UnitNorm:
+    data = bind(X, y)
+    return UnitNorm.of(MinNorm.of(models.nu_svm(nu).lower(data), 2.0, data.stored), p)
+
+
+# --- what must be reached -----------------------------------------------------------------------
+def small() -> Iterator[dict[str, Any]]:
+    """Random instances with n <= 3 and m <= 30: how often 20 starts find the exact minimum to 1e-8."""
+    generator = np.random.default_rng(0)
+    found = {p: [0, 0] for p in NORMS}
+    exact = 0
+    for k in itertools.count():
+        if sum(tries for _, tries in found.values()) == SMALL:
+            break
+        p, n = NORMS[k % 5], 1 + k % 3
+        m = int(generator.integers(8, 31))
+        y = np.where(np.arange(m) < m // 2, 1.0, -1.0)
+        X = generator.standard_normal((m, n)) + generator.uniform(0.0, 0.5) * y[:, None]
+        eta = float(generator.uniform(1.0 / (m // 2) + 0.1, 1.0))
+        model = RobustMargin(ReducedHull(pos, eta=eta) - ReducedHull(neg, eta=eta), p)
+        plan = compile(model, X, y)
+        if isinstance(plan, RobustPlan) and plan.regime.convex:
+            continue
+        least = compile(model, X, y, solver="facets").solve()
+        exact += least.status == "optimal"
+        sol = compile(model, X, y, solver="rapminos").solve(starts=20)
+        found[p][0] += sol.objective <= least.objective * (1.0 + 1e-8)
+        found[p][1] += 1
+    for p, (hits, tries) in found.items():
+        yield {"table": "small", "p": p, "instances": tries, "exact": hits, "within": None}
+    hits, tries = (sum(pair[i] for pair in found.values()) for i in (0, 1))
+    share = 100.0 * hits / tries
+    yield {
+        "table": "small", "p": "all", "instances": tries, "exact": hits, "per cent": share,
+        "proven by facets": exact, "goal": 98.0, "within": share >= 98.0 and exact == tries,
+    }  # fmt: skip
+
+
+def just_below() -> Iterator[dict[str, Any]]:
+    """RAPMINOS at nu_min / 1.01 on all samples: residual, rank test, against its start, and for
+    p = inf against the exact solution."""
+    for found in _sets("just below"):
+        if isinstance(found, dict):
+            yield found
+            continue
+        name, X, y = found
+        nu = _least_nu(X, y) / BELOW
+        for p in NORMS:
+            plan = compile(models.enu_svm(nu, p), X, y, solver="rapminos")
+            sol = plan.solve()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                first = compile(plan.model, X, y, solver="subgradient").solve(max_iter=200)
+            after = plan.solve(warm_start=first)
+            values = [r["objective"] for r in sol.history]
+            rises = max([b - a for a, b in itertools.pairwise(values)], default=0.0)
+            residual = sol.certificate.residual or 0.0
+            exact = gap = None
+            if p == np.inf:
+                exact = compile(plan.model, X, y, solver="faces").solve()
+                gap = sol.objective - exact.objective
+            good = residual <= 1e-6 and after.objective <= first.objective and rises <= 1e-12
+            named = sol.status in ("local", "optimal") or p in (1.0, np.inf)
+            yield {
+                "table": "just below", "set": name, "p": p, "objective": sol.objective,
+                "status": sol.status, "residual": residual, "after subgradient":
+                after.objective - first.objective, "gap to exact": gap,
+                "exact": None if exact is None else exact.status, "within": good and named,
+            }  # fmt: skip
+
+
+def times() -> Iterator[dict[str, Any]]:
+    """Seconds of RAPMINOS and of successive linearisation, both to the end, best of three in turns."""
+    logs = []
+    for found in _sets("time"):
+        if isinstance(found, dict):
+            yield found
+            continue
+        name, X, y = found
+        form = _form(X, y, _least_nu(X, y) / BELOW, 2.0)
+        taken: dict[str, float] = {}
+        ends: dict[str, float] = {}
+        for _ in range(3):
+            for solver in (Rapminos(), Linearize()):
+                raw, seconds = timed(lambda s=solver, f=form: s.solve(f, Monitor()))
+                taken[solver.name] = min(seconds, taken.get(solver.name, np.inf))
+                ends[solver.name] = form.height(form.lower(np.asarray(raw.w)))
+        ratio = taken["rapminos"] / taken["linearize"]
+        logs.append(np.log(ratio))
+        yield {
+            "table": "time", "set": name, "rapminos": taken["rapminos"], "linearize":
+            taken["linearize"], "ratio": ratio, "objective": ends["rapminos"],
+            "objective linearize": ends["linearize"], "within": None,
+        }  # fmt: skip
+    if logs:
+        mean = float(np.exp(statistics.fmean(logs)))
+        yield {"table": "time", "set": "geometric mean", "ratio": mean, "within": mean <= 0.5}
+
+
+# --- the tables ---------------------------------------------------------------------------------
+def _split(m: int) -> tuple[Any, Any]:
+    order = np.random.default_rng(0).permutation(m)
+    cut = 4 * m // 5
+    return order[:cut], order[cut:]
+
+
+def _accuracy(solution: Any, X: Any, y: Any) -> float:
+    return 100.0 * float(np.mean(np.where(solution.decision(X) > 0.0, 1.0, -1.0) == y))
+
+
+def tables_2_and_3() -> Iterator[dict[str, Any]]:
+    """p = 2 at nu_min / 1.01 of the samples that train; the paper does not say how far below it went,
+    so objectives are no figures to meet."""
+    methods = ("linearize", "subgradient", "rapminos")
+    for found in _sets("2, 3"):
+        if isinstance(found, dict):
+            yield found
+            continue
+        name, X, y = found
+        train, test = _split(y.size)
+        nu = _least_nu(X[train], y[train]) / BELOW
+        ends: dict[str, float] = {}
+        for k, method in enumerate(methods):
+            plan = compile(models.enu_svm(nu), X[train], y[train], solver=method)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                sol, seconds = timed(plan.solve)
+            ends[method] = sol.objective
+            printed = SPEED[name][k]
+            yield {
+                "table": "2, 3", "set": name, "method": method, "seconds": seconds,
+                "printed seconds": printed and printed[1], "accuracy": _accuracy(sol, X[test], y[test]),
+                "printed accuracy": printed and printed[0], "objective": sol.objective,
+                "printed objective": None if k == 0 else OBJECTIVE[name][2 - k],
+                "within": None if k < 2 else ends[method] <= ends["subgradient"] * (1 + 1e-9),
+            }  # fmt: skip
+
+
+def table_1() -> Iterator[dict[str, Any]]:
+    """The best accuracy on the test samples over nu on both sides of nu_min, as printed; `GRID` values
+    on each side where the paper has 100. A row is within when it is not lower by more than two
+    standard errors of a share of the test samples."""
+    for found in _sets("1"):
+        if isinstance(found, dict):
+            yield found
+            continue
+        name, X, y = found
+        train, test = _split(y.size)
+        low = _least_nu(X[train], y[train])
+        high = 2.0 * min((y[train] > 0).sum(), (y[train] < 0).sum()) / train.size
+        convex = np.linspace(low, high, GRID + 1)[1:] * (1.0 - 1e-9)
+        beyond = np.linspace(low, 0.0, GRID + 1)[:-1] * (1.0 - 1e-3)
+        for column, p in enumerate(ORDER, 1):
+            above = _best(X, y, train, test, convex, p)
+            below = _best(X, y, train, test, beyond, p)
+            if p == 2.0:
+                yield _row(name, "nu-SVM, p = 2", above, ACCURACY[name][0], test.size)
+            best = max(above, below)
+            side = "beyond" if below > above else "convex"
+            row = _row(name, f"ERCH, p = {p:g}", best, ACCURACY[name][column], test.size)
+            yield {**row, "side": side, "values": above[2] + below[2]}
+
+
+def _best(X: Any, y: Any, train: Any, test: Any, values: Any, p: float) -> tuple[float, float, int]:
+    """(accuracy, nu, values tried), within the seconds allowed."""
+    began, best, tried = time.perf_counter(), (0.0, 0.0), 0
+    for nu in values:
+        plan = compile(models.enu_svm(float(nu), p), X[train], y[train])
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                sol = plan.solve(tol=1e-4)
+        except SolverError:
+            continue
+        tried += 1
+        if sol.b is not None:
+            best = max(best, (_accuracy(sol, X[test], y[test]), float(nu)))
+        if time.perf_counter() - began > SECONDS:
+            break
+    return (*best, tried)
+
+
+def _row(
+    name: str, method: str, best: tuple[float, float, int], printed: float, size: int
+) -> dict[str, Any]:
+    share = printed / 100.0
+    error = 100.0 * float(np.sqrt(max(share * (1.0 - share), 0.0) / size))
+    return {
+        "table": "1", "set": name, "method": method, "accuracy": best[0], "nu": best[1],
+        "printed": printed, "standard error": error, "values": best[2],
+        "within": best[0] >= printed - 2.0 * error,
+    }  # fmt: skip
+
+
+PARTS = {
+    "small": small,
+    "below": just_below,
+    "time": times,
+    "speed": tables_2_and_3,
+    "accuracy": table_1,
+}

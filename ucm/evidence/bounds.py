@@ -1,0 +1,81 @@
+"""Lower bounds where 0 lies in U: from points of the declared set, whoever found them."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial import ConvexHull, QhullError
+
+from ucm.data import Data
+from ucm.forms import UnitNorm, Witness
+from ucm.language.objective import RobustMargin
+
+__all__ = ["lower_bound"]
+
+_OUTSIDE = 1e-8  # violation of a point of U
+
+
+def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: Witness) -> float:
+    """A lower bound of `min f(w)` over `||w||_p = 1` in the span of U; -inf when nothing is proven.
+
+    * "vertices": points of U along every vertex of the ball in the dual norm (p = inf and p = 1);
+    * "points": the ball around 0 in the dual norm that lies in the convex hull of points of U.
+    * "sphere": with centre c and matrix S of the ellipsoid, read off its support function, for any t
+      in `(-min s, 0]`: `f^2 >= sum_i t c_i^2 / (s_i + t) - t`.
+    """
+    if witness.kind == "sphere":
+        return _sphere(model, data, form, witness.multiplier)
+    points = []
+    for q in witness.points:
+        x, violation = model.set.rebuild(data, iter(q))
+        if violation > _OUTSIDE:
+            return -np.inf
+        points.append(x)
+    inside = np.array([form.lower(x) for x in points])
+    return _inscribed(form, inside) if witness.kind == "points" else _held(form, inside)
+
+
+def _held(form: UnitNorm, points: np.ndarray) -> float:
+    """With `x_k = -r_k g_k + e_k` in U for every vertex g_k: for any w some `<g_k, w> = ||w||_p`, and
+    `f(w) >= -w'x_k >= (r_k - ||e_k||) ||w||_p`, the norm of e_k dual to that of w."""
+    least, count = np.inf, 0
+    dual = np.inf if form.norm == 1.0 else 1.0
+    for g, x in zip(form.vertices(), points, strict=False):
+        r = -float(g @ x) / float(g @ g)
+        least = min(least, r - form.image.space.norm(form.lift(x + r * g), dual))
+        count += 1
+    return least if count == len(list(form.vertices())) else -np.inf
+
+
+def _inscribed(form: UnitNorm, points: np.ndarray) -> float:
+    if form.rank == 1:
+        low, high = float(points.min()), float(points.max())
+        return min(high, -low) / form.length(np.ones(1))
+    try:
+        equations = ConvexHull(points).equations
+    except QhullError:
+        return -np.inf
+    return float((-equations[:, -1] / [form.length(a) for a in equations[:, :-1]]).min())
+
+
+def _sphere(model: RobustMargin, data: Data, form: UnitNorm, t: float) -> float:
+    """c and S from the support function and its maximisers along a basis of the span."""
+    r = form.rank
+    c, h, X = np.zeros(r), np.zeros(r), np.zeros((r, r))
+    for k, e in enumerate(np.eye(r)):
+        up, x = model.set.support(data, form.lift(e), {})
+        down, _ = model.set.support(data, -form.lift(e), {})
+        if x is None:
+            return -np.inf
+        c[k], h[k], X[k] = 0.5 * (up - down), 0.5 * (up + down), form.lower(x)
+    S = h[:, None] * (X - c)  # x = c + S e / h is the point that supports along e
+    S = 0.5 * (S + S.T)
+    d = np.random.default_rng(1).standard_normal(r)
+    height = model.set.support(data, form.lift(d), {})[0]
+    if abs(height - c @ d - np.sqrt(max(d @ S @ d, 0.0))) > 1e-8 * abs(height):
+        return -np.inf  # no ellipsoid
+    s, V = np.linalg.eigh(S)
+    t = min(max(t, -s[0] + 1e-13 * s[-1]), 0.0)
+    if not s[0] + t > 0.0:
+        return -np.inf
+    a = V.T @ c
+    return float(np.sqrt(max((t * a * a / (s + t)).sum() - t, 0.0)))

@@ -1,0 +1,120 @@
+"""Compare a stationary point of the non-convex side with a convex program of its declaration."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ucm.data import Data
+from ucm.errors import SolverError
+from ucm.evidence.reference import ParameterScope
+from ucm.evidence.stationary import normal_near
+from ucm.evidence.verify import Verification
+from ucm.forms import Raw, UnitNorm
+from ucm.language.objective import RobustMargin
+from ucm.solution import Solution
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["Linearised", "linearised", "verify_stationary"]
+
+_TIGHT = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
+
+
+@dataclass(frozen=True)
+class Linearised:
+    """`max {s : -s n in U}`, n the normal of the unit ball at w: its value is f(w) when w is stationary.
+
+    Attributes
+    ----------
+    problem : its value is that of the declared problem, linearised at w
+    unit : the same in units of `scale`
+    scale : the size of the features
+    """
+
+    problem: cp.Problem
+    unit: cp.Problem
+    scale: float
+
+
+def linearised(model: RobustMargin, data: Data, form: UnitNorm, raw: Raw) -> Linearised:
+    """The program from the declaration, at the w and the point x that a solve ended with.
+
+    At a kink of the norm n is the subgradient nearest to x. Where U does not span the space both sides
+    are taken in its span.
+    """
+    import cvxpy as cp
+
+    v = form.lower(np.asarray(raw.w))
+    x = form.lower(model.set.rebuild(data, iter(raw.q))[0])
+    f = -float(v @ x)
+    n = normal_near(form, v, -x / f if f > 0.0 else np.zeros_like(v))
+    scope = ParameterScope()
+    expression, constraints = model.set.cvxpy(data, scope)
+    inside = expression if form.basis is None else form.basis.T @ expression
+    length = float(np.linalg.norm(n))
+    s = cp.Variable()
+    constraints = [inside / data.scale + s * (n / length) == 0, *constraints]
+    named = sum(0.0 * p for p in scope.parameters.values())
+    factor = data.scale / length
+    return Linearised(
+        cp.Problem(cp.Maximize(factor * s + named), constraints),
+        cp.Problem(cp.Maximize(s), constraints),
+        factor,
+    )
+
+
+def verify_stationary(
+    model: RobustMargin,
+    data: Data,
+    form: UnitNorm,
+    solution: Solution,
+    tol: float = 1e-6,
+    **options: Any,
+) -> Verification:
+    """Solve the program linearised at w with CVXPY: it gains nothing where w is stationary, and its value
+    is that of the declared problem at w. Global optimality it cannot confirm.
+
+    Raises
+    ------
+    SolverError
+        The reference solver failed.
+    """
+    import cvxpy as cp
+
+    reference = linearised(model, data, form, solution.raw)
+    solver = str(options.pop("solver", "CLARABEL"))
+    failed = ""
+    for tight in ({**_TIGHT}, {}) if solver.upper() == "CLARABEL" else ({},):
+        try:
+            with warnings.catch_warnings():  # the report shows that status
+                warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
+                reference.unit.solve(solver=solver.upper(), **{**tight, **options})
+        except (cp.error.SolverError, ArithmeticError) as error:
+            failed = str(error).splitlines()[0]
+            continue
+        if reference.unit.value is not None and not str(reference.unit.status).endswith(
+            "inaccurate"
+        ):
+            break
+    if reference.unit.value is None:
+        raise SolverError(
+            f"verify: the reference solver {solver} failed ({failed or reference.unit.status}); "
+            "try verify(solver='SCS'), or scale the features"
+        )
+    value = reference.scale * float(reference.unit.value)
+    allowed = max(1e-6, tol)
+    size = max(abs(value), 1e-6 * solution.size, 1e-12 * data.scale)
+    difference = abs(solution.objective - value) / size
+    agrees = difference <= allowed and solution.certificate.violation <= allowed
+    if solution.weights is not None:
+        agrees = agrees and bool(np.all(solution.weights >= -1e-9))
+    return Verification(
+        bool(agrees), solution.objective, value, difference, math.nan, math.nan,
+        solution.certificate.violation, solution.status, str(reference.unit.status), solver,
+    )  # fmt: skip
