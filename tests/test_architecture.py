@@ -28,6 +28,7 @@ FLOORS = [
     {"domains"},
     {"language"},
     {"models", "composite", "hulls", "radial", "forms", "generation", "solution", "serialization"},
+    {"nearest"},
     {"solvers"},
     {"evidence"},
     {"compiler"},

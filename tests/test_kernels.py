@@ -278,7 +278,6 @@ def test_a_rank_deficient_gram() -> None:
         ({"kernel": "rbf", "cache_size": 0}, "cache_size: expected a positive number"),
         ({"kernel": "rbf", "sigma": 1.0}, "unknown option sigma"),
         ({"gamma": 1.0}, "unknown option gamma.*only a kernel"),
-        ({"kernel": "rbf", "cache_size": 0.001}, "cache_size allows.*Nystroem"),
     ],
     ids=repr,
 )
@@ -286,6 +285,14 @@ def test_bad_options(options: dict, message: str) -> None:
     X, y = sample()
     with pytest.raises(ucm.ParameterError, match=message):
         ucm.compile(models.nu_svm(0.3), X, y, **options)
+
+
+def test_a_gram_matrix_that_does_not_fit() -> None:
+    X, y = sample()
+    with pytest.raises(ucm.ParameterError, match=r"cache_size allows.*Nystroem"):
+        ucm.compile(models.kl_svm(0.5), X, y, kernel="rbf", cache_size=0.001)
+    plan = ucm.compile(models.nu_svm(0.3), X, y, kernel="rbf", cache_size=0.001)
+    assert plan.solver.name == "clip-mdm" and plan.solve().status == "optimal"
 
 
 def test_what_has_no_meaning_behind_a_kernel() -> None:

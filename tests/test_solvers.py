@@ -83,20 +83,6 @@ def test_conic_routes(name: str, solver: str) -> None:
     assert sol.b == pytest.approx(exact.b, abs=50 * tol)
 
 
-@pytest.mark.parametrize("norm", [1.0, 1.5, 3.0, np.inf])
-def test_other_norms(norm: float) -> None:
-    X, y = load("iris")
-    plan = ucm.compile(ucm.RobustMargin(ucm.models.mm_mpm(0.3), norm), X, y)
-    sol = plan.solve()
-    assert plan.solver.name == "clarabel" and sol.status == "optimal" and plan.verify()
-    assert np.linalg.norm(sol.w, norm) == pytest.approx(1.0, abs=1e-6)
-    dual = np.inf if norm == 1 else 1.0 if norm == np.inf else norm / (norm - 1)
-    assert sol.objective == pytest.approx(-np.linalg.norm(sol.x, dual), rel=1e-9)
-    for name in ("newton", "apg"):
-        with pytest.raises(SolverError, match=rf"'{name}' does not take this model: .*Euclidean"):
-            ucm.compile(plan.model, X, y, solver=name)
-
-
 # --- accelerated proximal gradient --------------------------------------------------------------
 STRATEGIES = ("backtracking", "decrease_L", "restart", "decrease_eta")
 

@@ -29,6 +29,7 @@ __all__ = [
     "OPERATORS",
     "AffineImage",
     "Block",
+    "Capped",
     "Coupling",
     "Domain",
     "Jacobian",
@@ -182,6 +183,15 @@ class Leveled(Domain):
         """For each mass constraint (one; with `classes` that of +1, then that of -1) the interval
         of multipliers `theta` at a maximiser of `<g, q>`: `g_i - theta` is non-negative where q_i can
         not grow and non-positive where it is 0. An end may be infinite."""
+
+
+class Capped(Domain):
+    """A simplex with one cap for all entries of a class, `{0 <= q <= cap, sum q = mass}`: the weights
+    of a reduced convex hull."""
+
+    @abstractmethod
+    def caps(self, dim: int, classes: Vec | None) -> list[float]:
+        """The cap of each class (one without `classes`, else that of +1 and of -1)."""
 
 
 # --- linear maps -----------------------------------------------------------------------------------

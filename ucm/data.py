@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -15,11 +17,61 @@ from ucm.errors import DataError, ParameterError
 from ucm.gram import Gram
 from ucm.operators import CenteredMap, SampleMap
 
-__all__ = ["Data", "EuclideanSpace", "bind"]
+__all__ = ["Data", "EuclideanSpace", "GramSpace", "Space", "bind"]
 
 
-class EuclideanSpace:
-    """R^n. It owns inner product, norms and dual vectors of the feature vectors."""
+class Space(ABC):
+    """What feature vectors are: it owns their inner product, norms and dual vectors."""
+
+    @abstractmethod
+    def inner(self, w: Vec, x: Vec) -> float:
+        """`<w, x>` of a dual vector and a vector."""
+
+    @abstractmethod
+    def norm(self, x: Vec, q: float = 2.0) -> float:
+        """`||x||_q`."""
+
+    @abstractmethod
+    def dual_vector(self, x: Vec, q: float) -> Vec:
+        """The w with ||w||_p = 1 and <w, x> = ||x||_q, 1/p + 1/q = 1."""
+
+
+class GramSpace(Space):
+    """Coefficients over samples: the vector c is `sum c_i phi(x_i)`, a dual vector its scores.
+
+    `<w, c> = sum_i w_i c_i`, `||c||^2 = c'K c`, and the dual vector of c is `K c / ||c||`: only the
+    Euclidean norm of the feature space has a meaning.
+    """
+
+    def __init__(self, gram: Gram) -> None:
+        self.gram = gram
+        self._last: tuple[Vec, Vec] = (np.zeros(0), np.zeros(0))
+
+    @property
+    def scale(self) -> float:
+        """The largest norm of a sample."""
+        return math.sqrt(max(float(self.gram.diagonal.max(initial=0.0)), 0.0)) or 1.0
+
+    def scores(self, c: Vec) -> Vec:
+        """`K c`; the last one is kept."""
+        if not np.array_equal(self._last[0], c):
+            self._last = (c.copy(), self.gram.times(c))
+        return self._last[1]
+
+    def inner(self, w: Vec, x: Vec) -> float:
+        return float(w @ x)
+
+    def norm(self, x: Vec, q: float = 2.0) -> float:
+        support = np.flatnonzero(x)
+        square = float(x[support] @ self.scores(x)[support]) if support.size else 0.0
+        return math.sqrt(max(square, 0.0))
+
+    def dual_vector(self, x: Vec, q: float) -> Vec:
+        return self.scores(x) / self.norm(x, q)
+
+
+class EuclideanSpace(Space):
+    """R^n."""
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -68,13 +120,27 @@ class Data:
         y: Vec,
         class_weight: tuple[float, float] = (1.0, 1.0),
         gram: Gram | None = None,
+        space: Space | None = None,
     ) -> None:
         self.X, self.y = X, y
         self.gram = gram
         self.class_weight = class_weight
         self.m, self.n = X.shape
-        self.space = EuclideanSpace(self.n)
+        self.space = EuclideanSpace(self.n) if space is None else space
         self._cache: dict[Hashable, Any] = {}
+
+    def in_gram_space(self, gram: Gram) -> Data:
+        """The same samples as coefficients over themselves, with the inner product of a kernel: no
+        coordinates, and no more of the Gram matrix than a solver asks for."""
+        X = sparse.eye_array(self.m, format="csr")
+        return Data(X, self.y, self.class_weight, gram, GramSpace(gram))
+
+    @functools.cached_property
+    def in_coordinates(self) -> Data:
+        """The same samples in coordinates of the feature space, if these are coefficients."""
+        if self.gram is None or not isinstance(self.space, GramSpace):
+            return self
+        return self.in_feature_space(self.gram)
 
     def in_feature_space(self, gram: Gram) -> Data:
         """The same samples in the feature space of a kernel: in an orthonormal basis of their span,
@@ -156,7 +222,9 @@ class Data:
 
     @functools.cached_property
     def scale(self) -> float:
-        """The largest absolute entry of X (1 when all are zero)."""
+        """The largest absolute entry of X (1 when all are zero), or the largest norm of a sample."""
+        if isinstance(self.space, GramSpace):
+            return self.space.scale
         entries = self.X.data if sparse.issparse(self.X) else self.X
         top = max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
         return top if top > 0.0 else 1.0

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.contracts import AffineImage, Block, Coupling, LinearMap, Projectable, Solver, Vec
-from ucm.data import EuclideanSpace
+from ucm.data import EuclideanSpace, Space
 from ucm.gram import Gram
 from ucm.hulls import Hulls, least_norm
 from ucm.operators import RowsMap
@@ -39,12 +39,15 @@ class MinNorm:
     couplings: tuple[Coupling, ...] = ()
     norm: float = 2.0
     stored: int = 1
-    space: EuclideanSpace = field(default_factory=lambda: EuclideanSpace(0))
+    space: Space = field(default_factory=lambda: EuclideanSpace(0))
 
     @classmethod
-    def of(cls, image: AffineImage, norm: float, stored: int) -> MinNorm:
+    def of(
+        cls, image: AffineImage, norm: float, stored: int, space: Space | None = None
+    ) -> MinNorm:
         """The form of a lowered set."""
-        space = EuclideanSpace(image.center.size)
+        if space is None:
+            space = EuclideanSpace(image.center.size)
         return cls(image.center, image.blocks, image.couplings, norm, stored, space)
 
     @property

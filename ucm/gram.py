@@ -79,7 +79,7 @@ class Gram:
             check_gram(X)
         self.diagonal = np.diagonal(X).copy() if self.given else kernel.diagonal(X)
         self._squares = row_norms(X) ** 2 if kernel.name == "rbf" else None
-        slots = self.m if self.given else min(self.m, max(2, limit // (8 * self.m)))
+        slots = self.m if self.given else min(self.m, max(8, limit // (8 * self.m)))
         self.store = X if self.given else np.empty((slots, self.m))
         self.where = np.arange(self.m) if self.given else np.full(self.m, -1)
         self.used = np.zeros(slots)
@@ -157,6 +157,11 @@ class Gram:
         self.computed += rows.size * columns.size
         return self.kernel(self.X[rows], self.X[columns])
 
+    def part(self, rows: NDArray[np.intp]) -> Gram:
+        """The Gram matrix of some of the samples."""
+        X = np.ascontiguousarray(self.X[np.ix_(rows, rows)]) if self.given else self.X[rows]
+        return Gram(self.kernel, X, self.limit)
+
     def whole(self) -> NDArray[np.float64]:
         """The whole matrix.
 
@@ -176,6 +181,8 @@ class Gram:
 
     def times(self, coefficients: Vec) -> Vec:
         """`K c`, over the samples with c != 0."""
+        if self.kernel.name == "linear":
+            return np.asarray(self.X @ (self.X.T @ coefficients)).ravel()
         support = np.flatnonzero(coefficients)
         return self.combine(support, coefficients[support], np.arange(self.m))
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ucm.contracts import Vec
+from ucm.contracts import Solver, Vec
 from ucm.data import Data
 from ucm.errors import CompositionError, ParameterError
+from ucm.forms import MinNorm
 from ucm.gram import Expansion, Gram
 from ucm.kernels import KERNEL_OPTIONS, kernel_of
 from ucm.language.matrices import ConstantMatrix
@@ -18,10 +19,14 @@ from ucm.language.objective import RobustMargin
 from ucm.language.regularised import Objective
 from ucm.language.sets import Ball, Image, LinearImage
 from ucm.language.vectors import ConstantVector
+from ucm.nearest import NearestPoint
 from ucm.solution import Solution
+from ucm.solvers import GSK, MDM, ClipGSK, ClipMDM
 
-__all__ = ["check_kernel", "expand", "gram_of", "point_coefficients"]
+__all__ = ["check_kernel", "expand", "gram_of", "point_coefficients", "rows_suffice"]
 
+_COORDINATES = 1000  # samples up to which a factor of the Gram matrix costs little
+_BY_ROWS = {solver.name: solver for solver in (GSK(), MDM(), ClipGSK(), ClipMDM())}
 _EXPLICIT = (Ball, Image, LinearImage, ConstantVector, ConstantMatrix)
 
 
@@ -73,6 +78,24 @@ def check_kernel(model: RobustMargin | Objective) -> None:
             )
 
 
+def rows_suffice(model: RobustMargin, data: Data, gram: Gram, solver: str | Solver) -> bool:
+    """Whether a nearest-point solver takes the model: then rows of the Gram matrix do, as needed.
+
+    Asked for by name or as an instance, or where coordinates in the feature space cost too much.
+    """
+    if solver == "auto":
+        if gram.fits and data.m <= _COORDINATES:
+            return False
+        solver = ClipMDM()
+    elif isinstance(solver, str) and solver in _BY_ROWS:
+        solver = _BY_ROWS[solver]
+    if not isinstance(solver, NearestPoint) or model.set.emptiness(data) is not None:
+        return False
+    space = data.in_gram_space(gram)
+    form = MinNorm.of(model.set.lower(space), model.dual, space.stored, space.space)
+    return solver.refuse(form) is None
+
+
 def point_coefficients(model: RobustMargin, data: Data, q: Sequence[Vec]) -> Vec:
     """The point that the blocks q stand for, as coefficients over the samples: the definition of the
     set over unit vectors."""
@@ -94,7 +117,7 @@ def expand(model: RobustMargin, data: Data, gram: Gram, solution: Solution) -> S
     c, rest = np.zeros(gram.m), solution.w
     if norm != 0.0 and solution.w.any():
         c = point / norm
-        rest = solution.w - solution.x / norm
+        rest = solution.w - data.space.dual_vector(solution.x, 2.0)
     if float(np.linalg.norm(rest)) > 1e-13:
         c = c + gram.combination(data.X, rest)
     linear = gram.kernel.name == "linear"

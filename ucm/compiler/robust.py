@@ -17,7 +17,7 @@ from ucm.compiler.regime import Regime, beyond, regime_of
 from ucm.compiler.routes import choose
 from ucm.compiler.unit_routes import choose_unit, unit_solver
 from ucm.contracts import Solver, Vec
-from ucm.data import Data
+from ucm.data import Data, GramSpace
 from ucm.errors import ConvergenceWarning, EmptySetError, ParameterError, SolverError, warn_of
 from ucm.evidence.admissible import advice
 from ucm.evidence.certificate import certify
@@ -55,9 +55,11 @@ class RobustPlan(Plan):
         if why is not None:
             raise EmptySetError(why)
         self.model, self.data = model, data
-        self.form = MinNorm.of(model.set.lower(data), model.dual, data.stored)
+        self.form = MinNorm.of(model.set.lower(data), model.dual, data.stored, data.space)
         self._beyond = unit_solver(solver)
-        self._extends = solver == "auto" or self._beyond is not None
+        # the other side of the boundary needs coordinates
+        by_rows = isinstance(data.space, GramSpace)
+        self._extends = (solver == "auto" and not by_rows) or self._beyond is not None
         self.solver, self._table = choose(self.form, "auto" if self._extends else solver)
         self.setup_time = time.perf_counter() - began
 
@@ -71,9 +73,7 @@ class RobustPlan(Plan):
         lines = [
             str(self.model),
             f"data      {self.data.m} samples, {self.data.n} features, {self.data.stored} entries"
-            + (
-                "" if self.data.gram is None else f"; {self.data.gram.kernel}, features spanning it"
-            ),
+            + ("" if self.data.gram is None else f"; {self.data.gram.kernel}, {self._behind()}"),
             f"form      min ||c + sum A_k q_k||_{form.norm:g} in dimension {form.n}; "
             f"q in {sizes or 'none'}",
         ]
@@ -102,9 +102,15 @@ class RobustPlan(Plan):
             lines += [f"  {name:<{width}}  {verdict}" for name, verdict in table]
         return "\n".join(lines)
 
+    def _behind(self) -> str:
+        rows = isinstance(self.data.space, GramSpace)
+        return "rows of its Gram matrix as needed" if rows else "features spanning it"
+
     @functools.cached_property
     def regime(self) -> Regime:
         """Whether the model is convex for these data, and how that is known."""
+        if isinstance(self.data.space, GramSpace):
+            return Regime(True, "the solve decides, as there are inner products only")
         return regime_of(self.model, self.data, self.unit)
 
     @functools.cached_property
@@ -178,7 +184,7 @@ class RobustPlan(Plan):
         zero = np.zeros(self.form.n)
         if raw.status == "infeasible":
             nothing = Certificate(-np.inf, -np.inf, np.nan, np.nan, np.nan, "none")
-            message = f"U is empty: {raw.message}. {advice(self.model, self.data)}"
+            message = f"U is empty: {raw.message}. {advice(self.model, self.data.in_coordinates)}"
             return make(zero, None, zero, None, -np.inf, nothing, "infeasible", message)
         splits = raw.multiplier_map(self.form)
         certificate, w, x = certify(self.model, self.data, raw.q, raw.w, splits)
@@ -193,7 +199,7 @@ class RobustPlan(Plan):
             certificate = Certificate(0.0, -norm, norm, 0.0, certificate.violation, "global")
             message = (
                 "0 lies in U, so no direction has a positive worst-case margin and w = 0. "
-                + advice(self.model, self.data)
+                + advice(self.model, self.data.in_coordinates)
             )
             return make(zero, None, x, weights, 0.0, certificate, "zero_in_set", message, size=size)
         b, rule = bias(bias_rule, self.model.set, self.form, self.data, raw.q, w)

@@ -5,9 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ucm.contracts import Solver
+from ucm.data import GramSpace
 from ucm.errors import ParameterError, SolverError, brief
 from ucm.forms import MinNorm
-from ucm.solvers import ALM, APG, ECOS, SCS, Clarabel, Newton, NewtonHull, Secular
+from ucm.nearest import NearestPoint
+from ucm.solvers import (
+    ALM,
+    APG,
+    ECOS,
+    GSK,
+    MDM,
+    SCS,
+    Clarabel,
+    ClipGSK,
+    ClipMDM,
+    HiGHSDistance,
+    Newton,
+    NewtonHull,
+    ScaledNewton,
+    Secular,
+)
 
 __all__ = ["ROUTES", "Route", "choose", "solver_named"]
 
@@ -27,9 +44,18 @@ ROUTES = (
     Route(Newton(), "up to 1500 features and couplings: few passes, high accuracy"),
     Route(APG(), "any size: one pass an iteration, exact projections"),
     Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG"),
+    Route(ClipMDM(), "reduced convex hulls, by inner products: rows of the Gram matrix as needed"),
+    Route(HiGHSDistance(), "norms 1 and inf of w, polyhedral sets: linear programs by HiGHS"),
+    Route(
+        ScaledNewton((Newton(), APG(), ALM(APG()))),
+        "other norms: Newton steps, each a Euclidean problem for one of the above",
+    ),
     Route(Clarabel(), "anything convex: interior point, through CVXPY"),
     Route(ECOS(), "anything conic: interior point, through CVXPY", automatic=False),
     Route(SCS(), "anything convex, modest accuracy: splitting, through CVXPY", automatic=False),
+    Route(GSK(), "reduced convex hulls: steps to extreme points", automatic=False),
+    Route(MDM(), "reduced convex hulls: weight to extreme points; may stall", automatic=False),
+    Route(ClipGSK(), "reduced convex hulls: clipped GSK; may stall", automatic=False),
 )
 
 
@@ -48,6 +74,13 @@ def solver_named(name: str | Solver, form: MinNorm) -> Solver:
     return known[name]
 
 
+def refusal(solver: Solver, form: MinNorm) -> str | None:
+    """Why a solver does not take the form; None when it does."""
+    if isinstance(form.space, GramSpace) and not isinstance(solver, NearestPoint):
+        return "there are inner products only, and it needs coordinates"
+    return solver.refuse(form)
+
+
 def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str, str]]]:
     """The solver for a form, and (name, "chosen" or the reason against it) for the whole table.
 
@@ -60,7 +93,10 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
     | 3 | newton | Euclidean norm, semismooth projections, order at most 1500; couplings too |
     | 4 | apg | Euclidean norm, exact projections, no couplings |
     | 5 | alm | Euclidean norm, exact projections, coupled blocks |
-    | 6 | clarabel | everything convex |
+    | 6 | clip-mdm | Euclidean norm, reduced convex hulls; behind a kernel without coordinates |
+    | 7 | highs | norms 1 and inf, polyhedral domains |
+    | 8 | scaled-newton | norms between, where one of the Euclidean rows takes the set |
+    | 9 | clarabel | everything convex |
 
     The second and the third carry the same name: by name, too, the first one that takes the form is meant.
 
@@ -71,7 +107,7 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
     """
     if solver != "auto":
         wanted = solver_named(solver, form)
-        why = wanted.refuse(form)
+        why = refusal(wanted, form)
         if why is not None:
             raise SolverError(
                 f'solver {wanted.name!r} does not take this model: {why}; use solver="auto"'
@@ -80,7 +116,7 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
     table: list[tuple[str, str]] = []
     chosen: Solver | None = None
     for route in ROUTES:
-        why = route.solver.refuse(form)
+        why = refusal(route.solver, form)
         if why is not None:
             table.append((route.solver.name, f"refused: {why}"))
         elif chosen is None and route.automatic:

@@ -36,6 +36,11 @@ def groups(dim: int, classes: Vec | None) -> list[tuple[Any, float]]:
     return [(np.flatnonzero(y > 0), 0.5), (np.flatnonzero(y < 0), 0.5)]
 
 
+def masses(classes: Vec | None) -> list[float]:
+    """The mass of every class."""
+    return [1.0] if classes is None else [0.5, 0.5]
+
+
 def counts(dim: int, classes: Vec | None) -> list[int]:
     if classes is None:
         return [dim]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ucm import numerics
-from ucm.contracts import Domain, Jacobian, Leveled, SemiSmooth, Size, Vec
+from ucm.contracts import Capped, Domain, Jacobian, Leveled, SemiSmooth, Size, Vec
 from ucm.domains import _common as common
 from ucm.errors import CompositionError, brief
 from ucm.expression import Notation, Scalar, value
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["CappedSimplex", "Simplex"]
 
 
-class Simplex(SemiSmooth, Leveled):
+class Simplex(SemiSmooth, Leveled, Capped):
     """The probability simplex, `{q >= 0, sum q = 1}`; with `classes`, mass 1/2 in each class.
 
     Examples
@@ -37,6 +37,9 @@ class Simplex(SemiSmooth, Leveled):
     def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
         q = self.project(v, classes=classes)
         return common.jacobian((q > 0.0).astype(float), common.groups(q.size, classes))
+
+    def caps(self, dim: int, classes: Vec | None) -> list[float]:
+        return common.masses(classes)
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
         g = common.vector(g)
@@ -74,7 +77,7 @@ class Simplex(SemiSmooth, Leveled):
         return f"0{notation.leq}q, {notation.sum_over('i', q)} = 1"
 
 
-class CappedSimplex(SemiSmooth, Leveled):
+class CappedSimplex(SemiSmooth, Leveled, Capped):
     """The simplex with capped entries, `{0 <= q <= cap, sum q = 1}`; with `classes`, mass 1/2 each.
 
     Parameters
@@ -125,7 +128,7 @@ class CappedSimplex(SemiSmooth, Leveled):
 
     def caps(self, dim: int, classes: Vec | None) -> list[float]:
         """The caps, not below the smallest ones that leave a point."""
-        masses = [1.0] if classes is None else [0.5, 0.5]
+        masses = common.masses(classes)
         sizes = common.counts(dim, classes)
         declared = self._declared_caps(classes)
         return [max(c, s / n) for c, s, n in zip(declared, masses, sizes, strict=True)]

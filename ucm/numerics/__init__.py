@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from ucm.numerics.hull import STATE as STATE
     from ucm.numerics.hull import march as march
     from ucm.numerics.margins import plus_newton as plus_newton
+    from ucm.numerics.mdm import class_gaps as class_gaps
+    from ucm.numerics.mdm import clip_gsk as clip_gsk
+    from ucm.numerics.mdm import clip_mdm as clip_mdm
+    from ucm.numerics.mdm import extreme_steps as extreme_steps
     from ucm.numerics.power import power_root as power_root
     from ucm.numerics.psmo import hinge_gap as hinge_gap
     from ucm.numerics.psmo import hinge_levels as hinge_levels
@@ -31,6 +35,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "gram": ["add_rows", "rbf_exponents"],
         "hull": ["SIDE", "STATE", "march"],
         "margins": ["plus_newton"],
+        "mdm": ["class_gaps", "clip_gsk", "clip_mdm", "extreme_steps"],
         "power": ["power_root"],
         "psmo": ["hinge_gap", "hinge_levels", "slacks", "smo"],
         "simplex": ["project_capped", "threshold"],

@@ -2,12 +2,16 @@
 
 from ucm.solvers.alm import ALM
 from ucm.solvers.apg import APG
+from ucm.solvers.clip_gsk import ClipGSK
+from ucm.solvers.clip_mdm import ClipMDM
 from ucm.solvers.conic import ECOS, SCS, Clarabel
 from ucm.solvers.convex import ClarabelComposite
 from ucm.solvers.dca import DCA
+from ucm.solvers.extreme import GSK, MDM
 from ucm.solvers.faces import Faces
 from ucm.solvers.facets import Facets
 from ucm.solvers.highs import HiGHS
+from ucm.solvers.highs_distance import HiGHSDistance
 from ucm.solvers.hinge_newton import HingeNewton
 from ucm.solvers.hulls import NewtonHull
 from ucm.solvers.linearize import Linearize
@@ -16,6 +20,7 @@ from ucm.solvers.primal import PrimalAPG
 from ucm.solvers.psmo import PSMO
 from ucm.solvers.quadratic import DualNewton
 from ucm.solvers.rapminos import Rapminos
+from ucm.solvers.scaled_newton import ScaledNewton
 from ucm.solvers.secular import Secular
 from ucm.solvers.secular_sphere import SecularSphere
 from ucm.solvers.simplex import Simplex
@@ -26,20 +31,26 @@ __all__ = [
     "APG",
     "DCA",
     "ECOS",
+    "GSK",
+    "MDM",
     "PSMO",
     "SCS",
     "Clarabel",
     "ClarabelComposite",
+    "ClipGSK",
+    "ClipMDM",
     "DualNewton",
     "Faces",
     "Facets",
     "HiGHS",
+    "HiGHSDistance",
     "HingeNewton",
     "Linearize",
     "Newton",
     "NewtonHull",
     "PrimalAPG",
     "Rapminos",
+    "ScaledNewton",
     "Secular",
     "SecularSphere",
     "Simplex",

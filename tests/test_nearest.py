@@ -1,0 +1,242 @@
+"""Nearest points of reduced hulls: against Clarabel, exact small cases, printed figures, and abuse."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from bundled import load
+from numpy.testing import assert_allclose
+
+import ucm
+from ucm import neg, pos, signed
+from ucm.errors import ConvergenceWarning, EmptySetError, ParameterError, SolverError
+from ucm.kernels import Kernel
+from ucm.nearest import ReducedHulls
+from ucm.solvers import GSK, MDM, ClipGSK, ClipMDM
+from ucm.solvers.driver import Monitor
+
+NAMES = ("gsk", "mdm", "clip-gsk", "clip-mdm")
+EXACT = {"clip-mdm": 1e-8, "gsk": 1e-4}  # tolerances that the two without a failure reach
+
+
+def quietly(model: Any, X: Any, y: Any, **options: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return ucm.solve(model, X, y, **options)
+
+
+def small(data: str, m: int = 90) -> tuple[np.ndarray, np.ndarray]:
+    X, y = load(data)
+    return X[:m], y[:m]
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+@pytest.mark.parametrize("data", ["iris", "wine", "breast_cancer"])
+def test_against_the_twin(data: str, kernel: str | None) -> None:
+    X, y = small(data)
+    model = ucm.models.nu_svm(0.8 if data == "iris" else 0.3)
+    exact: Any = None
+    for name, tol in EXACT.items():
+        plan = ucm.compile(model, X, y, solver=name, kernel=kernel)
+        found: Any = plan.solve(tol=tol)
+        assert found.status == "optimal" and found.stats.solver == name
+        if exact is None:
+            exact = found
+            assert plan.verify().agrees
+        assert found.objective == pytest.approx(exact.objective, rel=tol)
+        assert found.b == pytest.approx(exact.b, abs=30 * tol)
+        assert_allclose(found.weights[y > 0].sum(), 1.0, atol=1e-12)
+    for name in ("mdm", "clip-gsk"):
+        found = quietly(model, X, y, solver=name, kernel=kernel)
+        assert found.status in ("optimal", "stalled", "max_iter")
+        assert found.objective <= exact.objective * (1.0 - 1e-9) + 1e-12  # farther from 0
+        if found.status == "stalled":
+            assert "stalled" in found.message and "clip-mdm" in found.message
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        2 * ucm.Hull(signed, weights=ucm.CappedSimplex(0.02)),
+        ucm.ReducedHull(pos, eta=0.05),
+        ucm.ReducedHull(pos, eta=0.05) - 0.5 * neg.mean,
+        3 * ucm.ReducedHull(pos, eta=0.03) - 0.2 * ucm.Hull(neg),
+    ],
+    ids=repr,
+)
+def test_every_set_of_reduced_hulls(model: Any) -> None:
+    X, y = small("breast_cancer", 150)
+    for kernel in (None, "rbf"):
+        plan = ucm.compile(model, X, y, solver="clip-mdm", kernel=kernel)
+        found = plan.solve(tol=1e-7)
+        assert found.status == "optimal" and plan.verify().agrees
+    for name in NAMES[:3]:
+        quietly(model, X, y, solver=name, max_iter=50)
+
+
+def test_the_coordinates_and_the_rows_agree() -> None:
+    X, y = small("wine")
+    model = ucm.models.nu_svm(0.25)
+    rows: Any = ucm.solve(model, X, y, kernel="rbf", solver="clip-mdm", tol=1e-9)
+    coordinates: Any = ucm.solve(model, X, y, kernel="rbf", solver="newton", tol=1e-9)
+    assert rows.objective == pytest.approx(coordinates.objective, rel=1e-8)
+    assert_allclose(rows.coefficients, coordinates.coefficients, atol=1e-3)
+    assert_allclose(rows.decision(X), coordinates.decision(X), atol=1e-6)
+    K = Kernel("rbf", gamma=0.3)(X, X)
+    given = ucm.solve(model, K, y, kernel="precomputed", solver="clip-mdm", tol=1e-9)
+    assert given.objective == pytest.approx(
+        ucm.solve(model, X, y, kernel="rbf", gamma=0.3, tol=1e-9).objective, rel=1e-8
+    )
+
+
+def test_rows_that_do_not_fit_are_kept_in_a_cache() -> None:
+    X, y = load("breast_cancer")
+    model = ucm.models.nu_svm(0.2)
+    whole = ucm.compile(model, X, y, kernel="rbf", solver="clip-mdm")
+    few = ucm.compile(model, X, y, kernel="rbf", cache_size=0.05)
+    assert few.solver.name == "clip-mdm" and "as needed" in few.explain()  # no factor fits
+    one, two = whole.solve(), few.solve()
+    assert few.data.gram is not None and few.data.gram.store.shape[0] < 40
+    assert two.status == "optimal" and two.objective == pytest.approx(one.objective, rel=1e-6)
+    for name in ("gsk", "mdm"):
+        with pytest.raises(ParameterError, match="cache_size"):
+            ucm.solve(model, X, y, kernel="rbf", cache_size=0.05, solver=name)
+
+
+def test_options_of_clip_mdm_do_not_change_the_answer() -> None:
+    X, y = load("breast_cancer")
+    model = ucm.models.nu_svm(0.3)
+    found = [
+        ucm.solve(model, X, y, kernel="rbf", solver=solver, tol=1e-7)
+        for solver in (
+            ClipMDM(),
+            ClipMDM(choice="first-order"),
+            ClipMDM(shrinking=False),
+            ClipMDM(coarse=100),
+        )
+    ]
+    for sol in found:
+        assert sol.status == "optimal"
+        assert sol.objective == pytest.approx(found[0].objective, rel=1e-7)
+    again = ucm.solve(model, X, y, kernel="rbf", solver="clip-mdm", tol=1e-7)
+    assert again.objective == found[0].objective
+    plan = ucm.compile(model, X, y, kernel="rbf", solver="clip-mdm")
+    warm = plan.solve(tol=1e-7, warm_start=found[0])
+    assert warm.stats.iterations <= 100 and warm.status == "optimal"
+
+
+# --- the paper ----------------------------------------------------------------------------------
+def test_the_rule_and_the_counts_of_the_paper() -> None:
+    X, y = small("wine")
+    model = ucm.models.nu_svm(0.3)
+    for solver in (ClipMDM(choice="first-order", stop="paper", eps=1e-4), GSK("paper", 1e-4)):
+        sol = quietly(model, X, y, kernel="rbf", solver=solver, tol=1e-9)
+        plan: Any = ucm.compile(model, X, y, kernel="rbf", solver=solver)
+        hulls = ReducedHulls.of(plan.form)
+        a = hulls.start(sol.raw.q)
+        # the least <W, Z> over extreme points, from the support function of the declaration
+        scores = hulls.s * (hulls.gram.whole() @ (hulls.s * a))
+        for g, sign in ((0, 1.0), (1, -1.0)):
+            own = hulls.group == g
+            v = np.sort(scores[own])
+            cap, count = hulls.cap[g], int(1.0 / hulls.cap[g] + 1e-12)
+            least = cap * v[:count].sum() + (1.0 - cap * count) * (
+                v[count] if count < v.size else 0.0
+            )
+            assert sign * (a[own] @ scores[own] - least) * sign <= 1.0001e-4 * -sol.objective
+        if solver.name == "clip-mdm":
+            assert sol.stats.kernel_operations == 2 * y.size * sol.stats.iterations
+        else:
+            assert sol.stats.kernel_operations > 2 * y.size * sol.stats.iterations
+
+
+def square(start: list[float], X: list[list[float]], solver: Any) -> tuple[Any, np.ndarray]:
+    """min ||W|| over the hull of four points with cap 1/2, from a start."""
+    points = np.array([*X, [0.0, 0.0]])
+    y = np.array([1.0] * len(X) + [-1.0])
+    U = ucm.ReducedHull(pos, eta=0.5) - np.zeros(2)
+    plan: Any = ucm.compile(U, points, y, solver=solver)
+    raw = solver.solve(plan.form, Monitor(tol=1e-9), [np.array(start)])
+    return raw, points[:-1].T @ raw.q[0]
+
+
+def test_figure_1_where_mdm_stalls() -> None:
+    X = [[-1.0, 1.0], [0.0, 0.5], [2.0, 2.0]]
+    start = [0.25, 0.5, 0.25]
+    raw, _ = square(start, X, MDM())
+    assert raw.status == "stalled" and "clip-mdm" in raw.message
+    _, best = square(start, X, ClipMDM())
+    for solver in (GSK(), ClipMDM(choice="first-order")):
+        raw, W = square(start, X, solver)
+        assert raw.status == "converged"
+        assert_allclose(W, best, atol=1e-6)
+    grid = [
+        np.array(X).T @ np.array([s, t, 1.0 - s - t])
+        for s in np.linspace(0, 0.5, 201)
+        for t in np.linspace(0, 0.5, 201)
+        if 0.5 <= s + t <= 1.0
+    ]
+    assert np.linalg.norm(best) <= min(np.linalg.norm(W) for W in grid) + 1e-9
+
+
+def test_figure_2_where_clipped_gsk_is_stuck() -> None:
+    X = [[0.0, 3.0], [-1.0, 2.0], [1.0, 2.0], [0.0, 1.0]]
+    start = [0.5, 0.0, 0.0, 0.5]
+    raw, W = square(start, X, ClipGSK())
+    assert raw.status == "stalled" and "at the cap" not in raw.message
+    assert_allclose(W, [0.0, 2.0])
+    raw, W = square(start, X, ClipMDM())
+    assert raw.status == "converged"
+    assert_allclose(W, [0.0, 1.5], atol=1e-9)  # X_4 / 2 + (X_2 + X_3) / 4
+
+
+# --- abuse --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", NAMES)
+def test_ties_duplicates_and_points(name: str) -> None:
+    y = np.array([1, 1, 1, -1, -1, -1])
+    same = np.zeros((6, 2))
+    assert quietly(ucm.models.nu_svm(0.6), same, y, solver=name).status == "zero_in_set"
+    apart = np.repeat([[1.0, 0.0], [0.0, 0.0]], 3, axis=0)  # two points, three times each
+    sol = quietly(ucm.models.nu_svm(0.5), apart, y, solver=name)
+    assert sol.status == "optimal" and sol.objective == pytest.approx(-1.0)
+    touching = np.array(
+        [[0.0, 1.0], [0.0, -1.0], [2.0, 0.0], [0.0, 0.0], [-1.0, 1.0], [-1.0, -1.0]]
+    )
+    sol = quietly(ucm.Hull(pos) - ucm.Hull(neg), touching, y, solver=name, max_iter=2000)
+    assert sol.status in ("zero_in_set", "stalled", "max_iter")
+    assert sol.status == "zero_in_set" or name != "clip-mdm"
+    one = np.array([[3.0, 4.0], [0.0, 0.0]])
+    sol = quietly(ucm.Hull(pos) - ucm.Hull(neg), one, [1, -1], solver=name)
+    assert sol.status == "optimal" and sol.objective == pytest.approx(-5.0)
+    ties = np.array([[1.0, 1.0], [1.0, -1.0], [1.0, 0.0], [-1.0, 1.0], [-1.0, -1.0], [-1.0, 0.0]])
+    sol = quietly(ucm.models.nu_svm(0.6), ties, y, solver=name)
+    assert sol.status == "optimal" and sol.objective == pytest.approx(-2.0, rel=1e-6)
+
+
+def test_what_is_refused() -> None:
+    X, y = small("iris")
+    model = ucm.models.nu_svm(0.3)
+    for name in NAMES:
+        with pytest.raises(SolverError, match="not the weights of a reduced"):
+            ucm.compile(ucm.models.kl_svm(0.8), X, y, solver=name)
+        with pytest.raises(SolverError, match="Euclidean norm only"):
+            ucm.compile(ucm.RobustMargin(model, 3.0), X, y, solver=name)
+    with pytest.raises(EmptySetError, match=r"nu must be at most"):
+        ucm.compile(ucm.models.nu_svm(1.5), X, y, solver="clip-mdm", kernel="rbf")
+    U = ucm.ReducedHull(pos, eta=1e-3) - ucm.ReducedHull(neg, eta=0.1)
+    with pytest.raises(EmptySetError, match=r"eta must be at least"):
+        ucm.compile(U, X, y, solver="gsk")
+    for make in (
+        lambda: ClipMDM(choice="third"),
+        lambda: ClipMDM(stop="never"),
+        lambda: ClipMDM(coarse=0),
+        lambda: GSK("never"),
+        lambda: MDM(eps=0.0),
+        lambda: ClipGSK(stop="never"),
+        lambda: ClipGSK(patience=0),
+    ):
+        with pytest.raises(ParameterError):
+            make()

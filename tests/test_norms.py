@@ -1,0 +1,166 @@
+"""Every norm on the convex side: against Clarabel, against enumeration, and at its ends."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from bundled import load
+from numpy.testing import assert_allclose
+
+import ucm
+from ucm import neg, pos, signed
+from ucm.errors import CompositionError, ParameterError, SolverError
+from ucm.solvers import APG, HiGHSDistance, Newton, ScaledNewton
+
+NORMS = (1.0, 1.5, 2.0, 3.0, np.inf)
+CENTER = pos.mean - neg.mean
+SETS: dict[str, Any] = {
+    "hulls": ucm.models.nu_svm(0.6),
+    "signed": ucm.Hull(signed, weights=ucm.CappedSimplex(0.03)),
+    "class ball": ucm.Hull(signed, weights=ucm.NormBall(0.04, p=np.inf)),
+    "l2": ucm.models.l2_nu_svm(0.15),
+    "KL": ucm.models.kl_svm(0.9),
+    "MM-MPM": ucm.models.mm_mpm(0.3),
+    "coherent": ucm.models.coherent_mm_mpm(0.4),
+    "balls": ucm.Ball(CENTER, 0.2, p=1) + ucm.Ball(0, 0.1, p=np.inf),
+    "product": ucm.Image(
+        np.eye(4), ucm.Product((ucm.NormBall(0.2, p=1), ucm.Box(-0.1, 0.2)), (1, 3)), center=CENTER
+    ),
+    "met polyhedra": ucm.Hull(pos, weights=ucm.CappedSimplex(0.05) & ucm.NormBall(0.04, p=np.inf))
+    - ucm.ReducedHull(neg, eta=0.04),
+    "met hulls": (ucm.Hull(pos) & ucm.Ball(pos.mean, 0.4, p=np.inf)) - 1.0 * neg.mean,
+}
+POLYHEDRAL = {"hulls", "signed", "class ball", "balls", "product", "met polyhedra", "met hulls"}
+
+
+def apart() -> tuple[np.ndarray, np.ndarray]:
+    """Four features, the classes moved apart so that 0 is in none of the sets."""
+    X, y = load("wine")
+    return X[::2, :4] + 0.8 * y[::2, None], y[::2]
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("name", SETS)
+def test_against_the_twin(name: str, norm: float) -> None:
+    X, y = apart()
+    plan: Any = ucm.compile(ucm.RobustMargin(SETS[name], norm), X, y)
+    sol: Any = plan.solve()
+    assert sol.status == "optimal", sol.message
+    assert sol.certificate.violation <= 1e-6 and abs(sol.certificate.relative_gap) <= 1e-6
+    report = plan.verify()
+    assert report.agrees, str(report)
+    assert np.linalg.norm(sol.w, norm) == pytest.approx(1.0, abs=1e-6)
+    assert sol.objective == pytest.approx(-np.linalg.norm(sol.x, plan.model.dual), rel=1e-9)
+    if norm == 2.0:
+        assert plan.solver.name in ("newton", "apg", "alm")
+    elif norm in (1.0, np.inf):
+        assert plan.solver.name == ("highs" if name in POLYHEDRAL else "clarabel")
+    else:
+        assert plan.solver.name == "scaled-newton"
+
+
+@pytest.mark.parametrize("norm", [1.0, 1.2, 3.0, 8.0, np.inf])
+@pytest.mark.parametrize("data", ["breast_cancer", "wine"])
+def test_more_samples(data: str, norm: float) -> None:
+    X, y = load(data)
+    for model in (ucm.models.nu_svm(0.5), ucm.models.mm_mpm(0.4)):
+        sol: Any = ucm.solve(ucm.RobustMargin(model, norm), X, y)
+        assert sol.status == "optimal"
+        # the definition, with the reported w and x
+        assert abs(sol.certificate.primal - sol.objective) <= 1e-6 * abs(sol.objective)
+        again = ucm.solve(ucm.RobustMargin(model, norm), X, y, tol=1e-5)
+        assert again.objective == pytest.approx(sol.objective, rel=1e-5)
+
+
+def test_inner_solvers_agree() -> None:
+    X, y = load("breast_cancer")
+    model = ucm.RobustMargin(ucm.models.nu_svm(0.5), 3.0)
+    found = [
+        ucm.solve(model, X, y, solver=ScaledNewton((inner,)), tol=tol)
+        for inner, tol in ((Newton(), 1e-7), (APG(), 1e-5))
+    ]
+    assert found[0].objective == pytest.approx(found[1].objective, rel=1e-5)
+    assert found[0].stats.passes < found[1].stats.passes
+
+
+@pytest.mark.parametrize("norm", [1.0, 1.5, 3.0, np.inf])
+def test_two_segments_by_enumeration(norm: float) -> None:
+    X = np.array([[2.0, 1.0], [1.0, 3.0], [-1.0, 0.0], [0.0, -2.0]])
+    y = np.array([1, 1, -1, -1])
+    sol = ucm.solve(ucm.RobustMargin(ucm.Hull(pos) - ucm.Hull(neg), norm), X, y)
+    q = {1.0: np.inf, np.inf: 1.0}.get(norm) or norm / (norm - 1.0)
+    grid = np.linspace(0.0, 1.0, 401)
+    s, t = (v.ravel()[:, None] for v in np.meshgrid(grid, grid))
+    points = s * X[0] + (1 - s) * X[1] - t * X[2] - (1 - t) * X[3]
+    least = float(np.linalg.norm(points, q, axis=1).min())
+    assert -sol.objective <= least + 1e-9 and -sol.objective >= least - 1e-2
+
+
+@pytest.mark.parametrize("norm", [1.0, 1.5, 3.0, np.inf])
+def test_zero_empty_and_equal(norm: float) -> None:
+    X, y = load("iris")
+    name = "highs" if norm in (1.0, np.inf) else "scaled-newton"
+    inside = ucm.solve(ucm.RobustMargin(ucm.models.nu_svm(0.05), norm), X, y, solver=name)
+    assert inside.status == "zero_in_set" and not np.any(inside.w)
+    apart = ucm.Ball(pos.mean, 0.1, p=1) & ucm.Ball(neg.mean, 0.1, p=np.inf)
+    assert ucm.solve(ucm.RobustMargin(apart, norm), X, y).status == "infeasible"
+    same = ucm.solve(
+        ucm.RobustMargin(ucm.models.nu_svm(0.6), norm), np.ones((6, 2)), [1, 1, 1, -1, -1, -1]
+    )
+    assert same.status == "zero_in_set"
+    one = ucm.solve(
+        ucm.RobustMargin(ucm.Hull(pos) - ucm.Hull(neg), norm), [[3.0, 4.0], [0.0, 0.0]], [1, -1]
+    )
+    q = {1.0: np.inf, np.inf: 1.0}.get(norm) or norm / (norm - 1.0)
+    assert one.objective == pytest.approx(-np.linalg.norm([3.0, 4.0], q), rel=1e-9)
+    zeros = np.hstack([X, np.zeros((X.shape[0], 2))])  # constant features change nothing
+    model = ucm.RobustMargin(ucm.models.nu_svm(0.8), norm)
+    found: Any = ucm.solve(model, zeros, y)
+    plain: Any = ucm.solve(model, X, y)
+    assert found.objective == pytest.approx(plain.objective, rel=1e-6)
+    assert_allclose(found.x[-2:], 0.0, atol=1e-12)
+
+
+def test_sparse_and_scaled_samples() -> None:
+    from scipy import sparse
+
+    X, y = load("wine")
+    for norm in (1.0, 1.5, np.inf):
+        model = ucm.RobustMargin(ucm.models.nu_svm(0.4), norm)
+        base = ucm.solve(model, X, y).objective
+        assert ucm.solve(model, sparse.csr_matrix(X), y).objective == pytest.approx(base, rel=1e-6)
+        for factor in (1e-6, 1e6):
+            scaled = ucm.solve(model, factor * X, y)
+            assert scaled.status == "optimal"
+            assert scaled.objective == pytest.approx(factor * base, rel=1e-6)
+
+
+def test_what_is_refused() -> None:
+    X, y = load("iris")
+    for norm in (0.5, -1.0, float("nan")):
+        with pytest.raises(CompositionError, match=r"norm is a number p >= 1|real number"):
+            ucm.RobustMargin(ucm.models.nu_svm(0.5), norm)
+    model = ucm.models.nu_svm(0.5)
+    for norm, name, why in (
+        (3.0, "newton", "Euclidean"),
+        (3.0, "apg", "Euclidean"),
+        (3.0, "highs", "norms 1 and inf"),
+        (1.0, "scaled-newton", "between 1 and inf"),
+        (2.0, "scaled-newton", "Euclidean"),
+    ):
+        with pytest.raises(SolverError, match=f"'{name}' does not take this model: .*{why}"):
+            ucm.compile(ucm.RobustMargin(model, norm), X, y, solver=name)
+    with pytest.raises(SolverError, match="is no polyhedron"):
+        ucm.compile(ucm.RobustMargin(ucm.models.mm_mpm(0.1), 1.0), X, y, solver="highs")
+    met = ucm.Hull(pos) & ucm.Ball(pos.mean, 0.4)
+    with pytest.raises(SolverError, match="coupled by an intersection"):
+        ucm.compile(ucm.RobustMargin(met, 3.0), X, y, solver=ScaledNewton((APG(),)))
+    with pytest.raises(ParameterError, match="tuple of solvers"):
+        ScaledNewton(())
+    assert HiGHSDistance().name == "highs"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ucm.solve(ucm.RobustMargin(model, 1.0), X, y, solver="highs")
