@@ -45,13 +45,13 @@ def _figures(solution: Any, seconds: float) -> Row:
 
 
 def _declared(name: str, X: Any, y: Any, kappa: float) -> Any:
-    """Sizes that bind without a program to find them: norms 1.2 times the least, alpha = 0.8 of the
+    """Sizes that bind without a program to find them: norms 1.05 times the least, alpha = 0.95 of the
     largest, kappa of Table 8."""
     a, b = np.count_nonzero(y > 0), np.count_nonzero(y < 0)
     if name == "l2_nu_svm":
-        return models.l2_nu_svm(0.6 * float(np.sqrt(1.0 / a + 1.0 / b)))
+        return models.l2_nu_svm(0.525 * float(np.sqrt(1.0 / a + 1.0 / b)))
     if name == "biased_l2_nu_svm":
-        return models.biased_l2_nu_svm(1.2 / float(np.sqrt(a)), 1.2 / float(np.sqrt(b)))
+        return models.biased_l2_nu_svm(1.05 / float(np.sqrt(a)), 1.05 / float(np.sqrt(b)))
     if name == "kl_svm":
         return models.kl_svm(0.95 * 2.0 * float(np.sqrt(a * b)) / y.size)
     return getattr(models, name)(kappa)
