@@ -240,9 +240,15 @@ def times() -> Iterator[dict[str, Any]]:
             yield _missing("time", name)
             continue
         X, y = data
+        reached = _relative_gap(SVC(tol=1e-3).fit(X, y), X, y)
+
+        def fit(tol: float, X: Any = X, y: Any = y) -> Any:
+            return Classifier(psvm(1.0, 1.0), kernel="rbf", tol=tol).fit(X, y)
+
         pairs = {
-            "p = 1, rbf": lambda: Classifier(psvm(1.0, 1.0), kernel="rbf", tol=1e-3).fit(X, y),  # noqa: B023
-            "SVC, rbf": lambda: SVC(tol=1e-3).fit(X, y),  # noqa: B023
+            "p = 1, rbf, tol 1e-3": lambda: fit(1e-3),
+            f"p = 1, rbf, the gap of SVC, {reached:.1e}": lambda: fit(reached),  # noqa: B023
+            "SVC, rbf, tol 1e-3": lambda: SVC(tol=1e-3).fit(X, y),  # noqa: B023
         }
         yield from _beside(name, pairs)
     data = _load("usps")
@@ -258,6 +264,16 @@ def times() -> Iterator[dict[str, Any]]:
             "SVC, linear": lambda: SVC(kernel="linear", tol=1e-3).fit(X, y),
         },
     )
+
+
+def _relative_gap(fit: Any, X: Any, y: Any) -> float:
+    """Of a fitted `SVC` with C = 1: what its own tolerance, on the violation, comes to."""
+    signs = np.where(y == fit.classes_[1], 1.0, -1.0)
+    scores = fit.decision_function(X)
+    dual = float(np.abs(fit.dual_coef_).sum())
+    square = float(fit.dual_coef_[0] @ (scores[fit.support_] - fit.intercept_[0]))
+    primal = 0.5 * square + float(np.maximum(0.0, 1.0 - signs * scores).sum())
+    return (primal - dual + 0.5 * square) / primal
 
 
 def _beside(name: str, works: dict[str, Callable[[], Any]]) -> Iterator[dict[str, Any]]:
