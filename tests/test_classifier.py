@@ -663,7 +663,7 @@ def test_features_that_never_vary_leave_nothing_to_separate() -> None:
         ({"kernel": "gauss"}, "kernel: expected None, a callable or one of linear, .*got 'gauss'"),
         ({"multi_class": "all"}, 'multi_class is "ovo" or "ovr", got \'all\''),
         ({"bias": "none"}, "bias_rule is one of auto, kkt, midpoint, error, zero, got 'none'"),
-        ({"solver": "simplex"}, r"solver: expected.*newton, apg.*got 'simplex'"),
+        ({"solver": "simplex"}, r"solver: expected.*secular, newton, apg.*got 'simplex'"),
         ({"tol": 0.0}, r"tol lies in \(0, 1\), got 0.0"),
         ({"tol": "low"}, r"tol lies in \(0, 1\), got 'low'"),
         ({"max_iter": 0}, "max_iter is a positive whole number, got 0"),

@@ -23,6 +23,7 @@ from ucm.solvers import (
     Newton,
     NewtonHull,
     ScaledNewton,
+    Secular,
 )
 
 __all__ = ["ROUTES", "Route", "choose", "solver_named"]
@@ -38,6 +39,7 @@ class Route:
 
 
 ROUTES = (
+    Route(Secular(), "Euclidean balls only: scalar roots, or a small subspace"),
     Route(NewtonHull(), "two hulls of samples: a band of them, from few samples to all"),
     Route(Newton(), "up to 1500 features and couplings: few passes, high accuracy"),
     Route(APG(), "any size: one pass an iteration, exact projections"),
@@ -86,16 +88,17 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
 
     | order | solver | takes |
     | --- | --- | --- |
-    | 1 | newton | Euclidean norm, two hulls with caps or without, features or samples at most 2000 |
-    | 2 | newton | Euclidean norm, semismooth projections, order at most 1500; couplings too |
-    | 3 | apg | Euclidean norm, exact projections, no couplings |
-    | 4 | alm | Euclidean norm, exact projections, coupled blocks |
-    | 5 | clip-mdm | Euclidean norm, reduced convex hulls; behind a kernel without coordinates |
-    | 6 | highs | norms 1 and inf, polyhedral domains |
-    | 7 | scaled-newton | norms between, where one of the Euclidean rows takes the set |
-    | 8 | clarabel | everything convex |
+    | 1 | secular | Euclidean norm, Euclidean balls of parameters, no couplings |
+    | 2 | newton | Euclidean norm, two hulls with caps or without, features or samples at most 2000 |
+    | 3 | newton | Euclidean norm, semismooth projections, order at most 1500; couplings too |
+    | 4 | apg | Euclidean norm, exact projections, no couplings |
+    | 5 | alm | Euclidean norm, exact projections, coupled blocks |
+    | 6 | clip-mdm | Euclidean norm, reduced convex hulls; behind a kernel without coordinates |
+    | 7 | highs | norms 1 and inf, polyhedral domains |
+    | 8 | scaled-newton | norms between, where one of the Euclidean rows takes the set |
+    | 9 | clarabel | everything convex |
 
-    The first two carry the same name: by name, too, the first one that takes the form is meant.
+    The second and the third carry the same name: by name, too, the first one that takes the form is meant.
 
     Raises
     ------

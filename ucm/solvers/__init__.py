@@ -21,6 +21,7 @@ from ucm.solvers.psmo import PSMO
 from ucm.solvers.quadratic import DualNewton
 from ucm.solvers.rapminos import Rapminos
 from ucm.solvers.scaled_newton import ScaledNewton
+from ucm.solvers.secular import Secular
 from ucm.solvers.secular_sphere import SecularSphere
 from ucm.solvers.simplex import Simplex
 from ucm.solvers.subgradient import Subgradient
@@ -50,6 +51,7 @@ __all__ = [
     "PrimalAPG",
     "Rapminos",
     "ScaledNewton",
+    "Secular",
     "SecularSphere",
     "Simplex",
     "Subgradient",
