@@ -12,7 +12,7 @@ from scipy import sparse
 
 from ucm.errors import DataError
 
-__all__ = ["load", "names", "read_npz"]
+__all__ = ["load", "load_splits", "names", "read_npz"]
 
 
 class _Bundled(NamedTuple):
@@ -97,6 +97,28 @@ def load(name: str) -> tuple[Any, NDArray[np.int64]]:
         f"data set {name!r}: not known; known are {', '.join(names())}. "
         "UCM_DATA may name a folder with more, as .npz files"
     )
+
+
+def load_splits(name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The published splits of a set in the folder UCM_DATA: row numbers from 0, one split per row.
+
+    Returns
+    -------
+    train, test : (splits, rows) int64 arrays
+
+    Raises
+    ------
+    DataError
+        There is no such folder or set, or it holds no splits.
+    """
+    folder = _folder()
+    file = None if folder is None else folder / f"{name}.npz"
+    if file is None or not file.is_file():
+        raise DataError(f"load_splits({name!r}): no such set in the folder named by UCM_DATA")
+    with np.load(file, allow_pickle=False) as parts:
+        if "train" not in parts or "test" not in parts:
+            raise DataError(f"load_splits({name!r}): the file holds no arrays train and test")
+        return parts["train"].astype(np.int64), parts["test"].astype(np.int64)
 
 
 def read_npz(path: str | Path) -> tuple[Any, NDArray[np.int64]]:

@@ -19,6 +19,7 @@ from ucm.bench import (
     imports,
     kernels,
     memory,
+    npp,
     projection,
     psvm,
     speed,
@@ -78,6 +79,9 @@ _ALL = (
         {"rbf": kernels.rbf, "linear": kernels.linear, "dual": kernels.dual},
     ),
     Benchmark("memory", "peak memory of MM-MPM with many features", {"rows": memory.rows}),
+    Benchmark(
+        "npp", "Tables 2 and 3 of Lopez, Barbero and Dorronsoro (2011), and NuSVC", npp.PARTS
+    ),
     Benchmark(
         "projection", "capped simplex, 1e6 entries, beside np.sort", {"rows": projection.rows}
     ),
