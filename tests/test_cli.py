@@ -226,7 +226,12 @@ def test_bench(run, monkeypatch: pytest.MonkeyPatch) -> None:
         (["fit", "{junk}", "--model", "nu_svm"], "junk, line 1: binary content"),
         (["fit", "{text}", "--model", "nu_svm"], "text, line 2, column 2: 'x' is no finite number"),
         (["admissible", "{wine}", "--model", "nothing"], "'nothing': not known"),
-        (["bench", "nothing"], "benchmark 'nothing': not known; known are"),
+        (["bench", "nothing"], "invalid choice: 'nothing'"),
+        (["bench", "speed", "x"], "no part 'x'; it has linear"),
+        (["bench", "speed", "--sets", "x"], "set 'x': not known"),
+        (["bench", "speed", "--peers", "x"], "peer 'x': not known; known are ours"),
+        (["bench", "speed", "--sets", "heart", "--repeats", "0"], "repeats and limit are positive"),
+        (["bench", "speed", "--sets", "heart", "--limit", "nan"], "repeats and limit are positive"),
         (["bench", "dca-speed", "nothing"], "no part 'nothing'; it has inner, later"),
     ],
 )

@@ -57,7 +57,7 @@ def test_routes_against_the_twin_and_each_other(name: str, data: str) -> None:
     assert first.status == "optimal" and 0.0 <= first.certificate.violation <= 1e-6
     report = auto.verify()
     assert report.agrees and "agrees with" in str(report), str(report)
-    assert auto.solver.name in ("newton", "apg")
+    assert auto.solver.name in ("secular", "newton", "apg")
     for solver, limit in ((Newton(), 100), (APG(), 3000), (ALM(APG()), 20), (ALM(Newton()), 20)):
         if solver.refuse(auto.form) is not None or (solver.name == "alm" and data == "digits"):
             continue
@@ -368,7 +368,7 @@ def test_more_features_than_samples_by_hand() -> None:
 def test_the_route_table_and_its_refusals() -> None:
     X, y = load("iris")
     names = [route.solver.name for route in ROUTES]
-    assert names == ["newton", "newton", "apg", "alm", "clarabel", "ecos", "scs"]
+    assert names == ["secular", "newton", "newton", "apg", "alm", "clarabel", "ecos", "scs"]
     text = ucm.compile(ucm.models.coherent_mm_mpm(0.3), X, y).explain()
     for name in names:
         assert f"\n  {name}" in text
@@ -376,7 +376,8 @@ def test_the_route_table_and_its_refusals() -> None:
     assert ucm.compile(ucm.models.nu_svm(0.8), X, y, solver="ecos").explain().count("chosen") == 1
     wide = np.random.default_rng(0).standard_normal((20, 4000))
     labels = np.where(np.arange(20) < 9, 1.0, -1.0)
-    assert ucm.compile(ucm.models.mm_mpm(0.3), wide, labels).solver.name == "apg"
+    assert ucm.compile(ucm.models.mm_mpm(0.3), wide, labels).solver.name == "secular"
+    assert ucm.compile(ucm.models.l2_nu_svm(0.5), wide, labels).solver.name == "apg"
 
 
 def test_named_solvers_and_instances() -> None:
@@ -385,7 +386,7 @@ def test_named_solvers_and_instances() -> None:
     for given in ("newton", Newton(max_inner=20), Clarabel(), ECOS(), SCS()):
         assert ucm.compile(model, X, y, solver=given).solve(tol=1e-4).status == "optimal"
     with pytest.raises(
-        ParameterError, match=r'expected "auto", a solver instance or one of newton'
+        ParameterError, match=r'expected "auto", a solver instance or one of secular, newton'
     ):
         ucm.compile(model, X, y, solver="simplex")
     with pytest.raises(ParameterError, match="got 3"):

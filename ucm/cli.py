@@ -99,8 +99,17 @@ def _parser() -> argparse.ArgumentParser:
     fit.add_argument("--verbose", action="store_true", help="print the solver's iterations")
     on_a_file(command("admissible", "where the model is not trivial on a file", _admissible))
     benchmark = command("bench", "run a benchmark; without a name, list them", _bench)
-    benchmark.add_argument("name", nargs="?", metavar="NAME")
-    benchmark.add_argument("part", nargs="?", metavar="PART", help="one part of it only")
+    benchmark.set_defaults(name=None)
+    named = benchmark.add_subparsers(dest="name", metavar="NAME")
+    for name in bench.names():
+        chosen = bench.get(name)
+        sub = named.add_parser(name, help=chosen.what, description=chosen.what)
+        sub.add_argument(
+            "part", nargs="?", metavar="PART", help=f"only one of {', '.join(chosen.parts)}"
+        )
+        sub.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+        if chosen.arguments is not None:
+            chosen.arguments(sub)
     return parser
 
 
@@ -270,12 +279,15 @@ def _bench(options: argparse.Namespace) -> int:
             _console().print(_table(rows, "ucm bench NAME [PART]"))
         return 0
     chosen = bench.get(options.name)
-    work, rows = chosen.rows(options.part), []
+    general = {"command", "run", "json", "name", "part"}
+    own = {word: given for word, given in vars(options).items() if word not in general}
+    work, rows = chosen.rows(options.part, **own), []
+    total = None if chosen.count is None else chosen.count(options.part, **own)
     with Progress(console=Console(stderr=True), transient=True, disable=options.json) as bar:
-        task = bar.add_task(chosen.name, total=None)
+        task = bar.add_task(chosen.name, total=total)
         for row in work:
             rows.append(row)
-            bar.update(task, description=f"{chosen.name}: {len(rows)} rows")
+            bar.update(task, description=f"{chosen.name}: {len(rows)} rows", advance=1)
     if options.json:
         _print_json({"name": chosen.name, "rows": rows})
     else:

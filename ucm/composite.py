@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ucm.contracts import Solver, Vec
 from ucm.language.penalties import LInf, ScaledPenalty
@@ -79,7 +80,7 @@ class Composite:
     @functools.cached_property
     def entries(self) -> int:
         """Stored entries of X, the unit of half a pass."""
-        return int(self.X.nnz) if hasattr(self.X, "nnz") else self.X.size
+        return int(self.X.nnz) if sparse.issparse(self.X) else self.X.size
 
     @functools.cached_property
     def factors(self) -> Vec:

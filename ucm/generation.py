@@ -29,7 +29,7 @@ Index = NDArray[np.intp]
 
 _SLACK = 1e-9  # relative, that a test outside of the program forgives
 _FIRST = 20  # features of the first program
-_MANY = 0.15  # share of the features from which on all are taken in
+_MANY, _WHOLE = 0.15, 2000  # share of the features from which on all, at most so many, are taken in
 _SHARE = 5  # of the samples, one in so many makes the first program
 _NEAR = 0.2  # share of the samples that are near their kinks
 
@@ -159,7 +159,7 @@ class Generation(Session):
             if short.size == 0:
                 return answer
             most = max(10, self.features.size // 3)
-            if self.features.size + most > _MANY * form.n:  # a program that is nearly the whole one
+            if form.n <= _WHOLE and self.features.size + most > _MANY * form.n:
                 short, most = np.arange(form.n), form.n
             self._take(short[:0], short[_largest(z[short], most)])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -20,6 +21,7 @@ from ucm.bench import (
     memory,
     projection,
     psvm,
+    speed,
     tables,
 )
 from ucm.errors import ParameterError
@@ -32,19 +34,25 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark: its name, what it measures, and its parts, each a function that yields rows."""
+    """A benchmark: its name, what it measures, and its parts, each a function that yields rows.
+
+    `arguments` adds its options to a parser; the parts and `count`, the number of rows to expect from
+    a part or all, take them by name.
+    """
 
     name: str
     what: str
-    parts: Mapping[str, Callable[[], Iterator[Row]]] = field(default_factory=dict)
+    parts: Mapping[str, Callable[..., Iterator[Row]]] = field(default_factory=dict)
+    arguments: Callable[[argparse.ArgumentParser], None] | None = None
+    count: Callable[..., int] | None = None
 
-    def rows(self, part: str | None = None) -> Iterator[Row]:
+    def rows(self, part: str | None = None, **options: Any) -> Iterator[Row]:
         """The rows of one part, or of all."""
         if part is not None and part not in self.parts:
             known = ", ".join(self.parts)
             raise ParameterError(f"benchmark {self.name!r}: no part {part!r}; it has {known}")
         chosen = self.parts.values() if part is None else [self.parts[part]]
-        return chain.from_iterable(work() for work in chosen)
+        return chain.from_iterable(work(**options) for work in chosen)
 
 
 _ALL = (
@@ -77,6 +85,13 @@ _ALL = (
         "psvm",
         "Tables 1 and 3 of Sun (2024), and fits beside SVC",
         {"binary": psvm.binary, "several": psvm.several, "times": psvm.times},
+    ),
+    Benchmark(
+        "speed",
+        "passes, seconds, gaps and memory beside other solvers",
+        speed.PARTS,
+        speed.arguments,
+        speed.count,
     ),
     Benchmark(
         "tables", "admissible intervals beside the printed Tables 4 and 8", {"rows": tables.rows}

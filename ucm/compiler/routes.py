@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ucm.contracts import Solver
 from ucm.errors import ParameterError, SolverError, brief
 from ucm.forms import MinNorm
-from ucm.solvers import ALM, APG, ECOS, SCS, Clarabel, Newton, NewtonHull
+from ucm.solvers import ALM, APG, ECOS, SCS, Clarabel, Newton, NewtonHull, Secular
 
 __all__ = ["ROUTES", "Route", "choose", "solver_named"]
 
@@ -22,6 +22,7 @@ class Route:
 
 
 ROUTES = (
+    Route(Secular(), "Euclidean balls only: scalar roots, or a small subspace"),
     Route(NewtonHull(), "two hulls of samples: a band of them, from few samples to all"),
     Route(Newton(), "up to 1500 features and couplings: few passes, high accuracy"),
     Route(APG(), "any size: one pass an iteration, exact projections"),
@@ -54,13 +55,14 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
 
     | order | solver | takes |
     | --- | --- | --- |
-    | 1 | newton | Euclidean norm, two hulls with caps or without, features or samples at most 2000 |
-    | 2 | newton | Euclidean norm, semismooth projections, order at most 1500; couplings too |
-    | 3 | apg | Euclidean norm, exact projections, no couplings |
-    | 4 | alm | Euclidean norm, exact projections, coupled blocks |
-    | 5 | clarabel | everything convex |
+    | 1 | secular | Euclidean norm, Euclidean balls of parameters, no couplings |
+    | 2 | newton | Euclidean norm, two hulls with caps or without, features or samples at most 2000 |
+    | 3 | newton | Euclidean norm, semismooth projections, order at most 1500; couplings too |
+    | 4 | apg | Euclidean norm, exact projections, no couplings |
+    | 5 | alm | Euclidean norm, exact projections, coupled blocks |
+    | 6 | clarabel | everything convex |
 
-    The first two carry the same name: by name, too, the first one that takes the form is meant.
+    The second and the third carry the same name: by name, too, the first one that takes the form is meant.
 
     Raises
     ------

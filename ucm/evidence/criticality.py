@@ -7,6 +7,7 @@ import numpy as np
 from ucm.composite import Composite, DifferenceOfConvex
 from ucm.contracts import Vec
 from ucm.data import Data
+from ucm.language.penalties import PenaltySum
 from ucm.language.regularised import Objective
 from ucm.solution import Certificate
 from ucm.terms import FoldedConcave, Penalty, ProximalPenalty
@@ -28,7 +29,7 @@ def _form(model: Objective, data: Data) -> DifferenceOfConvex:
 
 def _relaxed(penalty: Penalty) -> tuple[ProximalPenalty, ...]:
     """Folded concave terms as L1 at their weight, the convex part of any other."""
-    terms = getattr(penalty, "terms", (penalty,))
+    terms = penalty.terms if isinstance(penalty, PenaltySum) else (penalty,)
     found: list[ProximalPenalty] = []
     for term in terms:
         found += (term.relaxed(),) if isinstance(term, FoldedConcave) else term.split()[0]
@@ -55,12 +56,8 @@ def certify_point(
     tilt = form.tilt(margin, w)
     primal = model.value(margin, w, data.y, data.class_weight)
     here = form.G.value(margin, w, tilt)
-    bound, violation = -np.inf, np.inf
-    candidates = [form.G.gradient(margin)] if slopes is None else [slopes]
-    for point in candidates:
-        height, missed = form.G.lower_bound(point, margin, tilt)
-        if height > bound:
-            bound, violation = height, missed
+    slopes = form.G.gradient(margin) if slopes is None else slopes
+    bound, violation = form.G.lower_bound(slopes, margin, tilt)
     gap = here - bound
     relative = gap / max(abs(primal), 1e-300)
     kind = "global" if form.convex else "local"

@@ -25,6 +25,9 @@ __all__ = [
     "psd_root",
 ]
 
+_ORDER = 500  # largest order of a root
+_FORMING = 25  # passes that forming S may cost: half the entries of a sample
+
 
 class MatrixNode(Node):
     """A positive semidefinite matrix: a covariance, a constant, or a non-negative combination."""
@@ -187,9 +190,10 @@ def psd_root(S: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def covariance_map(S: MatrixNode, data: Data) -> LinearMap:
-    """F with F F' = S. An n x n root where that is smaller than the samples themselves; else the
-    samples, centred implicitly; behind a kernel always those, which lead back to coefficients."""
-    if data.gram is None and data.n <= data.m and data.n**2 <= max(data.stored, 10_000):
-        return MatrixMap(psd_root(S.evaluate(data)))
+    """F with F F' = S. An n x n root where forming S costs few passes; else the samples, centred
+    implicitly; behind a kernel always those, which lead back to coefficients."""
+    few = min(data.m, _ORDER)
+    if data.gram is None and data.n <= few and data.stored <= 2 * _FORMING * data.m:
+        return data.once(("root", S), lambda: MatrixMap(psd_root(S.evaluate(data))))
     parts = S.factors(data)
     return parts[0] if len(parts) == 1 else StackedMap(*parts)

@@ -16,6 +16,7 @@ from ucm.solvers.primal import PrimalAPG
 from ucm.solvers.psmo import PSMO
 from ucm.solvers.quadratic import DualNewton
 from ucm.solvers.rapminos import Rapminos
+from ucm.solvers.secular import Secular
 from ucm.solvers.secular_sphere import SecularSphere
 from ucm.solvers.simplex import Simplex
 from ucm.solvers.subgradient import Subgradient
@@ -39,6 +40,7 @@ __all__ = [
     "NewtonHull",
     "PrimalAPG",
     "Rapminos",
+    "Secular",
     "SecularSphere",
     "Simplex",
     "Subgradient",

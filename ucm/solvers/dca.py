@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from ucm.composite import DifferenceOfConvex, InnerSolver, Point, Session, Tilt
 from ucm.contracts import Solver, Vec
@@ -181,7 +182,7 @@ def _vertex(form: DifferenceOfConvex, generator: np.random.Generator, draws: int
         features = generator.choice(G.n, k, replace=False)
         samples = generator.choice(G.m, k + 1, replace=False)
         rows = G.X[samples][:, features]
-        rows = rows.toarray() if hasattr(rows, "toarray") else rows
+        rows = rows.toarray() if sparse.issparse(rows) else rows
         system = np.column_stack([rows, np.ones(k + 1)]) * G.y[samples, None]
         vertex = np.linalg.lstsq(system, generator.choice(kinks, k + 1))[0]
         w = np.zeros(G.n)

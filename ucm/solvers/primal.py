@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from ucm.composite import Composite, InnerSolver, Point, Session, Tilt
 from ucm.contracts import Vec
@@ -65,7 +66,7 @@ class _Gradient(Session):
         self.monitor, self.max_iter = monitor, max_iter
         self.w, self.b = np.zeros(form.n), 0.0
         X = form.X
-        squares = X.multiply(X).sum() if hasattr(X, "multiply") else float((X * X).sum())
+        squares = X.multiply(X).sum() if sparse.issparse(X) else float((X * X).sum())
         # the bias in units in which its column is as long as the mean feature's
         self.unit = math.sqrt(max(float(squares) / form.n / form.m, 1e-300))
         self.L = float(squares) / form.n

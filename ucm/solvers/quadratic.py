@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
+from scipy import linalg, sparse
 
 from ucm import numerics
 from ucm.composite import Composite, InnerSolver, Point, Session, Tilt
@@ -87,7 +87,7 @@ class _Multipliers(Session):
 
     def __init__(self, form: Composite, monitor: Monitor, max_outer: int) -> None:
         self.monitor, self.max_outer = monitor, max_outer
-        X = form.X.toarray() if hasattr(form.X, "toarray") else form.X
+        X = form.X.toarray() if sparse.issparse(form.X) else form.X
         self.basis: NDArray[np.float64] | None = None
         if form.n > form.m:
             self.basis, triangle = np.linalg.qr(X.T)

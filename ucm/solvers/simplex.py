@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from ucm import numerics
 from ucm.composite import Composite, InnerSolver, Point, Session, Tilt
@@ -29,12 +30,8 @@ from ucm.solvers.driver import Monitor, blas_threads
 
 __all__ = ["Simplex"]
 
-_APART = (
-    1e-7,
-    1e-9,
-    1e-11,
-    0.0,
-)  # how far the kinks of the samples are moved, in units of the offset
+# how far the kinks of the samples are moved, in units of the offset
+_APART = (1e-7, 1e-9, 1e-11, 0.0)
 _GAP = 1e-10  # relative, that moving them back may leave
 _NEAR = 0.25  # share of the samples that a problem with a start works on
 _TIMES = 3  # at least, as many samples as features
@@ -59,7 +56,7 @@ class Simplex(InnerSolver):
     fallback: InnerSolver | None = None
     samples: int | None = None
     features: int | None = 1000
-    entries: int = 50_000_000
+    entries: int = 20_000_000
     pivots: int | None = None
     name: ClassVar[str] = "simplex"
 
@@ -129,7 +126,7 @@ class _Vertex(Program):
 
     def __init__(self, form: Composite, pivots: int | None) -> None:
         self.pivots = pivots
-        self.X = form.X.toarray() if hasattr(form.X, "toarray") else form.X
+        self.X = form.X.toarray() if sparse.issparse(form.X) else form.X
         self.y, self.all_caps, self.offset = form.y, form.caps, form.losses[0].offset
         self.apart = np.random.default_rng(0).random(form.m)
         self.samples = self.features = np.zeros(0, dtype=np.intp)

@@ -1,0 +1,133 @@
+"""Closed forms for ellipsoids, against the twin, the augmented Lagrangian and a scalar root by bisection."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bundled import load
+from scipy import sparse
+from scipy.optimize import brentq
+
+import ucm
+from ucm import neg, pos
+from ucm.errors import ConvergenceWarning, ParameterError
+from ucm.solvers import APG, Newton, Secular
+
+FDA, MPM = ucm.models.mm_fda, ucm.models.mm_mpm
+
+
+def samples(m: int, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(m) % 2 == 0, 1.0, -1.0)
+    return rng.standard_normal((m, n)) * rng.uniform(0.2, 2.0, n) + 0.4 * y[:, None], y
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.9, 0.99])
+@pytest.mark.parametrize("make", [FDA, MPM])
+@pytest.mark.parametrize("shape", [(60, 5), (200, 60), (20, 40)])
+def test_both_ways_against_the_twin(make, share: float, shape: tuple[int, int]) -> None:
+    X, y = samples(*shape)
+    top = ucm.admissible(make(1.0), X, y)["kappa"].upper
+    model = make(share * min(top, 5.0))
+    formed = ucm.solve(model, X, y, solver=Secular(max_forming=1e9))
+    grown = ucm.compile(model, X, y, solver=Secular(max_forming=0.0))
+    found = grown.solve()
+    for sol in (formed, found):
+        assert sol.status == "optimal" and sol.stats.solver == "secular"
+        assert sol.certificate.violation <= 1e-12
+    assert found.objective == pytest.approx(formed.objective, rel=2e-6)
+    assert grown.verify().agrees
+    # the sum of two sets of blocks that lie in the span of the samples: never more directions
+    assert found.stats.passes <= 2.5 * min(shape) + 5.0
+
+
+def test_one_ball_against_bisection() -> None:
+    X, y = samples(80, 6)
+    P, N = X[y > 0], X[y < 0]
+    d = P.mean(0) - N.mean(0)
+    S = np.cov(P.T, bias=True) + np.cov(N.T, bias=True)
+    A = np.linalg.cholesky(S)
+
+    def length(u: float) -> float:
+        return float(np.linalg.norm(np.linalg.solve(u * np.eye(6) + A.T @ A, A.T @ d)))
+
+    for kappa in (0.1, 0.3):
+        u = brentq(lambda u: length(u) - kappa, 1e-9, 1e9, xtol=1e-15)  # noqa: B023
+        x = np.linalg.solve(np.eye(6) + S / u, d)
+        np.testing.assert_allclose(ucm.solve(FDA(kappa), X, y).x, x, rtol=1e-9)
+
+
+def test_other_sets_of_balls() -> None:
+    X, y = samples(50, 4)
+    shape = np.diag([1.0, 0.0, 2.0, 0.5])
+    sets = [
+        ucm.Ball(np.full(4, 3.0), 1.0),
+        ucm.Ellipsoid(pos.mean, shape, 0.2) - ucm.Ball(np.full(4, -1.0), 0.3),
+        ucm.Ellipsoid(pos.mean, pos.cov, 0.3)
+        - ucm.Ellipsoid(neg.mean, neg.cov, 0.0)
+        + ucm.Ball(np.zeros(4), 0.1),
+        ucm.Ellipsoid(2 * pos.mean - neg.mean, 0 * shape, 1.0) + ucm.Ball(np.zeros(4), 0.1),
+    ]
+    for U in sets:
+        plan = ucm.compile(U, X, y)
+        sol = plan.solve()
+        assert plan.solver.name == "secular" and sol.status == "optimal", U
+        assert plan.verify().agrees
+        for other in (Newton(), APG()):
+            again = ucm.solve(U, X, y, solver=other)
+            assert again.objective == pytest.approx(sol.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("make", [FDA, MPM])
+@pytest.mark.parametrize("forming", [0.0, 1e9])
+def test_zero_in_the_set(make, forming: float) -> None:
+    for data in (samples(60, 5), samples(200, 60)):
+        top = ucm.admissible(make(1.0), *data)["kappa"].upper
+        for factor in (1.01, 1.5, 10.0):
+            sol = ucm.solve(make(factor * top), *data, solver=Secular(max_forming=forming))
+            assert sol.status == "zero_in_set" and sol.objective == 0.0, factor
+    X, y = samples(10, 3)
+    X[y > 0] = X[y < 0]  # equal means: the centre is 0
+    assert ucm.solve(FDA(0.1), X, y, solver=Secular(max_forming=forming)).status == "zero_in_set"
+
+
+def test_sparse_wide_and_kernels() -> None:
+    rng = np.random.default_rng(0)
+    X = sparse.random(60, 3000, 0.02, random_state=rng, format="csr")
+    y = np.where(np.arange(60) < 25, 1.0, -1.0)
+    for make in (FDA, MPM):
+        sol = ucm.solve(make(0.5), X, y)
+        assert sol.stats.solver == "secular" and sol.stats.passes <= 40.0
+        dense = ucm.solve(make(0.5), X.toarray(), y, solver="apg", tol=1e-7)
+        assert sol.objective == pytest.approx(dense.objective, rel=2e-6)
+    Z, z = load("iris")
+    for make in (FDA, MPM):
+        plan = ucm.compile(make(0.3), Z, z, kernel="rbf", gamma=0.5)
+        assert plan.solver.name == "secular" and plan.solve().status == "optimal"
+        assert plan.verify().agrees
+
+
+def test_a_whole_path_for_one_covariance() -> None:
+    X, y = load("wine")
+    for make in (FDA, MPM):
+        plans = [ucm.compile(make(k), X, y) for k in (0.1, 0.2)]
+        assert all(plan.solve().stats.passes < 2.0 for plan in plans)
+
+
+def test_stops_refusals_and_bad_options() -> None:
+    X, y = samples(200, 60)
+    plan = ucm.compile(MPM(0.3), X, y, solver=Secular(max_forming=0.0))
+    with pytest.warns(ConvergenceWarning, match="a subspace of dimension 2 left a gap"):
+        assert plan.solve(max_iter=2).status == "max_iter"
+    with pytest.warns(ConvergenceWarning, match="stopped by the callback"):
+        assert plan.solve(callback=lambda record: True).status == "interrupted"
+    seen: list = []
+    sol = plan.solve(callback=seen.append)
+    assert seen == sol.history and len(seen) == sol.stats.iterations
+    with pytest.raises(ucm.SolverError, match="is no Euclidean ball"):
+        ucm.compile(ucm.models.nu_svm(0.8), X, y, solver="secular")
+    with pytest.raises(ucm.SolverError, match="Euclidean norm only"):
+        ucm.compile(ucm.RobustMargin(MPM(0.1), 1.0), X, y, solver="secular")
+    for bad in ({"max_forming": np.nan}, {"max_order": 0}, {"max_subspace": 0}):
+        with pytest.raises(ParameterError, match="Secular"):
+            Secular(**bad)

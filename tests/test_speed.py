@@ -1,0 +1,69 @@
+"""The speed benchmark: what it measures is what it says."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import ucm
+from ucm.bench.speed import isolate, judge, peers
+
+X, Y = ucm.datasets.load("wine")
+Y = Y.astype(float)
+NU = 0.3
+
+
+def _sleeps(seconds: float) -> dict:
+    time.sleep(seconds)
+    return {"slept": seconds}
+
+
+def _fails() -> dict:
+    raise ValueError("no\nreason")
+
+
+def test_a_job_of_its_own_process() -> None:
+    assert isolate.isolated(_sleeps, 0.0, limit=60.0) == {"slept": 0.0}
+    assert isolate.isolated(_sleeps, 60.0, limit=0.1) == {"note": isolate.STOPPED}
+    assert isolate.isolated(_fails, limit=60.0) == {"note": "ValueError: no reason"}
+
+
+def test_measured() -> None:
+    calls = []
+    result, figures = isolate.measured(lambda: calls.append(np.ones(4_000_000)), 3, 60.0)
+    assert (result, len(calls), figures["runs"]) == (None, 4, 3)
+    assert figures["peak, MB"] == pytest.approx(32.0, rel=0.2)
+    assert isolate.measured(lambda: time.sleep(0.02), 3, 0.01)[1]["runs"] == 1
+
+
+def test_matched_C_has_the_same_direction() -> None:
+    fit = ucm.solve(ucm.models.nu_svm(NU), X, Y, tol=1e-9)
+    C = judge.matched_C(X, Y, NU, fit.x)
+    other = ucm.solve(ucm.models.svm(0.5 / C), X, Y, solver="clarabel", tol=1e-9)
+    np.testing.assert_allclose(other.w / np.linalg.norm(other.w), fit.w, atol=1e-4)
+
+
+def test_every_answer_under_one_certificate() -> None:
+    fit = ucm.solve(ucm.models.nu_svm(NU), X, Y)
+    found = judge.weights_gap(X, Y, NU, fit.weights)
+    assert found["gap"] == pytest.approx(fit.certificate.relative_gap, abs=1e-12)
+    by_gram = judge.weights_gap(X, Y, NU, fit.weights, X @ X.T)
+    assert by_gram["gap"] == pytest.approx(found["gap"], abs=1e-9)
+    assert judge.direction_bound(X, Y, NU, fit.x) == pytest.approx(-fit.objective, rel=2e-6)
+    bad = judge.weights_gap(X, Y, NU, np.eye(Y.size)[0] + np.eye(Y.size)[-1], X @ X.T)
+    assert bad["violation"] > 1.0
+
+
+@pytest.mark.parametrize("peer", ["ours", "APG", "NuSVC", "LinearSVC"])
+def test_peers(peer: str) -> None:
+    found = peers.run(peer, peers.Problem("wine", NU), 1, 60.0)
+    assert found["seconds"] > 0.0
+    # LinearSVC also penalises its intercept
+    assert -1e-9 <= found["gap"] <= (0.2 if peer == "LinearSVC" else 1e-5)
+
+
+def test_kernel_peers() -> None:
+    for peer in peers.RBF:
+        assert peers.run(peer, peers.Problem("wine", NU, "rbf"), 1, 60.0)["gap"] <= 1e-5

@@ -1,0 +1,95 @@
+"""One job in a process of its own: its seconds, its peak memory, and an end when it takes too long."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import statistics
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ucm.bench.clock import timed
+
+__all__ = ["STOPPED", "isolated", "measured"]
+
+T = TypeVar("T")
+STOPPED = "over the limit"
+_PRELOAD = ["ucm.bench.speed.peers", "sklearn.svm"]
+
+
+def isolated(job: Callable[..., dict[str, Any]], *args: Any, limit: float) -> dict[str, Any]:
+    """`job(*args)` in another process; where it fails or takes more than `limit` seconds, why."""
+    methods = multiprocessing.get_all_start_methods()
+    context: Any = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+    if context.get_start_method() == "forkserver":
+        context.set_forkserver_preload(_PRELOAD)
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_send, args=(theirs, job, args), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        if not ours.poll(limit):
+            return {"note": STOPPED}
+        return ours.recv()
+    except EOFError:
+        return {"note": "the process died: out of memory?"}
+    finally:
+        process.kill()
+        process.join()
+        ours.close()
+
+
+def _send(pipe: Any, job: Callable[..., dict[str, Any]], args: tuple[Any, ...]) -> None:
+    try:
+        pipe.send(job(*args))
+    except Exception as error:  # whatever a peer raises is its answer
+        pipe.send({"note": f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"})
+
+
+def measured(work: Callable[[], T], repeats: int, limit: float) -> tuple[T, dict[str, float]]:
+    """The last result; median seconds of `repeats` runs after one that counts for the peak only.
+
+    As many runs as half of `limit` seconds allow; where that is none, the first one counts.
+    """
+    before = _reset_peak()
+    result, first = timed(work)
+    peak = _peak() - before
+    taken = []
+    for _ in range(min(repeats, int(0.5 * limit / first))):
+        result, seconds = timed(work)
+        taken.append(seconds)
+    taken = taken or [first]
+    return result, {
+        "seconds": statistics.median(taken),
+        "runs": len(taken),
+        "peak, MB": peak / 1e6,
+    }
+
+
+def _reset_peak() -> float:
+    """Bytes in use now, where the system can start its record of the peak anew; else the peak."""
+    try:
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
+    except OSError:
+        return _peak()
+    return _status("VmRSS")
+
+
+def _peak() -> float:
+    """Most bytes in use so far."""
+    if os.path.exists("/proc/self/status"):
+        return _status("VmHWM")
+    import resource
+    import sys
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
+
+
+def _status(name: str) -> float:
+    with open("/proc/self/status") as file:
+        for line in file:
+            if line.startswith(name):
+                return 1024.0 * float(line.split()[1])
+    return 0.0
