@@ -208,7 +208,7 @@ class Gram:
         """
         K = np.asarray(self.whole())
         top = float(np.diagonal(K).max(initial=0.0))
-        F, _ = pivoted_factor(K)
+        F, self._pivots = pivoted_factor(K)
         error = float(np.abs(F @ F.T - K).max())
         if not error <= 1e-9 * max(top, float(np.abs(K).max())):
             raise DataError(
@@ -217,6 +217,14 @@ class Gram:
                 "semidefinite kernel such as rbf, or project the matrix on its positive eigenvalues"
             )
         return F
+
+    def combination(self, F: NDArray[np.float64], v: Vec) -> Vec:
+        """(m,) c with `F'c = v`, F as `factor` gave it: by the triangle in its pivoted rows."""
+        rows = self._pivots[: F.shape[1]]
+        c = np.zeros(self.m)
+        if v.any():
+            c[rows] = linalg.solve_triangular(F[rows], v, lower=True, trans=1, check_finite=False)
+        return c
 
     def spectral(self) -> NDArray[np.float64]:
         """The symmetric root E (m, m), `E E = K`, from the eigenvalues: another computation."""
