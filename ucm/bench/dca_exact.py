@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -73,11 +75,25 @@ def exact(X: Any, y: Vec, lam: float, mu: float, a: float) -> float:
     whole[lost] = whole[free] = high[lost] = high[free] = 1
     rows = np.vstack([margins, *sides])
     least: Any = np.concatenate([np.full(m, mu), np.zeros(2 * n)])
-    found = milp(
-        cost,
-        constraints=LinearConstraint(rows, least, np.inf),
-        bounds=Bounds(low, high),
-        integrality=whole,
-        options={"mip_rel_gap": 1e-9},
-    )
+    with _silence():
+        found = milp(
+            cost,
+            constraints=LinearConstraint(rows, least, np.inf),
+            bounds=Bounds(low, high),
+            integrality=whole,
+            options={"mip_rel_gap": 1e-9},
+        )
     return float(found.fun)
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """HiGHS writes a line of its own to the standard output of the process now and then."""
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)

@@ -6,6 +6,7 @@ import itertools
 import warnings
 from collections.abc import Iterator
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,8 @@ def dccp(form: DifferenceOfConvex, lam: float) -> float:
     a ValueError: it writes an empty sparse gradient.
     """
     import cvxpy as cp
+
+    import_module("dccp")  # registers the method
 
     G = form.G
     start, b_start = _begin(form)
