@@ -7,6 +7,7 @@ import pytest
 from bundled import load
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.svm import NuSVC
 
 import ucm
@@ -88,7 +89,7 @@ def test_rules_that_do_not_apply() -> None:
             plan.solve(bias_rule=rule)
     with pytest.raises(ParameterError, match=r"bias"):
         plan.solve(bias_rule="median")
-    assert set(BIAS_RULES) == {"auto", "kkt", "midpoint", "error", "zero"}
+    assert set(BIAS_RULES) == {"auto", "kkt", "midpoint", "error", "odds", "zero"}
 
 
 def brute_force(X: np.ndarray, y: np.ndarray, w: np.ndarray) -> int:
@@ -124,6 +125,22 @@ def test_class_weights_count_errors_by_their_weight() -> None:
         assert bool(1.5 + sol.b > 0) is calls_positive  # the cheaper of the two mistakes
 
 
+def test_odds_move_b_as_priors_do_in_a_discriminant_analysis() -> None:
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(2000) < 1000, 1.0, -1.0)
+    X = rng.standard_normal((2000, 1)) + y[:, None]
+    weights = (5.0, 0.2)
+    plan = ucm.compile(ucm.Point([1.0]), X, y, class_weight=weights)
+    assert plan.solve().bias_rule == "odds"
+    plain = ucm.compile(ucm.Point([1.0]), X, y).solve(bias_rule="error").b
+    priors = np.array(weights[::-1]) / sum(weights)
+    heavy, even = (
+        LinearDiscriminantAnalysis(priors=p).fit(X, y) for p in (priors, np.array([0.5, 0.5]))
+    )
+    shift = heavy.intercept_[0] / heavy.coef_[0, 0] - even.intercept_[0] / even.coef_[0, 0]
+    np.testing.assert_allclose(plan.solve().b - plain, shift, rtol=1e-2)
+
+
 def test_no_bias_where_w_lives_elsewhere() -> None:
     X, y = load("iris")
     M = np.array([[1.0, 2.0], [0.5, 0.0], [0.0, 1.0]])
@@ -147,6 +164,11 @@ def test_every_model_has_a_bias_that_separates_what_can_be() -> None:
         ucm.models.coherent_mm_mpm(0.5), ucm.models.coherent_mm_fda(0.5),
     ):  # fmt: skip
         sol = ucm.solve(model, X, y)
-        assert errors(X, y, sol.w, sol.b) <= 8, (model, sol.bias_rule)
+        # half-way between the means of the scores, which knows no sizes of classes either
+        scores = (X @ sol.w)[:, None]
+        halfway = LinearDiscriminantAnalysis(priors=[0.5, 0.5]).fit(scores, y).predict(scores)
+        least = brute_force(X, y, sol.w)
+        found = errors(X, y, sol.w, sol.b)
+        assert least <= found <= np.sum(halfway != y), (model, sol.bias_rule)
         np.testing.assert_allclose(sol.decision(X), X @ sol.w + sol.b)
     assert bind(X, y).m == 178

@@ -474,9 +474,9 @@ def test_class_weight_in_the_bias(mixed: tuple, model: Any) -> None:
     """Constants cancel in means and covariances: w stays, the cost of an error moves b."""
     X, y = mixed
     plain = ucm.Classifier(model).fit(X, y)
-    costly = ucm.Classifier(model, class_weight={1: 50.0}).fit(X, y)
+    assert ucm.Classifier(model, class_weight={1: 50.0}).fit(X, y).solution_.bias_rule == "odds"
+    costly = ucm.Classifier(model, class_weight={1: 50.0}, bias="error").fit(X, y)
     assert_array_equal(costly.coef_, plain.coef_)
-    assert costly.solution_.bias_rule == "error"
     assert (costly.predict(X)[y == 1] == 1).all()
     scores = X @ plain.coef_[0]
     best = min(
@@ -662,7 +662,10 @@ def test_features_that_never_vary_leave_nothing_to_separate() -> None:
     [
         ({"kernel": "gauss"}, "kernel: expected None, a callable or one of linear, .*got 'gauss'"),
         ({"multi_class": "all"}, 'multi_class is "ovo" or "ovr", got \'all\''),
-        ({"bias": "none"}, "bias_rule is one of auto, kkt, midpoint, error, zero, got 'none'"),
+        (
+            {"bias": "none"},
+            "bias_rule is one of auto, kkt, midpoint, error, odds, zero, got 'none'",
+        ),
         ({"solver": "simplex"}, r"solver: expected.*secular, newton, apg.*got 'simplex'"),
         ({"tol": 0.0}, r"tol lies in \(0, 1\), got 0.0"),
         ({"tol": "low"}, r"tol lies in \(0, 1\), got 'low'"),

@@ -158,3 +158,26 @@ def test_refusals() -> None:
     for options in ({"max_order": 0}, {"coarse": 0}):
         with pytest.raises(ParameterError, match="at least 1"):
             NewtonHull(**options)
+
+
+def test_a_path_of_warm_starts() -> None:
+    X, y = blobs(8, 6_000, 8, 1.5)
+    before = None
+    spent = []
+    for nu in np.linspace(0.6, 0.5, 6):
+        plan = ucm.compile(ucm.models.nu_svm(nu), X, y)
+        cold, warm = plan.solve(), plan.solve(warm_start=before)
+        assert warm.status == "optimal"
+        assert warm.objective == pytest.approx(cold.objective, rel=2e-6)
+        spent.append((warm.stats.systems, cold.stats.systems))
+        before = warm
+    systems = np.array(spent[1:]).sum(axis=0)
+    assert systems[0] < systems[1]
+
+
+def test_a_start_far_away() -> None:
+    """The answer to other labels, put on the hulls of these."""
+    X, y = blobs(9, 300, 5, 1.5)
+    plan = ucm.compile(ucm.models.nu_svm(0.5), X, y)
+    other = ucm.solve(ucm.models.nu_svm(0.5), X[::-1].copy(), y)
+    assert plan.solve(warm_start=other).status == "optimal"

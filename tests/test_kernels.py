@@ -135,12 +135,71 @@ def test_the_linear_kernel_is_the_linear_route(name: str) -> None:
     assert_allclose(X.T @ through.coefficients, plain.w, atol=1e-6)
 
 
-@pytest.mark.parametrize("p", [1.0, 1.5, 2.0])
+@pytest.mark.parametrize("p", [1.0, 1.1, 1.5, 2.0, 3.0])
 def test_the_linear_kernel_of_a_psvm(p: float) -> None:
     X, y = sample()
-    plain = ucm.solve(psvm(p, 1.0), X, y, tol=1e-10)
-    through = ucm.solve(psvm(p, 1.0), X, y, kernel="linear", tol=1e-10)
-    assert_allclose(through.decision(X), plain.decision(X), atol=2e-5)
+    plain = ucm.solve(psvm(p, 1.0), X, y, tol=1e-13)
+    through = ucm.solve(psvm(p, 1.0), X @ X.T, y, kernel="precomputed", tol=1e-13)
+    assert through.stats.solver == "psmo"
+    assert_allclose(through.decision(X @ X.T), plain.decision(X), atol=1e-6)
+    same = ucm.compile(psvm(p, 1.0), X, y, kernel="linear")
+    assert same.solver.name == "hinge-newton"  # the features are there
+    assert_allclose(same.solve(tol=1e-13).decision(X), plain.decision(X), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "model", [models.coherent_mm_mpm(0.5), models.coherent_mm_fda(0.5)], ids=repr
+)
+def test_ellipsoids_within_hulls_against_clarabel(model: Any) -> None:
+    X, y = sample(30)
+    plan = ucm.compile(model, X, y, kernel="rbf")
+    assert plan.solve(tol=1e-8).status == "optimal"
+    assert plan.verify().difference <= 1e-6
+
+
+def test_the_whole_gram_is_never_formed_beyond_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = sample(500)
+    limit = 0.5  # of the 1.9 MB
+    largest = 0
+
+    def watched(name: str) -> None:
+        inner = getattr(Gram, name)
+
+        def call(self: Gram, *arguments: Any) -> Any:
+            nonlocal largest
+            found = inner(self, *arguments)
+            largest = max(largest, found.nbytes)
+            return found
+
+        monkeypatch.setattr(Gram, name, call)
+
+    watched("between")
+    watched("block")
+    plain = ucm.solve(psvm(1.5, 1.0), X, y, kernel="rbf", tol=1e-7)
+    whole, largest = largest, 0
+    tight = ucm.solve(psvm(1.5, 1.0), X, y, kernel="rbf", tol=1e-7, cache_size=limit)
+    assert tight.status == "optimal" and 0 < largest <= limit * 2**20 < whole + 2**20
+    assert_allclose(tight.objective, plain.objective, rtol=1e-6)
+    for model in MODELS.values():
+        with pytest.raises(ucm.ParameterError, match=r"cache_size allows.*Nystroem"):
+            ucm.compile(model, X, y, kernel="rbf", cache_size=limit)
+
+
+def test_sums_of_rows_under_a_small_store() -> None:
+    X, _ = sample()
+    kernel, _ = kernel_of("rbf", X)
+    K, rng = rbf(X, X), np.random.default_rng(0)
+    for slots in (2, 7, 70):
+        gram = Gram(kernel, X, limit=8 * 70 * slots)
+        for clock in range(6):
+            rows = rng.permutation(70)[: rng.integers(1, 40)]
+            c = rng.standard_normal(rows.size)
+            assert_allclose(gram.scores(rows, c, float(clock)), c @ K[rows], atol=1e-12)
+            assert_allclose(gram.combine(rows, c, rows[:3]), c @ K[rows][:, rows[:3]], atol=1e-12)
+            assert_allclose(gram.between(rows, rows[:5]), K[np.ix_(rows, rows[:5])], atol=1e-14)
+        kept = np.flatnonzero(gram.where >= 0)
+        assert kept.size == min(slots, 70) or slots == 70
+        assert_allclose(gram.store[gram.where[kept]], K[kept], atol=1e-14)
 
 
 def test_intersections_and_algebra() -> None:

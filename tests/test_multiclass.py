@@ -27,6 +27,8 @@ NAMES = np.array(["setosa", "versicolor", "virginica"])
         ucm.Classifier(psvm(1.5, 1.0)),
         ucm.Classifier(psvm(1.0, 1.0), kernel="rbf"),
         ucm.Classifier(models.mm_fda(0.05), multi_class="ovr"),
+        ucm.Classifier(models.mm_fda(0.05), kernel="rbf"),
+        ucm.Classifier(psvm(1.5, 1.0), probability=True),
     ]
 )
 def test_checks_of_scikit_learn(estimator, check) -> None:
@@ -112,6 +114,21 @@ def test_probabilities_where_asked() -> None:
     assert_allclose(p.sum(axis=1), 1.0)
     assert (p.argmax(axis=1) == Y).mean() > 0.9
     assert clone(clf).probability
+    assert_array_equal(p.argmax(axis=1), clf.predict(X))
+
+
+def test_probabilities_follow_the_answer() -> None:
+    noisy = np.random.default_rng(0).permutation(Y)
+    clf = ucm.Classifier(psvm(2.0, 1.0), probability=True).fit(X, noisy)
+    p = clf.predict_proba(X)
+    assert_array_equal(p.argmax(axis=1), clf.predict(X))
+    assert (clf.calibration_.predict_proba(X).argmax(axis=1) != clf.predict(X)).any()
+    assert_allclose(p.sum(axis=1), 1.0)
+    two = ucm.Classifier(psvm(2.0, 1.0), probability=True).fit(X[50:], noisy[50:] == 1)
+    order = np.argsort(two.decision_function(X))
+    assert (np.diff(two.predict_proba(X)[order, 1]) >= 0.0).all()
+    with pytest.raises(ucm.DataError, match="a class has 1 sample"):
+        ucm.Classifier(psvm(2.0, 1.0), probability=True).fit(X[49:], Y[49:])
 
 
 def test_class_weights_of_several_classes() -> None:
@@ -135,7 +152,7 @@ def test_one_sample_per_class_and_unseen_labels() -> None:
 
 def test_the_failing_pair_is_named() -> None:
     with pytest.raises(ucm.SolverError, match="1 against the rest: 0 lies in U"):
-        ucm.Classifier(models.nu_svm(0.1), multi_class="ovr").fit(X, Y)
+        ucm.Classifier(models.nu_svm(0.1), multi_class="ovr", solver="newton").fit(X, Y)
     for options in ({"decision_function_shape": "all"}, {"multi_class": "some"}):
         with pytest.raises(ucm.ParameterError, match=r"is .ov[ro]. or"):
             ucm.Classifier(**options).fit(X, Y)

@@ -15,6 +15,7 @@ from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.svm import SVC, LinearSVC
 
 import ucm
+from ucm.bench.kernels import dual_reference
 from ucm.gram import Gram
 from ucm.kernels import Kernel, kernel_of
 from ucm.models import psvm
@@ -132,6 +133,15 @@ def test_rbf_against_problem_17(p: float) -> None:
     K = np.exp(-gamma * ((X[:, None] - X[None]) ** 2).sum(-1))
     found = ucm.solve(psvm(p, 1.0), X, y, kernel="rbf", tol=1e-9)
     assert_allclose(found.objective, value(problem_17(K, y, p, 1.0)), rtol=1e-7)
+
+
+@pytest.mark.parametrize("p", [1.1, 3.0, 10.0])
+def test_powers_by_other_cones(p: float) -> None:
+    X, y = sample(40, seed=3)
+    gamma = 1.0 / (X.shape[1] * X.var())
+    K = np.exp(-gamma * ((X[:, None] - X[None]) ** 2).sum(-1))
+    found = ucm.solve(psvm(p, 1.0), X, y, kernel="rbf", tol=1e-9)
+    assert_allclose(found.certificate.dual, dual_reference(K, y, p), rtol=1e-7)
 
 
 @pytest.mark.parametrize("p", [1.0, 1.5, 2.0])
@@ -287,8 +297,9 @@ def test_bad_parameters() -> None:
             psvm(1.5, C)
     with pytest.raises(ucm.ParameterError, match="partner"):
         PSMO(partner="first")
-    with pytest.raises(ucm.ParameterError, match="seed"):
-        PSMO(seed=-1)
+    for options in ({"seed": -1}, {"cap": 1}):
+        with pytest.raises(ucm.ParameterError, match="seed >= 0 and cap >= 2"):
+            PSMO(**options)
     with pytest.raises(ucm.ParameterError, match="max_order"):
         HingeNewton(max_order=0)
     with pytest.raises(ucm.SolverError, match="hides them"):

@@ -189,10 +189,9 @@ class Gram:
     def combine(self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp]) -> Vec:
         """`sum_k c_k K[rows_k, columns]`, from rows in the store where they are there."""
         there = self.where[rows] >= 0
-        stored = np.zeros(self.store.shape[0])
-        stored[self.where[rows[there]]] = c[there]
-        filled = self.m if self.given else self._filled
-        out = (stored[:filled] @ self.store[:filled])[columns]  # no copy of any row
+        out = np.zeros(self.m)
+        numerics.add_rows(self.store, self.where[rows[there]], c[there], out)
+        out = out[columns]
         part, weights = rows[~there], c[~there]
         step = max(1, MEGABYTE // max(1, columns.size))
         for i in range(0, part.size, step):
@@ -216,7 +215,7 @@ class Gram:
         """
         K = np.asarray(self.whole())
         top = float(np.diagonal(K).max(initial=0.0))
-        F, _ = pivoted_factor(K)
+        F, self._pivots = pivoted_factor(K)
         error = float(np.abs(F @ F.T - K).max())
         if not error <= 1e-9 * max(top, float(np.abs(K).max())):
             raise DataError(
@@ -225,6 +224,14 @@ class Gram:
                 "semidefinite kernel such as rbf, or project the matrix on its positive eigenvalues"
             )
         return F
+
+    def combination(self, F: NDArray[np.float64], v: Vec) -> Vec:
+        """(m,) c with `F'c = v`, F as `factor` gave it: by the triangle in its pivoted rows."""
+        rows = self._pivots[: F.shape[1]]
+        c = np.zeros(self.m)
+        if v.any():
+            c[rows] = linalg.solve_triangular(F[rows], v, lower=True, trans=1, check_finite=False)
+        return c
 
     def spectral(self) -> NDArray[np.float64]:
         """The symmetric root E (m, m), `E E = K`, from the eigenvalues: another computation."""

@@ -17,6 +17,7 @@ from ucm.bench import (
     dca_speed,
     erch,
     imports,
+    kernels,
     memory,
     npp,
     projection,
@@ -72,6 +73,11 @@ _ALL = (
     ),
     Benchmark("erch", "Tables 1 to 3 of Barbero, Takeda and Lopez (2015)", erch.PARTS),
     Benchmark("import", "import ucm over import numpy", {"rows": imports.rows}),
+    Benchmark(
+        "kernels",
+        "models behind kernels, beside Clarabel and features",
+        {"rbf": kernels.rbf, "linear": kernels.linear, "dual": kernels.dual},
+    ),
     Benchmark("memory", "peak memory of MM-MPM with many features", {"rows": memory.rows}),
     Benchmark(
         "npp", "Tables 2 and 3 of Lopez, Barbero and Dorronsoro (2011), and NuSVC", npp.PARTS
@@ -79,7 +85,11 @@ _ALL = (
     Benchmark(
         "projection", "capped simplex, 1e6 entries, beside np.sort", {"rows": projection.rows}
     ),
-    Benchmark("psvm", "Tables 1 and 3 of Sun (2024), and fits beside SVC", {"rows": psvm.rows}),
+    Benchmark(
+        "psvm",
+        "Tables 1 and 3 of Sun (2024), and fits beside SVC",
+        {"binary": psvm.binary, "several": psvm.several, "times": psvm.times},
+    ),
     Benchmark(
         "speed",
         "passes, seconds, gaps and memory beside other solvers",

@@ -70,6 +70,7 @@ class HingePlan(Plan):
     ----------
     form : the dual, in units of lam = 1/2
     gram : the Gram matrix, or None without a kernel
+    linear : whether w has coordinates: without a kernel, and with the linear one
     """
 
     model: Objective
@@ -85,13 +86,13 @@ class HingePlan(Plan):
         began = time.perf_counter()
         self.model, self.terms, self.data, self.gram = model, terms, data, gram
         weights = np.where(data.y > 0, *data.class_weight)
-        X = data.X if gram is None else None
+        self.linear = gram is None or gram.kernel.name == "linear"  # then the features are there
         self.form = HingeDual(
             data.y,
             np.ascontiguousarray(weights * (terms.C / (2.0 * terms.lam))),
             terms.p,
             Gram(Kernel("linear"), data.X) if gram is None else gram,
-            X,
+            data.X if self.linear else None,
         )
         self.solver, self._table = _choose(self.form, solver)
         self.setup_time = time.perf_counter() - began
@@ -144,8 +145,7 @@ class HingePlan(Plan):
     def _finish(self, raw: Raw, monitor: Monitor) -> Solution:
         form, a = self.form, raw.q[0]
         c = a * self.data.y
-        linear = self.gram is None or self.gram.kernel.name == "linear"
-        w = np.asarray(self.data.X.T @ c).ravel() if linear else None
+        w = np.asarray(self.data.X.T @ c).ravel() if self.linear else None
         f = self.form.gram.times(c) if w is None else np.asarray(self.data.X @ w).ravel()
         b, certificate = min(
             (
@@ -166,7 +166,7 @@ class HingePlan(Plan):
         return Solution(
             w, b, None, 2.0 * self.terms.lam * a, certificate.primal, certificate, status, message,
             stats, history, bias_rule="kkt", raw=raw, coefficients=c,
-            expansion=None if linear else Expansion.of(form.gram.kernel, form.gram.X, c),
+            expansion=None if self.linear else Expansion.of(form.gram.kernel, form.gram.X, c),
         )  # fmt: skip
 
     def _judge(self, raw: Raw, certificate: Any, tol: float) -> tuple[str, str]:
@@ -270,10 +270,13 @@ def indefinite(gram: Gram, support: np.ndarray, limit: int = 2000) -> str | None
     rows = np.flatnonzero(support)
     if rows.size == 0 or rows.size > limit:
         return None
-    K = np.array([gram.combine(rows[i : i + 1], np.ones(1), rows) for i in range(rows.size)])
-    least = float(np.linalg.eigvalsh(0.5 * (K + K.T))[0])
-    if least >= -1e-8 * float(np.abs(K).max()) * rows.size:
-        return None
+    K = gram.between(rows, rows)
+    allowed = 1e-8 * float(np.abs(K).max()) * rows.size
+    try:
+        np.linalg.cholesky(K + allowed * np.eye(rows.size))
+        return None  # a tenth of the time of the eigenvalues
+    except np.linalg.LinAlgError:
+        least = float(np.linalg.eigvalsh(0.5 * (K + K.T))[0])
     return (
         f"the kernel is indefinite: its matrix over the {rows.size} support vectors has the eigenvalue "
         f"{least:.3g}, so the answer is a stationary point; use a positive semidefinite kernel such "

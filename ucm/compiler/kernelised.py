@@ -106,7 +106,7 @@ def expand(model: RobustMargin, data: Data, gram: Gram, solution: Solution) -> S
     """The solution with `w = sum_i c_i phi(x_i)` in place of coordinates.
 
     The nearest point x is made of samples, so its coefficients are exact; where w is not x / ||x||,
-    the rest comes from least squares in the span. A linear kernel keeps w and x, as features.
+    the rest comes from the factor of the Gram matrix. A linear kernel keeps w and x, as features.
     """
     if solution.raw is None or solution.w is None or solution.x is None:
         return solution
@@ -119,7 +119,7 @@ def expand(model: RobustMargin, data: Data, gram: Gram, solution: Solution) -> S
         c = point / norm
         rest = solution.w - data.space.dual_vector(solution.x, 2.0)
     if float(np.linalg.norm(rest)) > 1e-13:
-        c = c + np.linalg.lstsq(data.X.T, rest, rcond=1e-10)[0]
+        c = c + gram.combination(data.X, rest)
     linear = gram.kernel.name == "linear"
     w = np.asarray(gram.X.T @ c) if linear else None
     x = np.asarray(gram.X.T @ point) if linear else None

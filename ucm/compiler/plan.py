@@ -79,7 +79,7 @@ class Plan(ABC):
         starts : for non-convex models; a convex one needs a single start
         callback : called with every reported record; returning True stops
         verbose : print a table of the iterations
-        bias_rule : "auto", "kkt", "midpoint", "error" or "zero"
+        bias_rule : "auto", "kkt", "midpoint", "error", "odds" or "zero"
 
         Raises
         ------

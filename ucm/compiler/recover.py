@@ -18,7 +18,7 @@ from ucm.language.sets import LinearImage, Scaled, Sum
 
 __all__ = ["BIAS_RULES", "bias", "feature_normal", "sample_weights"]
 
-BIAS_RULES = ("auto", "kkt", "midpoint", "error", "zero")
+BIAS_RULES = ("auto", "kkt", "midpoint", "error", "odds", "zero")
 
 
 def sample_weights(form: MinNorm, q: Sequence[Vec], m: int) -> Vec | None:
@@ -78,8 +78,9 @@ def bias(
     ----------
     rule : "kkt" (multipliers of the mass constraints: Barbero, Takeda and Lopez 2015, appendix E),
         "midpoint" (of the nearest points, when each summand uses one class), "error" (least
-        training error), "zero", or "auto" for the first of these three that applies; it passes over
-        the midpoint where the classes have different weights, which the midpoint does not see
+        training error), "odds" (least error of two normal distributions), "zero", or "auto" for the
+        first of "kkt", "midpoint" and "error" that applies. Where the classes have different
+        weights, which the midpoint does not see and few errors show, it is "kkt" or "odds"
 
     Raises
     ------
@@ -94,10 +95,11 @@ def bias(
     rules = {
         "kkt": lambda: _levels(form, w),
         "midpoint": lambda: _midpoint(U, data, q, w),
-        "error": lambda: _least_error(data, normal),
+        "error": lambda: _least_error(data, normal, data.class_weight),
+        "odds": lambda: _odds(data, normal),
     }
     weighted = data.class_weight[0] != data.class_weight[1]
-    automatic = [name for name in rules if not (weighted and name == "midpoint")]
+    automatic = ("kkt", "odds", "error") if weighted else ("kkt", "midpoint", "error")
     for name in automatic if rule == "auto" else (rule,):
         b = rules[name]()
         if b is not None and math.isfinite(b):
@@ -169,12 +171,27 @@ def _midpoint(U: UncertaintySet, data: Data, q: Sequence[Vec], w: Vec) -> float 
     return -0.5 * data.space.inner(w, point["pos"] + point["neg"])
 
 
-def _least_error(data: Data, normal: Vec) -> float:
+def _odds(data: Data, normal: Vec) -> float | None:
+    """The least training error without class weights, moved by what weights c change for two normal
+    distributions of the scores with means mu_o and one variance s^2: `s^2 log(c_+ / c_-) / (mu_+ -
+    mu_-)`. Training errors alone see no cost where a kernel separates the classes."""
+    scores, positive = data.X @ normal, data.y > 0
+    apart = float(scores[positive].mean() - scores[~positive].mean())
+    if not apart > 0.0:
+        return None
+    variance = sum(float(part.var()) * part.size for part in (scores[positive], scores[~positive]))
+    c = data.class_weight
+    return (
+        _least_error(data, normal, (1.0, 1.0)) + variance / data.m * math.log(c[0] / c[1]) / apart
+    )
+
+
+def _least_error(data: Data, normal: Vec, costs: tuple[float, float]) -> float:
     """The middle of the widest interval of b with the least weighted training error: O(m log m)."""
     scores = data.X @ normal
     order = np.argsort(scores)
     s = scores[order]
-    weight = np.where(data.y > 0, data.class_weight[0], data.class_weight[1])[order]
+    weight = np.where(data.y > 0, *costs)[order]
     positive = data.y[order] > 0
     # threshold after the first k samples: those k are called negative
     errors = np.concatenate([[0.0], np.cumsum(np.where(positive, weight, -weight))])

@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.calibration import CalibratedClassifierCV
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -19,11 +18,13 @@ from ucm.compiler.plan import Plan
 from ucm.contracts import Solver, UncertaintySet
 from ucm.errors import ParameterError, SolverError
 from ucm.estimators.multiclass import Pair, one_vs_one_scores, pairs_of, solve_pairs
+from ucm.estimators.options import check_options, kernel_options
+from ucm.estimators.probability import agreeing, calibrated
 from ucm.estimators.validation import class_weights, data_errors, labels_of, normal_in_features
 from ucm.evidence.sparsity import sparsity
 from ucm.expression import Node
-from ucm.gram import Expansion, check_gram
-from ucm.kernels import Kernel, kernel_of
+from ucm.gram import Expansion
+from ucm.kernels import Kernel
 from ucm.language.objective import RobustMargin, as_model
 from ucm.language.regularised import Objective
 from ucm.solution import Solution
@@ -31,7 +32,6 @@ from ucm.solution import Solution
 __all__ = ["Classifier"]
 
 _NESTED = "model__"
-_KERNEL_OPTIONS = ("gamma", "degree", "coef0")
 
 
 class Classifier(ClassifierMixin, BaseEstimator):
@@ -63,10 +63,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
         Relative duality gap to prove.
     max_iter : int, default=None
         Limit of iterations; None for the solver's own.
-    bias : "auto", "kkt", "midpoint", "error" or "zero", default="auto"
+    bias : "auto", "kkt", "midpoint", "error", "odds" or "zero", default="auto"
         How b is found: from the multipliers of the mass constraints, half-way between the nearest
-        points of the classes, by the least training error, or not at all. "auto" takes the first of
-        the first three that applies to the set.
+        points of the classes, by the least training error, by that and the odds of the class
+        weights, or not at all. "auto" takes the first of the first three that applies to the set,
+        and with class weights "kkt" or "odds".
     multi_class : "ovo" or "ovr", default="ovo"
         One against one (the most votes win, ties go to the larger sum of decision values), or one
         against the rest. Two classes are the same problem either way.
@@ -75,15 +76,17 @@ class Classifier(ClassifierMixin, BaseEstimator):
         problem that was solved.
     class_weight : None, "balanced" or dict {label: weight}, default=None
         Multiplies the losses of the samples; with sets, the caps on their weights (`ReducedHull`,
-        `CappedSimplex`) and the cost of their errors in the bias rule "error". "balanced" means
-        m / (2 m_o) for the m_o samples of a class. A label that the dict leaves out has weight 1.
+        `CappedSimplex`) and the cost of their errors in the bias rules "error" and "odds".
+        "balanced" means m / (2 m_o) for the m_o samples of a class. A label that the dict leaves out
+        has weight 1.
         Constants cancel in means and covariances; domains without caps refuse. The rest in "ovr" has
         the mean weight of its samples.
     n_jobs : int, default=None
         Number of two-class problems solved at a time, in threads.
     probability : bool, default=False
-        Fit `sklearn.calibration.CalibratedClassifierCV` (sigmoid, five folds) besides, which gives
-        `predict_proba`. It fits the model five times more, and its classes may differ from `predict`.
+        Fit `sklearn.calibration.CalibratedClassifierCV` (sigmoid, five folds or as many as the rarest
+        class has samples) besides, which gives `predict_proba`. It fits the model once more per fold,
+        and on all samples.
     verbose : int, default=0
         Print a table of the iterations.
 
@@ -245,7 +248,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             raise
 
     def _fit(self, X: Any, y: Any) -> Self:
-        self._check_options()
+        check_options(self)
         model = models.mm_fda(0.05) if self.model is None else self.model
         if not isinstance(model, Objective):
             model = as_model(model, "Classifier")
@@ -253,9 +256,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C")
             classes, index = labels_of(y)
         weights = class_weights(self.class_weight, classes, y)[index]
-        kernel = self._kernel(X)
-        options = {} if kernel is None else {k: getattr(kernel, k) for k in _KERNEL_OPTIONS}
-        options["kernel"] = None if kernel is None else self.kernel
+        kernel, options = kernel_options(self, X)
         pairs = list(pairs_of(index, classes.size, self.multi_class))
 
         def work(pair: Pair) -> tuple[Plan, Solution]:
@@ -284,8 +285,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self._keep(model, X, kernel, pairs, [plan for plan, _ in found], [s for _, s in found])
         if self.probability:
             plain: Any = clone(self)
-            plain.set_params(probability=False)
-            self.calibration_ = CalibratedClassifierCV(plain, cv=5).fit(X, y)
+            self.calibration_ = calibrated(plain.set_params(probability=False), X, y)
         return self
 
     def _keep(
@@ -326,28 +326,6 @@ class Classifier(ClassifierMixin, BaseEstimator):
                 weights: Any = s.weights
                 carry[pair.rows] |= weights > self.tol * weights.max()
             self.support_ = np.flatnonzero(carry)
-
-    def _check_options(self) -> None:
-        """The options that neither `compile` nor `solve` reads."""
-        for name, known in (
-            ("multi_class", ("ovo", "ovr")),
-            ("decision_function_shape", ("ovr", "ovo")),
-        ):
-            if getattr(self, name) not in known:
-                got = getattr(self, name)
-                raise ParameterError(
-                    f'Classifier: {name} is "{known[0]}" or "{known[1]}", got {got!r}'
-                )
-
-    def _kernel(self, X: Any) -> Kernel | None:
-        """The kernel, its gamma from all samples; None where w is explicit."""
-        if self.kernel is None or self.kernel == "linear":
-            return None
-        options = {name: getattr(self, name) for name in _KERNEL_OPTIONS}
-        kernel, _ = kernel_of(self.kernel, X, **options)
-        if kernel.name == "precomputed":
-            check_gram(X)
-        return kernel
 
     # --- predict ---------------------------------------------------------------------------
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -395,6 +373,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
     @available_if(lambda self: self.probability)
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities of the classes, (m, k), by the calibration that `probability=True` fits; X as
-        in `decision_function`."""
+        in `decision_function`. Where the calibration finds other classes more likely than the answer
+        of `predict`, they and the answer get the mean of their probabilities, but for a hair."""
         check_is_fitted(self)
-        return self.calibration_.predict_proba(X)
+        answer = np.searchsorted(self.classes_, self.predict(X))
+        return agreeing(self.calibration_.predict_proba(X), answer)

@@ -140,8 +140,9 @@ def _solve(reference: Twin, euclidean: bool, solver: str, options: dict[str, Any
 
     attempts = [(reference.unit, tolerances) for tolerances in tight(solver)]
     if len(attempts) == 2 and euclidean:
-        square = cp.Minimize(cp.sum_squares(reference.z))
-        attempts.insert(1, (cp.Problem(square, reference.unit.constraints), attempts[0][1]))
+        # tolerances are absolute: without the factor, of a distance 0.1 an error of 4e-6 was left
+        square = cp.Minimize(cp.sum_squares(300.0 * reference.z))
+        attempts.append((cp.Problem(square, reference.unit.constraints), attempts[0][1]))
     return solved(attempts, solver, options, reference.z)[1]
 
 

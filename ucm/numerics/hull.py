@@ -314,7 +314,9 @@ def march(parts, stride, ends, side, state, w, x, V, H, S, system, work, log):
             V[Q, i] = V[P, i]
         side[0, STEP] = side[1, STEP] = 0.0
         steps = int(state[STEPS])
-        if steps < _MAX_STEPS:
+        if steps == _MAX_STEPS:  # the kinks are too sharp for this start
+            state[SIGMA] *= 0.1
+        else:
             state[SIGMA] *= _GROWTH[steps] if steps < len(_GROWTH) else 2.1
         state[REACH] = max(
             0.3 * state[TRAVEL], 2.0 * max(side[0, CAP], side[1, CAP]) / state[SIGMA]

@@ -80,6 +80,8 @@ class NewtonHull(Solver):
             strides.append(_STRIDE * strides[-1])
         level = _Level(hulls, strides.pop())
         level.begin(hulls.uniform(level) if start is None else hulls.joined(start))
+        if start is not None:
+            level.sharpen()
         while True:
             state = level.run(monitor, 0.1 if strides else monitor.tol)
             if not strides or state != "converged":
@@ -273,6 +275,16 @@ class _Level:
         cap = min(self.side[:, 0].max(), 2.0 * (self.side[:, 1] / self.sizes).max())
         spread = float(np.std(a)) or float(np.abs(a).max()) or 1.0
         self["sigma"] = 30.0 * cap / max(spread, 1e-280)
+
+    def sharpen(self) -> None:
+        """Kinks some three times as wide as the scores of a start are off: that is its gap, for a
+        mass of 1 in each hull."""
+        heights = self.hulls.form.supports([-part for part in self.hulls.split(self.V[2])])
+        gap = float(self.x @ self.x) + sum(height for height, _ in heights)
+        width = 3.0 * gap / float(self.side[:, 1].sum())
+        if width > 0.0:
+            self["sigma"] = max(self["sigma"], float(self.side[:, 0].max()) / width)
+            self["reach"] = 4.0 * width
 
     def refined(self, stride: int) -> _Level:
         """The level of more samples, from the w and theta of this one: the kinks begin twice as wide

@@ -8,6 +8,7 @@ shrunk away (Joachims 1999); their scores are brought up to date in between.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -217,6 +218,8 @@ class _WorkingSet:
         self.y, self.C, self.p, self.gram = form.y, form.C, form.p, form.gram
         self.a = np.zeros(form.m) if start is None else _feasible(start, form)
         self.cap = min(form.m, options.cap)
+        if form.X is None:  # K within half of the memory for rows
+            self.cap = max(2, min(self.cap, math.isqrt(form.gram.limit // 16)))
         self.K = np.empty((0, 0))
         self.work = np.empty(0, dtype=np.int64)
         self.updates = 0

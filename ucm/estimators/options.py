@@ -1,0 +1,37 @@
+"""The options of the classifier that neither `compile` nor `solve` reads as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ucm.errors import ParameterError
+from ucm.gram import check_gram
+from ucm.kernels import Kernel, kernel_of
+
+__all__ = ["check_options", "kernel_options"]
+
+_OF_KERNELS = ("gamma", "degree", "coef0")
+
+
+def check_options(classifier: Any) -> None:
+    """Refuse a scheme of several classes, or a shape of their decision values, that is not known."""
+    for name, known in (
+        ("multi_class", ("ovo", "ovr")),
+        ("decision_function_shape", ("ovr", "ovo")),
+    ):
+        got = getattr(classifier, name)
+        if got not in known:
+            raise ParameterError(f'Classifier: {name} is "{known[0]}" or "{known[1]}", got {got!r}')
+
+
+def kernel_options(classifier: Any, X: Any) -> tuple[Kernel | None, dict[str, Any]]:
+    """The kernel, its gamma from all samples, and what `compile` is told about it; None where w is
+    explicit."""
+    if classifier.kernel is None or classifier.kernel == "linear":
+        return None, {"kernel": None}
+    options = {name: getattr(classifier, name) for name in _OF_KERNELS}
+    kernel, _ = kernel_of(classifier.kernel, X, **options)
+    if kernel.name == "precomputed":
+        check_gram(X)
+    settled = {name: getattr(kernel, name) for name in _OF_KERNELS}
+    return kernel, {"kernel": classifier.kernel, **settled}
