@@ -125,7 +125,7 @@ def _table_2() -> Iterator[dict[str, Any]]:
 
 def _table_3() -> Iterator[dict[str, Any]]:
     """Thousands of iterations and millions of kernel operations. `within`: no more iterations than
-    printed, and for clip-mdm by first order at least half of the printed ratio of operations."""
+    printed. `GSK over it` is the ratio of kernel operations."""
     methods = {
         "first order": ClipMDM(choice="first-order", stop="paper"),
         "second order": ClipMDM(stop="paper"),
