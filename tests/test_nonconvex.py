@@ -332,6 +332,13 @@ def test_data_that_do_not_span_the_space() -> None:
     assert_allclose(inner.objective, sol.objective, rtol=1e-9)
 
 
+def test_a_set_that_is_the_origin() -> None:
+    X = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    origin = ucm.Point(ucm.pos.mean) - ucm.Point(ucm.neg.mean)
+    sol = ucm.solve(origin, X, np.array([1.0, 1.0, -1.0, -1.0]))
+    assert sol.status == "zero_in_set" and not sol.w.any()
+
+
 def test_kernels_go_through_the_span_of_the_samples() -> None:
     X, y = load("iris")
     plain = ucm.solve(ucm.models.nu_svm(0.05), X, y)

@@ -99,7 +99,7 @@ class Hulls:
 
     @classmethod
     def of(cls, center: Vec, blocks: tuple[Block, ...]) -> Hulls | None:
-        """The hulls of lowered blocks; None when one of these is something else."""
+        """The hulls of lowered blocks; None when there are none or one of these is something else."""
         parts: list[tuple[NDArray[np.float64], Vec, float]] = []
         owner: list[tuple[int, NDArray[np.intp], NDArray[np.intp]]] = []
         first = 0
@@ -114,6 +114,8 @@ class Hulls:
                 parts.append((distinct, count * cap, mass))
                 owner.append((k, index, inverse + first))
                 first += count.size
+        if not parts:
+            return None
         sizes = [p.shape[0] for p, _, _ in parts]
         return cls(
             center,
