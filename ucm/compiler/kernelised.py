@@ -25,7 +25,8 @@ from ucm.solvers import GSK, MDM, ClipGSK, ClipMDM
 
 __all__ = ["check_kernel", "expand", "gram_of", "point_coefficients", "rows_suffice"]
 
-_COORDINATES = 1000  # samples up to which a factor of the Gram matrix costs little
+_COORDINATES = 1000  # samples up to which a factor of the Gram matrix is worth its cost
+_FULL_RANK = 200  # the same for a kernel whose factor has as many columns as there are samples
 _BY_ROWS = {solver.name: solver for solver in (GSK(), MDM(), ClipGSK(), ClipMDM())}
 _EXPLICIT = (Ball, Image, LinearImage, ConstantVector, ConstantMatrix)
 
@@ -84,7 +85,8 @@ def rows_suffice(model: RobustMargin, data: Data, gram: Gram, solver: str | Solv
     Asked for by name or as an instance, or where coordinates in the feature space cost too much.
     """
     if solver == "auto":
-        if gram.fits and data.m <= _COORDINATES:
+        full = gram.kernel.name == "rbf"
+        if gram.fits and data.m <= (_FULL_RANK if full else _COORDINATES):
             return False
         solver = ClipMDM()
     elif isinstance(solver, str) and solver in _BY_ROWS:
