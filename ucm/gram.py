@@ -79,7 +79,7 @@ class Gram:
             check_gram(X)
         self.diagonal = np.diagonal(X).copy() if self.given else kernel.diagonal(X)
         self._squares = row_norms(X) ** 2 if kernel.name == "rbf" else None
-        slots = self.m if self.given else min(self.m, max(8, limit // (8 * self.m)))
+        slots = self.m if self.given else min(self.m, max(2, limit // (8 * self.m)))
         self.store = X if self.given else np.empty((slots, self.m))
         self.where = np.arange(self.m) if self.given else np.full(self.m, -1)
         self.used = np.zeros(slots)
