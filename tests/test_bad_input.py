@@ -183,6 +183,7 @@ def test_ctrl_c_leaves_no_broken_state() -> None:
     code = textwrap.dedent("""
         import os, signal, warnings
         import numpy as np, ucm
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
         rng = np.random.default_rng(0)
         y = np.where(rng.random(400) < 0.5, 1.0, -1.0)
         X = rng.standard_normal((400, 8)) + 0.6 * y[:, None]

@@ -270,8 +270,11 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
 # --- interrupted ------------------------------------------------------------------------------
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process")
 def test_ctrl_c_ends_without_a_traceback() -> None:
+    # a job in the background ignores Ctrl-C, and its children inherit that
+    listening = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{listening}; import sys; from ucm.cli import main; sys.exit(main(['demo']))"
     process = subprocess.Popen(
-        [*COMMAND, "demo"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     with process:
         first = process.stdout.readline()

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 
 import ucm
 from ucm import neg, pos
+from ucm.bench import erch
 from ucm.compiler.unit_routes import UNIT_ROUTES
 from ucm.data import bind
 from ucm.errors import ParameterError, SolverError
@@ -427,3 +428,10 @@ def test_the_table_names_every_solver() -> None:
     plan = ucm.compile(hulls(0.4), X, y, solver="rapminos")
     with pytest.raises(ParameterError, match="warm_start"):
         plan.solve(warm_start=other)
+
+
+def test_the_benchmark_of_small_instances(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(erch, "SMALL", 10)
+    *parts, everything = erch.small()
+    assert sum(row["instances"] for row in parts) == everything["proven by facets"] == 10
+    assert everything["exact"] >= 9

@@ -6,6 +6,7 @@ from . import terms as terms
 from . import testing as testing
 from .compiler.compile import compile as compile
 from .compiler.compile import solve as solve
+from .compiler.path import path as path
 from .compiler.plan import Plan as Plan
 from .contracts import Domain as Domain
 from .contracts import Leveled as Leveled

@@ -11,13 +11,14 @@ from ucm.compiler.plan import Plan
 from ucm.compiler.regularised import ObjectivePlan
 from ucm.compiler.robust import RobustPlan
 from ucm.contracts import Solver, UncertaintySet
-from ucm.data import bind
+from ucm.data import Data, bind
+from ucm.gram import Gram
 from ucm.kernels import KERNEL_OPTIONS
 from ucm.language.objective import RobustMargin, as_model
 from ucm.language.regularised import Objective
 from ucm.solution import Solution
 
-__all__ = ["compile", "solve"]
+__all__ = ["compile", "plan_of", "solve"]
 
 
 def compile(
@@ -69,16 +70,30 @@ def compile(
     declared = model if isinstance(model, Objective) else as_model(model, "compile")
     data = bind(X, y, class_weight)
     gram = gram_of(kernel, data, kernel_params)
+    return plan_of(declared, data, gram, None, solver)
+
+
+def plan_of(
+    declared: RobustMargin | Objective,
+    data: Data,
+    gram: Gram | None,
+    features: Data | None,
+    solver: str | Solver,
+) -> Plan:
+    """The plan of a model for bound data; `features` are these in the feature space of the kernel,
+    where somebody has them already."""
     terms = hinge_terms(declared, solver)
     if terms is not None and isinstance(declared, Objective):
         return HingePlan(declared, terms, data, gram, solver)
     if gram is not None:
         check_kernel(declared)
-        by_rows = isinstance(declared, RobustMargin) and rows_suffice(declared, data, gram, solver)
-        data = data.in_gram_space(gram) if by_rows else data.in_feature_space(gram)
     if isinstance(declared, Objective):
         return ObjectivePlan(declared, data, solver)
-    return RobustPlan(declared, data, solver)
+    if gram is not None and rows_suffice(declared, data, gram, solver):
+        features = data.in_gram_space(gram)
+    elif features is None:
+        features = data if gram is None else data.in_feature_space(gram)
+    return RobustPlan(declared, features, solver)
 
 
 def solve(

@@ -112,12 +112,12 @@ def expand(model: RobustMargin, data: Data, gram: Gram, solution: Solution) -> S
         return solution
     point = point_coefficients(model, data, solution.raw.q)
     norm = data.space.norm(solution.x)
-    if data.space.inner(solution.w, solution.x) < 0.0:  # 0 lies in U: x is on its other side
-        norm = -norm
+    # where 0 lies in U, x is on its other side
+    side = -1.0 if data.space.inner(solution.w, solution.x) < 0.0 else 1.0
     c, rest = np.zeros(gram.m), solution.w
     if norm != 0.0 and solution.w.any():
-        c = point / norm
-        rest = solution.w - data.space.dual_vector(solution.x, 2.0)
+        c = side * point / norm
+        rest = solution.w - side * data.space.dual_vector(solution.x, 2.0)
     if float(np.linalg.norm(rest)) > 1e-13:
         c = c + gram.combination(data.X, rest)
     linear = gram.kernel.name == "linear"

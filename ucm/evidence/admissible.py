@@ -263,6 +263,10 @@ def _program(
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
             problem.solve(solver=solver, **options)
+            if solver == cp.HIGHS and problem.status in ("infeasible", "infeasible_inaccurate"):
+                # interior points without crossover have called feasible programs infeasible
+                options["highs_options"] = {**options["highs_options"], "solver": "simplex"}
+                problem.solve(solver=solver, **options)
     except (cp.error.SolverError, ArithmeticError) as error:
         raise SolverError(
             f"admissible: the {how} for {name} failed ({str(error).splitlines()[0]}); "

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -30,6 +30,7 @@ from ucm.contracts import Solver, Vec
 from ucm.domains import NormBall
 from ucm.errors import ParameterError
 from ucm.forms import MinNorm, Raw
+from ucm.operators import scaled
 from ucm.solvers.driver import Monitor, blas_threads
 
 __all__ = ["Secular"]
@@ -79,8 +80,11 @@ class Secular(Solver):
         return form.n <= self.max_order and _forming(form) <= self.max_forming
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+        unit = _unit(form)
+        if unit != 1.0:
+            form = _measured(form, unit)
         with blas_threads(form.n if self._forms(form) else 0):
-            run = _Run(form, monitor)
+            run = _Run(form, monitor, unit)
             if self._forms(form):
                 return run.formed()
             # a subspace that has cost as much as forming the S_k should have been that
@@ -88,22 +92,35 @@ class Secular(Solver):
             return run.subspace(self.max_subspace, budget)
 
 
+def _unit(form: MinNorm) -> float:
+    """1, or the size of the centre where fourth powers of that could overflow or vanish."""
+    size = float(np.abs(form.center).max(initial=0.0))
+    return 1.0 if size == 0.0 or 1e-70 < size < 1e70 else size
+
+
+def _measured(form: MinNorm, unit: float) -> MinNorm:
+    """The form in another unit of length."""
+    blocks = tuple(replace(b, map=scaled(b.map, 1.0 / unit)) for b in form.blocks)
+    return replace(form, center=form.center / unit, blocks=blocks)
+
+
 def _forming(form: MinNorm) -> float:
     """Passes that forming every S_k costs."""
     maps = [b.map for b in form.blocks]
-    return sum(A.entries / form.stored * A.entries / (2.0 * A.shape[1]) for A in maps)
+    return sum(A.entries / max(1, form.stored) * A.entries / (2.0 * A.shape[1]) for A in maps)
 
 
 class _Run:
     """One solve.
 
+    unit : of the form
     radii : (K,) of the balls
     raw : the answer so far
     largest : the largest norm met, the unit in which 0 is judged
     """
 
-    def __init__(self, form: MinNorm, monitor: Monitor) -> None:
-        self.form, self.monitor = form, monitor
+    def __init__(self, form: MinNorm, monitor: Monitor, unit: float) -> None:
+        self.form, self.monitor, self.unit = form, monitor, unit
         self.radii = np.array([b.domain.size().number for b in form.blocks])  # type: ignore[attr-defined]
         self.raw = Raw(form.centers())
         self.largest = form.space.norm(form.center)
@@ -117,7 +134,7 @@ class _Run:
         pulls = form.rmatvec(x)
         self.monitor.passes += form.pass_cost() / 2
         point, gap, _ = self.assess(x, s, pulls)
-        self.monitor.report(self.monitor.iterations + 1, -form.space.norm(point), gap)
+        self.monitor.report(self.monitor.iterations + 1, -self.unit * form.space.norm(point), gap)
         return self.raw
 
     def assess(self, x: Vec, s: Vec, pulls: Sequence[Vec]) -> tuple[Vec, float, bool]:
@@ -166,7 +183,7 @@ class _Run:
             y, s = _nearest(S, V.dot(form.center), self.radii, s)
             x = V.combine(y)
             point, gap, done = self.assess(x, s, [rows.combine(y) for rows in W])
-            stop = monitor.report(j, -form.space.norm(point), gap)
+            stop = monitor.report(j, -self.unit * form.space.norm(point), gap)
             if done:
                 return self.raw
             if stop:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ucm.bench.speed import fits
+from ucm.bench.speed import fits, more
 from ucm.bench.speed.peers import LINEAR
 from ucm.bench.speed.sets import NU, present
 from ucm.errors import ParameterError
@@ -20,6 +20,10 @@ Part = Callable[[Sequence[str], Sequence[str], int, float], Iterator[Row]]
 _PARTS: dict[str, Part] = {
     "linear": fits.linear,
     "rbf": fits.rbf,
+    "models": more.every_model,
+    "precise": more.precise,
+    "path": more.nu_path,
+    "growth": more.growth,
 }
 
 

@@ -1,0 +1,71 @@
+"""A grid of one parameter: every solution is the one that a fit of its own finds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bundled import load
+
+import ucm
+from ucm.errors import CompositionError, EmptySetError, ParameterError
+
+GRIDS = {
+    "nu": (ucm.models.nu_svm(0.3), [0.2, 0.5, 0.3]),
+    "kappa": (ucm.models.mm_mpm(0.3), [0.3, 0.1, 0.2]),
+    "alpha": (ucm.models.kl_svm(0.8), (0.9, 0.7)),
+    "C": (ucm.models.psvm(1.5, 1.0), np.array([0.1, 1.0])),
+    "lam": (ucm.models.one_norm_svm(1.0), [1.0, 2.0]),
+}
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+@pytest.mark.parametrize("name", GRIDS)
+def test_path_against_single_fits(name: str, kernel: str | None) -> None:
+    X, y = load("wine")
+    model, grid = GRIDS[name]
+    if kernel and name == "lam":
+        pytest.skip("the l1 norm needs coordinates of w")
+    options = {} if kernel is None else {"kernel": kernel, "gamma": 0.05}
+    seen: list[int] = []
+    found = ucm.path(model, X, y, **{name: grid}, **options, progress=lambda k, s: seen.append(k))
+    assert len(found) == len(grid) and sorted(seen) == list(range(len(grid)))
+    for value, solution in zip(grid, found, strict=True):
+        alone = ucm.solve(model.with_params(**{name: float(value)}), X, y, **options)
+        assert solution.status == alone.status
+        assert solution.objective == pytest.approx(alone.objective, rel=3e-6)
+
+
+def test_the_order_goes_from_small_sets_to_large_ones() -> None:
+    X, y = load("wine")
+    for name in ("nu", "kappa"):
+        model, grid = GRIDS[name]
+        steps = []
+        ucm.path(model, X, y, progress=lambda *step: steps.append(step), **{name: grid})  # noqa: B023
+        assert [place for place, _ in steps] == [1, 2, 0]
+
+
+def test_a_path_through_zero_in_the_set() -> None:
+    X, y = load("iris")
+    lower = ucm.admissible(ucm.models.nu_svm(0.5), X, y)["nu"].lower
+    found = ucm.path(ucm.models.nu_svm(0.5), X, y, solver="newton", nu=[0.9 * lower, 1.2 * lower])
+    assert [s.status for s in found] == ["zero_in_set", "optimal"]
+
+
+def test_bad_grids() -> None:
+    X, y = load("wine")
+    model = ucm.models.nu_svm(0.3)
+    for given in ({}, {"kappa": [1.0]}):
+        with pytest.raises(ParameterError):
+            ucm.path(model, X, y, **given)
+    for grid in ([], "0.3", 0.3, ["a"], [[0.3]], None):
+        with pytest.raises(ParameterError, match="nu takes one number or more"):
+            ucm.path(model, X, y, nu=grid)
+    both = {"kappa_pos": [0.5], "kappa_neg": [0.5]}
+    with pytest.raises(ParameterError, match="one parameter of the model, which has kappa_pos"):
+        ucm.path(ucm.models.biased_l2_nu_svm(0.5, 0.5), X, y, **both)
+    with pytest.raises(ParameterError, match="leave warm_start out"):
+        ucm.path(model, X, y, nu=[0.3], warm_start=None)
+    with pytest.raises(EmptySetError, match="nu must be at most"):
+        ucm.path(model, X, y, nu=[0.3, 0.99])
+    with pytest.raises(CompositionError, match="expected a real number"):
+        ucm.path(model, X, y, nu=[np.nan])

@@ -1,0 +1,125 @@
+"""A model over a grid of values of one of its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from ucm.compiler.compile import plan_of
+from ucm.compiler.kernelised import gram_of
+from ucm.contracts import Domain, Solver, UncertaintySet
+from ucm.data import Data, bind
+from ucm.errors import ParameterError, brief
+from ucm.expression import Param
+from ucm.kernels import KERNEL_OPTIONS
+from ucm.language.objective import RobustMargin, as_model
+from ucm.language.regularised import Objective
+from ucm.solution import Solution
+
+__all__ = ["path"]
+
+
+def path(
+    model: UncertaintySet | RobustMargin | Objective,
+    X: Any,
+    y: Any,
+    *,
+    kernel: str | Callable[..., Any] | None = None,
+    solver: str | Solver = "auto",
+    progress: Callable[[int, Solution], object] | None = None,
+    **options: Any,
+) -> list[Solution]:
+    """Solve for every value of one parameter, each from the solution before it.
+
+    The samples are bound once, and with them the Gram matrix and the covariances. The values are taken
+    from the smallest set to the largest, so for nu from large to small.
+
+    Parameters
+    ----------
+    model, X, y, kernel, solver : as for `ucm.compile`
+    progress : called after each solve with the place in the grid and the solution
+    options : the name of one parameter of the model with its values, as `nu=[0.2, 0.3]`; others are
+        those of `Plan.solve` and of the kernel
+
+    Returns
+    -------
+    The solutions, in the order of the grid.
+
+    Raises
+    ------
+    ParameterError
+        No parameter of the model is named, or more than one; the grid is empty or holds no numbers.
+    EmptySetError, DataError, SolverError
+        As for `ucm.compile`.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> found = ucm.path(ucm.models.nu_svm(0.3), X, y, nu=[0.2, 0.3, 0.4])
+    >>> [s.status for s in found]
+    ['optimal', 'optimal', 'optimal']
+    """
+    declared = model if isinstance(model, Objective) else as_model(model, "path")
+    name, values = _grid(declared, options)
+    of_kernel = {word: options.pop(word) for word in KERNEL_OPTIONS if word in options}
+    if "warm_start" in options:
+        raise ParameterError("path: every solve starts from the one before; leave warm_start out")
+    data = bind(X, y)
+    gram = gram_of(kernel, data, of_kernel)
+    features = (
+        data if gram is None or isinstance(declared, Objective) else data.in_feature_space(gram)
+    )
+    order = np.argsort(values, kind="stable")
+    if not _grows(declared, name, data):
+        order = order[::-1]
+    found: dict[int, Solution] = {}
+    last: Solution | None = None
+    for place in order.tolist():
+        plan = plan_of(declared.with_params(**{name: values[place]}), data, gram, features, solver)
+        last = plan.solve(warm_start=last, **options)
+        found[place] = last
+        if progress is not None:
+            progress(place, last)
+        if last.w is not None and not np.any(last.w):
+            last = None  # 0 says nothing about the next one
+    return [found[place] for place in range(len(values))]
+
+
+def _grid(model: RobustMargin | Objective, options: dict[str, Any]) -> tuple[str, list[float]]:
+    """The parameter among the options, taken out of them, and its values."""
+    known = model.params()
+    named = [word for word in options if word in known]
+    if len(named) != 1:
+        raise ParameterError(
+            f"path: expected values for one parameter of the model, which has "
+            f"{', '.join(known) or 'none'}; got {', '.join(named) or 'none'}; "
+            "write for example nu=[0.2, 0.3]"
+        )
+    given = options.pop(named[0])
+    try:
+        values = [float(v) for v in given] if isinstance(given, Iterable) else []
+    except (TypeError, ValueError):
+        values = []
+    if not values or isinstance(given, str):
+        raise ParameterError(
+            f"path: {named[0]} takes one number or more in a sequence, got {brief(given)}"
+        )
+    return named[0], values
+
+
+def _grows(model: RobustMargin | Objective, name: str, data: Data) -> bool:
+    """Whether the set grows with the parameter."""
+    if isinstance(model, Objective):
+        return False
+    for node in model.set.walk():
+        size = None
+        if isinstance(node, UncertaintySet):
+            size = node.size(data)
+        elif isinstance(node, Domain):
+            size = node.size()
+        if size is not None and isinstance(size.declared, Param) and size.declared.name == name:
+            return size.grows
+    return False
