@@ -189,6 +189,15 @@ def test_the_whole_gram_is_never_formed_beyond_the_memory(monkeypatch: pytest.Mo
             ucm.compile(model, X, y, kernel="rbf", cache_size=limit)
 
 
+def test_classes_that_share_a_sample_take_coordinates() -> None:
+    X, y = sample(300)
+    assert ucm.compile(models.nu_svm(0.3), X, y, kernel="rbf").solver.name == "clip-mdm"
+    X[np.flatnonzero(y > 0)[:30]] = X[np.flatnonzero(y < 0)[:30]]
+    plan = ucm.compile(models.nu_svm(0.6), X, y, kernel="rbf")
+    assert plan.solver.name == "newton"
+    assert plan.solve().status == "optimal" and plan.verify().agrees
+
+
 def test_sums_of_rows_under_a_small_store() -> None:
     X, _ = sample()
     kernel, _ = kernel_of("rbf", X)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ucm.contracts import Solver, Vec
 from ucm.data import Data
@@ -85,8 +86,7 @@ def rows_suffice(model: RobustMargin, data: Data, gram: Gram, solver: str | Solv
     Asked for by name or as an instance, or where coordinates in the feature space cost too much.
     """
     if solver == "auto":
-        full = gram.kernel.name == "rbf"
-        if gram.fits and data.m <= (_FULL_RANK if full else _COORDINATES):
+        if gram.fits and data.m <= (_FULL_RANK if _apart(data, gram) else _COORDINATES):
             return False
         solver = ClipMDM()
     elif isinstance(solver, str) and solver in _BY_ROWS:
@@ -96,6 +96,15 @@ def rows_suffice(model: RobustMargin, data: Data, gram: Gram, solver: str | Solv
     space = data.in_gram_space(gram)
     form = MinNorm.of(model.set.lower(space), model.dual, space.stored, space.space)
     return solver.refuse(form) is None
+
+
+def _apart(data: Data, gram: Gram) -> bool:
+    """Whether the classes are apart in the feature space: those of an rbf kernel are, unless they share
+    a sample. Only then does a solver that knows inner products alone answer for sure."""
+    if gram.kernel.name != "rbf" or sparse.issparse(data.X):
+        return False
+    sides = [{row.tobytes() for row in data.X[data.y == s]} for s in (1.0, -1.0)]
+    return sides[0].isdisjoint(sides[1])
 
 
 def point_coefficients(model: RobustMargin, data: Data, q: Sequence[Vec]) -> Vec:

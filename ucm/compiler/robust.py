@@ -197,10 +197,9 @@ class RobustPlan(Plan):
             monitor.tol, 1e-6
         ):
             certificate = Certificate(0.0, -norm, norm, 0.0, certificate.violation, "global")
-            message = (
-                "0 lies in U, so no direction has a positive worst-case margin and w = 0. "
-                + advice(self.model, self.data.in_coordinates)
-            )
+            message = "0 lies in U, so no direction has a positive worst-case margin and w = 0."
+            if not (self._extends and self.unit.rank > 0):  # else it is no answer yet
+                message += f" {advice(self.model, self.data.in_coordinates)}"
             return make(zero, None, x, weights, 0.0, certificate, "zero_in_set", message, size=size)
         b, rule = bias(bias_rule, self.model.set, self.form, self.data, raw.q, w)
         status, message = self._judge(raw, certificate, monitor.tol, size)

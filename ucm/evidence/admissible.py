@@ -259,19 +259,27 @@ def _program(
     else:
         solver, how = cp.CLARABEL, "conic program by Clarabel"
         options = {} if math.isinf(time_limit) else {"time_limit": time_limit}
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
-            problem.solve(solver=solver, **options)
-            if solver == cp.HIGHS and problem.status in ("infeasible", "infeasible_inaccurate"):
-                # interior points without crossover have called feasible programs infeasible
-                options["highs_options"] = {**options["highs_options"], "solver": "simplex"}
-                problem.solve(solver=solver, **options)
-    except (cp.error.SolverError, ArithmeticError) as error:
+    attempts = [options]
+    if solver == cp.HIGHS:
+        # interior points without crossover have called feasible programs infeasible, or not ended
+        attempts.append({"highs_options": {**options["highs_options"], "solver": "simplex"}})
+    failed: Exception | None = None
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
+        for attempt in attempts:
+            try:
+                problem.solve(solver=solver, **attempt)
+            except (cp.error.SolverError, ArithmeticError, ValueError) as error:
+                failed = error  # CVXPY has a ValueError for a status that it does not know
+                continue
+            failed = None
+            if problem.status not in ("infeasible", "infeasible_inaccurate"):
+                break
+    if failed is not None:
         raise SolverError(
-            f"admissible: the {how} for {name} failed ({str(error).splitlines()[0]}); "
+            f"admissible: the {how} for {name} failed ({str(failed).splitlines()[0][:200]}); "
             "scale the features, or raise time_limit"
-        ) from error
+        ) from failed
     if problem.status in ("infeasible", "infeasible_inaccurate"):
         return math.inf, f"infeasible {how}: no size contains 0" if through_zero else how
     if scope.t.value is None:
