@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import linalg, sparse
 
 from ucm import numerics
 from ucm.contracts import Block, Vec
@@ -300,9 +300,10 @@ def _refined(
         if not moves:
             return q
         x = fixed + points.T @ q
-        step = np.linalg.lstsq(np.array(moves).T, -x, rcond=1e-12)[0]
+        # by pivoted QR: a singular value decomposition need not converge
+        step: Any = linalg.lstsq(np.array(moves).T, -x, cond=1e-12, lapack_driver="gelsy")
         d = np.zeros(q.size)
-        for (a, b), t in zip(columns, step, strict=True):
+        for (a, b), t in zip(columns, step[0], strict=True):
             d[b] += t
             d[a] -= t
         room = np.full(q.size, np.inf)
