@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ucm.data import Data
-from ucm.errors import SolverError
 from ucm.evidence.reference import ParameterScope
 from ucm.evidence.stationary import normal_near
-from ucm.evidence.verify import Verification
+from ucm.evidence.verify import Verification, solved, tight
 from ucm.forms import Raw, UnitNorm
 from ucm.language.objective import RobustMargin
 from ucm.solution import Solution
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
     import cvxpy as cp
 
 __all__ = ["Linearised", "linearised", "verify_stationary"]
-
-_TIGHT = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
 
 
 @dataclass(frozen=True)
@@ -85,29 +81,11 @@ def verify_stationary(
     SolverError
         The reference solver failed.
     """
-    import cvxpy as cp
-
     reference = linearised(model, data, form, solution.raw)
     solver = str(options.pop("solver", "CLARABEL"))
-    failed = ""
-    for tight in ({**_TIGHT}, {}) if solver.upper() == "CLARABEL" else ({},):
-        try:
-            with warnings.catch_warnings():  # the report shows that status
-                warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
-                reference.unit.solve(solver=solver.upper(), **{**tight, **options})
-        except (cp.error.SolverError, ArithmeticError) as error:
-            failed = str(error).splitlines()[0]
-            continue
-        if reference.unit.value is not None and not str(reference.unit.status).endswith(
-            "inaccurate"
-        ):
-            break
-    if reference.unit.value is None:
-        raise SolverError(
-            f"verify: the reference solver {solver} failed ({failed or reference.unit.status}); "
-            "try verify(solver='SCS'), or scale the features"
-        )
-    value = reference.scale * float(reference.unit.value)
+    attempts = [(reference.unit, tolerances) for tolerances in tight(solver)]
+    found, status = solved(attempts, solver, options)
+    value = reference.scale * found
     allowed = max(1e-6, tol)
     size = max(abs(value), 1e-6 * solution.size, 1e-12 * data.scale)
     difference = abs(solution.objective - value) / size
@@ -116,5 +94,5 @@ def verify_stationary(
         agrees = agrees and bool(np.all(solution.weights >= -1e-9))
     return Verification(
         bool(agrees), solution.objective, value, difference, math.nan, math.nan,
-        solution.certificate.violation, solution.status, str(reference.unit.status), solver,
+        solution.certificate.violation, solution.status, status, solver,
     )  # fmt: skip
