@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ucm.compiler.compile import plan_of
-from ucm.compiler.kernelised import gram_of
+from ucm.compiler.kernelised import gram_of, rows_suffice
 from ucm.contracts import Domain, Solver, UncertaintySet
 from ucm.data import Data, bind
 from ucm.errors import ParameterError, brief
@@ -69,9 +69,10 @@ def path(
         raise ParameterError("path: every solve starts from the one before; leave warm_start out")
     data = bind(X, y)
     gram = gram_of(kernel, data, of_kernel)
-    features = (
-        data if gram is None or isinstance(declared, Objective) else data.in_feature_space(gram)
-    )
+    features = data
+    if gram is not None and isinstance(declared, RobustMargin):
+        by_rows = rows_suffice(declared, data, gram, solver)
+        features = None if by_rows else data.in_feature_space(gram)
     order = np.argsort(values, kind="stable")
     if not _grows(declared, name, data):
         order = order[::-1]
