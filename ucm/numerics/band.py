@@ -12,7 +12,7 @@ from numba import types
 from ucm.numerics._jit import f8, inner
 from ucm.numerics.root import solve
 
-__all__ = ["FREE", "ORDER", "ROWS", "A", "P", "Q", "R", "compact", "least", "project", "slope"]
+__all__ = ["FREE", "ORDER", "ROWS", "A", "P", "Q", "R", "beneath", "compact", "least", "project", "slope"]
 
 ROWS = types.Array(f8, 2, "C")
 Q, P, A, R, ORDER, FREE = 0, 1, 2, 3, 4, 5
@@ -93,6 +93,16 @@ def select(v, k):
     return v[k]
 
 
+@inner(reduction=True)
+def beneath(a, p, cap, mass, theta):
+    """The bound of `least` at any theta: `mass theta - cap sum max(theta - a, 0) - <a, p>`."""
+    total = 0.0
+    for i in range(a.size):
+        below = theta - a[i]
+        total += (cap * below if below > 0.0 else 0.0) + p[i] * a[i]
+    return theta * mass - total
+
+
 @inner()
 def least(a, p, cap, mass, scratch):
     """A lower bound of `<a, p'> - <a, p>` over `0 <= p' <= cap`, `sum p' = mass`: its minimum, but for
@@ -102,13 +112,7 @@ def least(a, p, cap, mass, scratch):
     for i in range(a.size):
         scratch[i] = a[i]
     k = min(max(int(np.ceil(mass / cap * (1.0 - 1e-12))) - 1, 0), a.size - 1)
-    theta = select(scratch, k)
-    total = theta * mass
-    for i in range(a.size):
-        total -= p[i] * a[i]
-        if a[i] < theta:
-            total -= cap * (theta - a[i])
-    return total
+    return beneath(a, p, cap, mass, select(scratch, k))
 
 
 @inner()

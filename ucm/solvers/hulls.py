@@ -16,7 +16,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from ucm import numerics
-from ucm.contracts import Block, LinearMap, Solver, Vec
+from ucm.contracts import Block, LinearMap, Resumable, Vec
 from ucm.domains import CappedSimplex, Simplex
 from ucm.errors import ParameterError
 from ucm.forms import MinNorm, Raw
@@ -34,7 +34,7 @@ _TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
-class NewtonHull(Solver):
+class NewtonHull(Resumable):
     """Proximal augmented Lagrangian with semismooth Newton steps, for two (reduced) hulls.
 
     Parameters
@@ -68,20 +68,29 @@ class NewtonHull(Solver):
         return 11.0
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
-        hulls = _Hulls(form, monitor)
-        with blas_threads(
-            0
-        ):  # systems of an order that one thread factors best, steps between them
-            return self._solve(hulls, monitor, start)
+        return self._solve(_Hulls(form, monitor), monitor, start, None)
 
-    def _solve(self, hulls: _Hulls, monitor: Monitor, start: Sequence[Vec] | None) -> Raw:
-        strides = [1]
-        while start is None and hulls.can_skip(_STRIDE * strides[-1], self.coarse):
-            strides.append(_STRIDE * strides[-1])
-        level = _Level(hulls, strides.pop())
-        level.begin(hulls.uniform(level) if start is None else hulls.joined(start))
-        if start is not None:
-            level.sharpen()
+    def resume(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec], near: Vec) -> Raw:
+        return self._solve(_Hulls(form, monitor), monitor, start, near)
+
+    def _solve(
+        self, hulls: _Hulls, monitor: Monitor, start: Sequence[Vec] | None, near: Vec | None
+    ) -> Raw:
+        # systems of an order that one thread factors best, steps between them
+        with blas_threads(0):
+            strides = [1]
+            while start is None and hulls.can_skip(_STRIDE * strides[-1], self.coarse):
+                strides.append(_STRIDE * strides[-1])
+            level = _Level(hulls, strides.pop())
+            if start is None:
+                level.begin(hulls.uniform(level))
+            else:
+                level.begin_near(hulls.joined(start), None if near is None else hulls.inward(near))
+            return self._refine(level, strides, monitor)
+
+    def _refine(self, level: _Level, strides: list[int], monitor: Monitor) -> Raw:
+        """Solve on one level after another, down to all samples."""
+        hulls = level.hulls
         while True:
             state = level.run(monitor, 0.1 if strides else monitor.tol)
             if not strides or state != "converged":
@@ -180,6 +189,13 @@ class _Hulls:
         norm = float(np.linalg.norm(w))
         return w / norm if norm > _TINY else None
 
+    def inward(self, x: Vec) -> Vec:
+        """A point in the space of the samples, in the coordinates worked in."""
+        if self.factor is not None:
+            X, L, pivots = self.factor
+            x = linalg.solve_triangular(L, X[pivots] @ x, lower=True)
+        return x / self.unit
+
     def can_skip(self, stride: int, least: int) -> bool:
         """Whether every `stride`-th sample makes a level of its own."""
         sizes = -(-self.sizes // stride)
@@ -220,9 +236,9 @@ def _table(X: Any) -> Any:
 
 def _part(X: Any) -> tuple[Any, Any, Any, Any]:
     if not sparse.issparse(X):
-        none = np.empty(0, dtype=np.int32)
+        none = np.empty(0, dtype=np.uint32)
         return X, np.empty(0), none, none
-    columns, starts = (v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))
+    columns, starts = (v.astype(np.int32, copy=False).view(np.uint32) for v in (X.indices, X.indptr))
     return np.empty((0, X.shape[1])), X.data, columns, starts
 
 
@@ -259,32 +275,37 @@ class _Level:
         self.state[numerics.STATE.index(name)] = value
 
     def begin(self, q: Vec) -> None:
-        """Start at the weights q: `w = x = Z'q`."""
-        points = [
-            factor * (X[:: self.stride].T @ part)
-            for X, factor, part in zip(self.hulls.tables, self.side[:, 2], self._split(q))
-        ]
-        self.V[0] = self.V[1] = q
-        self.x[:] = self.w[:] = points[0] + points[1]
-        self["passes"] += 0.5
-        if len(self.hulls.form.blocks) == 1:  # both hulls make one point
-            points = [self.x]
-        self["largest"] = sum(float(np.linalg.norm(point)) for point in points)
+        """Start at the weights q: `w = x = Z'q`, sigma by the spread of the scores."""
+        self._place(q)
+        self.w[:] = self.x
         a = self._score()
         self.side[:, 3] = [part.mean() for part in self._split(a)]
         cap = min(self.side[:, 0].max(), 2.0 * (self.side[:, 1] / self.sizes).max())
         spread = float(np.std(a)) or float(np.abs(a).max()) or 1.0
         self["sigma"] = 30.0 * cap / max(spread, 1e-280)
 
-    def sharpen(self) -> None:
-        """Kinks some three times as wide as the scores of a start are off: that is its gap, for a
-        mass of 1 in each hull."""
-        heights = self.hulls.form.supports([-part for part in self.hulls.split(self.V[2])])
-        gap = float(self.x @ self.x) + sum(height for height, _ in heights)
-        width = 3.0 * gap / float(self.side[:, 1].sum())
-        if width > 0.0:
-            self["sigma"] = max(self["sigma"], float(self.side[:, 0].max()) / width)
-            self["reach"] = 4.0 * width
+    def begin_near(self, q: Vec, w: Vec | None) -> None:
+        """Start at the weights q and, where it is known, the dual vector w of a near problem; sigma
+        by their gap."""
+        self._place(q)
+        self.w[:] = self.x if w is None else w
+        if self.x.any() and self.w.any():
+            self._score()
+        else:
+            self.begin(self.hulls.uniform(self))
+
+    def _place(self, q: Vec) -> None:
+        """q in V, and `x = Z'q`."""
+        points = [
+            factor * (self._rows(X).T @ part)
+            for X, factor, part in zip(self.hulls.tables, self.side[:, 2], self._split(q))
+        ]
+        self.V[0] = self.V[1] = q
+        self.x[:] = points[0] + points[1]
+        self["passes"] += 0.5
+        if len(self.hulls.form.blocks) == 1:  # both hulls make one point
+            points = [self.x]
+        self["largest"] = sum(float(np.linalg.norm(point)) for point in points)
 
     def refined(self, stride: int) -> _Level:
         """The level of more samples, from the w and theta of this one: the kinks begin twice as wide
@@ -305,10 +326,14 @@ class _Level:
         """The parts of both hulls."""
         return [v[lo:hi] for lo, _, hi in self.ends]
 
+    def _rows(self, X: Any) -> Any:
+        """The samples of this level; all of them without a copy."""
+        return X if self.stride == 1 else X[:: self.stride]
+
     def _score(self) -> Vec:
         """The scores Z w, also in V."""
         for X, factor, a in zip(self.hulls.tables, self.side[:, 2], self._split(self.V[2])):
-            a[:] = factor * (X[:: self.stride] @ self.w)
+            a[:] = factor * (self._rows(X) @ self.w)
         self["passes"] += 0.5
         return self.V[2]
 
