@@ -12,7 +12,20 @@ from numba import types
 from ucm.numerics._jit import f8, inner
 from ucm.numerics.root import solve
 
-__all__ = ["FREE", "ORDER", "ROWS", "A", "P", "Q", "R", "beneath", "compact", "least", "project", "slope"]
+__all__ = [
+    "FREE",
+    "ORDER",
+    "ROWS",
+    "A",
+    "P",
+    "Q",
+    "R",
+    "beneath",
+    "compact",
+    "least",
+    "project",
+    "slope",
+]
 
 ROWS = types.Array(f8, 2, "C")
 Q, P, A, R, ORDER, FREE = 0, 1, 2, 3, 4, 5

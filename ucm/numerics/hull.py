@@ -148,7 +148,12 @@ def relative_gap(ends, side, state, w, x, V, work, far):
         bound = dot(w, x)
         for c in range(side.shape[0]):
             lo, mid = ends[c, 0], ends[c, 1]
-            a, p, cap, mass = V[A, lo:mid], V[P, lo:mid], side[c, CAP], side[c, MASS] - side[c, HELD]
+            a, p, cap, mass = (
+                V[A, lo:mid],
+                V[P, lo:mid],
+                side[c, CAP],
+                side[c, MASS] - side[c, HELD],
+            )
             if exact:
                 bound += least(a, p, cap, mass, work[1, lo:mid])
             else:

@@ -238,7 +238,9 @@ def _part(X: Any) -> tuple[Any, Any, Any, Any]:
     if not sparse.issparse(X):
         none = np.empty(0, dtype=np.uint32)
         return X, np.empty(0), none, none
-    columns, starts = (v.astype(np.int32, copy=False).view(np.uint32) for v in (X.indices, X.indptr))
+    columns, starts = (
+        v.astype(np.int32, copy=False).view(np.uint32) for v in (X.indices, X.indptr)
+    )
     return np.empty((0, X.shape[1])), X.data, columns, starts
 
 
