@@ -20,7 +20,7 @@ from ucm.data import bind
 from ucm.errors import ConvergenceWarning
 from ucm.language.objective import as_model
 
-__all__ = ["every_model", "growth", "nu_path", "precise"]
+__all__ = ["declared_by_size", "every_model", "growth", "nu_path", "precise"]
 
 Row = dict[str, Any]
 TOLERANCE = 1e-6
@@ -44,7 +44,7 @@ def _figures(solution: Any, seconds: float) -> Row:
     }
 
 
-def _declared(name: str, X: Any, y: Any, kappa: float) -> Any:
+def declared_by_size(name: str, X: Any, y: Any, kappa: float) -> Any:
     """Sizes that bind without a program to find them: norms 1.05 times the least, alpha = 0.95 of the
     largest, kappa of Table 8."""
     a, b = np.count_nonzero(y > 0), np.count_nonzero(y < 0)
@@ -59,7 +59,7 @@ def _declared(name: str, X: Any, y: Any, kappa: float) -> Any:
 
 def _model(name: str, set_name: str) -> Row:
     X, y = load(set_name)
-    model = _declared(name, X, y, KAPPA[set_name])
+    model = declared_by_size(name, X, y, KAPPA[set_name])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         solve(model, X, y)
