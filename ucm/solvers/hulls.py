@@ -97,7 +97,7 @@ class NewtonHull(Resumable):
                 break
             level = level.refined(strides.pop())
         early = level.stride > 1  # then the weights of all samples that w stands for
-        q = hulls.projected(level.refined(1).V[0]) if early else hulls.split(level.weights())
+        q = hulls.projected(level.refined(1).start()) if early else hulls.blocks(level.weights())
         raw = Raw(q, hulls.normal(level.w), status=state)
         if state == "interrupted":
             raw.message = "stopped by the callback"
@@ -207,19 +207,21 @@ class _Hulls:
     def joined(self, q: Sequence[Vec]) -> Vec:
         return np.concatenate([q[k][rows] for k, rows in self.places])
 
-    def projected(self, q: Vec) -> list[Vec]:
-        """The weights by block, those of the domains nearest to q."""
+    def projected(self, parts: list[Vec]) -> list[Vec]:
+        """The weights by block, those of the domains nearest to the weights of both hulls."""
         return [
             b.domain.project(v, classes=b.classes)  # type: ignore[attr-defined]
-            for b, v in zip(self.form.blocks, self.split(q), strict=True)
+            for b, v in zip(self.form.blocks, self.blocks(parts), strict=True)
         ]
 
-    def split(self, q: Vec) -> list[Vec]:
+    def blocks(self, parts: list[Vec]) -> list[Vec]:
         """The weights by block."""
-        blocks = [np.empty(b.map.shape[1]) for b in self.form.blocks]
-        for (k, rows), part in zip(self.places, np.split(q, self.sizes[:1]), strict=True):
-            blocks[k][rows] = part
-        return blocks
+        if len(self.form.blocks) == 2:
+            return parts
+        joint = np.empty(self.form.blocks[0].map.shape[1])
+        for (_, rows), part in zip(self.places, parts, strict=True):
+            joint[rows] = part
+        return [joint]
 
 
 def _largest(X: Any) -> float:
@@ -250,7 +252,7 @@ class _Level:
     Attributes
     ----------
     w, x : (n,) the dual vector and the point
-    V : (6, M) what is known of each sample, see `ucm.numerics.band`
+    V, tags : (4, M), (M,) what is known of each sample, see `ucm.numerics.band` and `rows`
     ends : (2, 3) the first row of each hull in V, the end of its band, its end
     """
 
@@ -264,9 +266,10 @@ class _Level:
         self.side[:, 0] = np.minimum(self.side[:, 0] * hulls.sizes / self.sizes, self.side[:, 1])
         self.state = np.zeros(len(numerics.STATE))
         self["slack"] = self["reach"] = np.inf
-        self.V = np.zeros((6, M))
-        self.V[4] = np.concatenate([np.arange(size) for size in self.sizes])
-        self.work = np.empty((2, M))
+        self.V, self.work = np.zeros((4, M)), np.empty((2, M))
+        self.tags = np.empty(M, dtype=np.uint32)
+        for lo, _, hi in self.ends:
+            self.tags[lo:hi] = np.arange(0, 2 * (hi - lo), 2, dtype=np.uint32)
         self.H, self.S, self.system = np.zeros((n, n)), np.zeros((2, n)), np.empty((n, n))
         self.w, self.x = np.zeros(n), np.zeros(n)
 
@@ -312,6 +315,7 @@ class _Level:
     def refined(self, stride: int) -> _Level:
         """The level of more samples, from the w and theta of this one: the kinks begin twice as wide
         as they were here. Where x is 0 here, w says nothing."""
+        self.V, self.work = np.empty((4, 0)), np.empty((2, 0))  # to be replaced by larger ones
         level = _Level(self.hulls, stride)
         if self["status"] == 2.0:
             level.begin(self.hulls.uniform(level))
@@ -319,9 +323,12 @@ class _Level:
         level.w[:], level.side[:, 3], level["largest"] = self.w, self.side[:, 3], self["largest"]
         width = 2.0 * float(self.side[:, 0].max()) / self["sigma"]
         level["sigma"], level["reach"] = level.side[:, 0].max() / width, 4.0 * width
-        theta, cap = (np.repeat(level.side[:, k], level.sizes) for k in (3, 0))
-        q = 0.5 * cap - level["sigma"] * (level._score() - theta)
-        np.clip(q, 0.0, cap, out=level.V[0])
+        level._score()
+        for (cap, theta), (lo, _, hi) in zip(level.side[:, [0, 3]], level.ends):
+            q = np.subtract(theta, level.V[2, lo:hi], out=level.V[0, lo:hi])
+            q *= level["sigma"]
+            q += 0.5 * cap
+            np.clip(q, 0.0, cap, out=q)
         return level
 
     def _split(self, v: Vec) -> list[Vec]:
@@ -335,7 +342,10 @@ class _Level:
     def _score(self) -> Vec:
         """The scores Z w, also in V."""
         for X, factor, a in zip(self.hulls.tables, self.side[:, 2], self._split(self.V[2])):
-            a[:] = factor * (self._rows(X) @ self.w)
+            if sparse.issparse(X):
+                a[:] = self._rows(X) @ (factor * self.w)
+            else:
+                np.matmul(self._rows(X), factor * self.w, out=a)
         self["passes"] += 0.5
         return self.V[2]
 
@@ -353,7 +363,7 @@ class _Level:
             log = np.empty((1 if step_by_step else left, 3))
             done = numerics.march(
                 hulls.parts, self.stride, self.ends, self.side, self.state, self.w, self.x, self.V,
-                self.H, self.S, self.system, self.work, log,
+                self.tags, self.H, self.S, self.system, self.work, log,
             )  # fmt: skip
             left -= done
             stop = False
@@ -371,9 +381,16 @@ class _Level:
         monitor.forming += share * self["forming"]
         return status
 
-    def weights(self) -> Vec:
-        """p in the order of the samples."""
-        q = np.empty(self.V.shape[1])
+    def start(self) -> list[Vec]:
+        """q of both hulls, before any step."""
+        return self._split(self.V[0])
+
+    def weights(self) -> list[Vec]:
+        """p of both hulls in the order of the samples."""
+        self.work = np.empty((2, 0))  # as large as the answer
+        found = []
         for lo, _, hi in self.ends:
-            q[lo + self.V[4, lo:hi].astype(np.intp)] = self.V[1, lo:hi]
-        return q
+            q = np.empty(hi - lo)
+            q[self.tags[lo:hi] >> 1] = self.V[1, lo:hi]
+            found.append(q)
+        return found
