@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ucm import numerics
 from ucm.contracts import LinearMap, Vec
 
 __all__ = [
@@ -32,6 +33,14 @@ def _stored(X: Matrix) -> int:
     return int(X.nnz) if sparse.issparse(X) else X.size
 
 
+def _squares(X: Matrix) -> float:
+    """Multiplications in `X'X`: half the square of the entries of each row."""
+    if sparse.issparse(X):
+        counts = np.diff(X.indptr).astype(np.float64)
+        return 0.5 * float(counts @ counts)
+    return 0.5 * X.shape[0] * X.shape[1] ** 2
+
+
 def _chunks(X: Matrix) -> list[slice]:
     step = max(1, _CHUNK // max(1, X.shape[1]))
     return [slice(i, min(i + step, X.shape[0])) for i in range(0, X.shape[0], step)]
@@ -53,14 +62,17 @@ def row_norms(X: Matrix, center: Vec | None = None) -> Vec:
 
 def _weighted_row_gram(X: Matrix, d: Vec, center: Vec | None = None) -> NDArray[np.float64]:
     """`(X - 1 c')' diag(d) (X - 1 c')` over the rows with d != 0, which all have d > 0."""
-    rows = np.flatnonzero(d)
     if sparse.issparse(X):
-        part = X[rows].multiply(np.sqrt(d[rows])[:, None]).tocsr()
-        gram = (part.T @ part).toarray()
+        gram, s = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
+        columns, starts = (v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))
+        numerics.add_outer(X.data, columns, starts, np.ascontiguousarray(d), gram, s)
+        gram += gram.T  # a row's columns may come in any order
+        gram[np.diag_indices_from(gram)] *= 0.5
         if center is not None:  # X'DX - s c' - c s' + (1'd) c c',  s = X'd
-            cross = np.outer(X.T @ d, center)
+            cross = np.outer(s, center)
             gram += d.sum() * np.outer(center, center) - cross - cross.T
         return gram
+    rows = np.flatnonzero(d)
     out = np.zeros((X.shape[1], X.shape[1]))
     step = max(1, _CHUNK // X.shape[1])
     for i in range(0, rows.size, step):
@@ -77,7 +89,7 @@ class SampleMap(LinearMap):
     def __init__(self, X: Matrix, signs: Vec | None = None) -> None:
         self.X, self.signs = X, signs
         self.shape = (X.shape[1], X.shape[0])
-        self.entries = _stored(X)
+        self.entries, self.squares = _stored(X), _squares(X)
 
     def matvec(self, q: Vec) -> Vec:
         return self.X.T @ (q if self.signs is None else self.signs * q)
@@ -107,7 +119,7 @@ class CenteredMap(LinearMap):
         self.X, self.mean = X, mean
         self.root = np.sqrt(X.shape[0])
         self.shape = (X.shape[1], X.shape[0])
-        self.entries = _stored(X)
+        self.entries, self.squares = _stored(X), _squares(X)
 
     def matvec(self, q: Vec) -> Vec:
         return (self.X.T @ q - self.mean * q.sum()) / self.root
@@ -136,6 +148,7 @@ class MatrixMap(LinearMap):
         self.M = M
         self.shape = (M.shape[0], M.shape[1])
         self.entries = _stored(M)
+        self.squares = 0.5 * self.entries * self.entries / max(1, M.shape[1])
 
     def matvec(self, q: Vec) -> Vec:
         return self.M @ q
@@ -165,7 +178,7 @@ class IdentityMap(LinearMap):
     def __init__(self, n: int, factor: float = 1.0) -> None:
         self.factor = factor
         self.shape = (n, n)
-        self.entries = n
+        self.entries, self.squares = n, float(n)
 
     def matvec(self, q: Vec) -> Vec:
         return self.factor * q
@@ -191,7 +204,7 @@ class ZeroMap(LinearMap):
 
     def __init__(self, n: int, d: int) -> None:
         self.shape = (n, d)
-        self.entries = 0
+        self.entries, self.squares = 0, 0.0
 
     def matvec(self, q: Vec) -> Vec:
         return np.zeros(self.shape[0])
@@ -218,7 +231,10 @@ class ComposedMap(LinearMap):
     def __init__(self, inner: LinearMap, M: Matrix | None = None, factor: float = 1.0) -> None:
         self.inner, self.M, self.factor = inner, M, factor
         self.shape = (inner.shape[0] if M is None else M.shape[0], inner.shape[1])
-        self.entries = inner.entries + (0 if M is None else _stored(M))
+        self.entries, self.squares = inner.entries, inner.squares
+        if M is not None:  # M (A d A') M'
+            self.entries += _stored(M)
+            self.squares += float(_stored(M)) * (inner.shape[0] + M.shape[0])
 
     def matvec(self, q: Vec) -> Vec:
         x = self.inner.matvec(q)
@@ -261,6 +277,7 @@ class StackedMap(LinearMap):
         self.ends = np.cumsum([A.shape[1] for A in maps])
         self.shape = (maps[0].shape[0], int(self.ends[-1]))
         self.entries = sum(A.entries for A in maps)
+        self.squares = sum(A.squares for A in maps)
 
     def _parts(self, q: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         return np.split(q, self.ends[:-1])
@@ -306,6 +323,9 @@ class RowsMap(LinearMap):
         self.rows = rows
         self.shape = (sum(n for _, n, _ in rows), d)
         self.entries = sum(A.entries for _, _, A in rows if A is not None)
+        self.squares = 0.5 * self.shape[0] ** 2 * d
+        if len(rows) == 1 and rows[0][2] is not None:
+            self.squares = rows[0][2].squares
 
     def matvec(self, q: Vec) -> Vec:
         return np.concatenate(

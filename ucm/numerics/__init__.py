@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ucm.numerics.mdm import clip_gsk as clip_gsk
     from ucm.numerics.mdm import clip_mdm as clip_mdm
     from ucm.numerics.mdm import extreme_steps as extreme_steps
+    from ucm.numerics.outer import add_outer as add_outer
     from ucm.numerics.power import power_root as power_root
     from ucm.numerics.psmo import hinge_gap as hinge_gap
     from ucm.numerics.psmo import hinge_levels as hinge_levels
@@ -36,6 +37,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "hull": ["SIDE", "STATE", "march"],
         "margins": ["plus_newton"],
         "mdm": ["class_gaps", "clip_gsk", "clip_mdm", "extreme_steps"],
+        "outer": ["add_outer"],
         "power": ["power_root"],
         "psmo": ["hinge_gap", "hinge_levels", "slacks", "smo"],
         "simplex": ["project_capped", "threshold"],

@@ -125,6 +125,8 @@ class ScaledNewton(Solver):
         below = Monitor(tol=max(tol, 1e-12))
         raw = solver.solve(form, below, start)
         monitor.passes += below.passes
+        monitor.systems += below.systems
+        monitor.forming += below.forming
         return raw
 
     def _duals(self, form, z, h, target, inner):  # type: ignore[no-untyped-def]

@@ -32,6 +32,7 @@ from ucm.errors import ParameterError
 from ucm.forms import MinNorm, Raw
 from ucm.operators import scaled
 from ucm.solvers.driver import Monitor, blas_threads
+from ucm.span import forming, in_span, spannable
 
 __all__ = ["Secular"]
 
@@ -39,6 +40,7 @@ Matrix = NDArray[np.float64]
 _TINY = 1e-150
 _HUGE = 1e12  # s_k tr S_k at which x counts as 0
 _BLOCK = 16
+_FASTER = 3.0  # a multiplication of forming, than one of a product with the samples
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,13 @@ class Secular(Solver):
 
     Parameters
     ----------
-    max_forming : passes that forming the S_k may cost; above, a growing subspace
+    max_forming : passes that forming the S_k, or the Gram matrix of the maps where that is smaller, may
+        cost; above, a growing subspace
     max_order : largest number of features for which they are formed
     max_subspace : largest dimension of the subspace
     """
 
-    max_forming: float = 25.0
+    max_forming: float = 20.0
     max_order: int = 1500
     max_subspace: int = 400
     name: ClassVar[str] = "secular"
@@ -74,12 +77,22 @@ class Secular(Solver):
         return None
 
     def predicted_passes(self, form: MinNorm) -> float:
-        return 1.0 + (_forming(form) if self._forms(form) else 15.0 * form.pass_cost())
+        direct = self._forms(form) or self._spans(form)
+        return (1.0 if direct else 15.0) * form.pass_cost()
 
     def _forms(self, form: MinNorm) -> bool:
         return form.n <= self.max_order and _forming(form) <= self.max_forming
 
+    def _spans(self, form: MinNorm) -> bool:
+        return spannable(form) and forming(form) <= self.max_forming
+
     def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+        if self._spans(form):
+            spanned = in_span(form)
+            monitor.forming += forming(form)
+            raw = self.solve(spanned.form, monitor)
+            raw.w = None if raw.w is None else spanned.lift(raw.w)
+            return raw
         unit = _unit(form)
         if unit != 1.0:
             form = _measured(form, unit)
@@ -87,8 +100,8 @@ class Secular(Solver):
             run = _Run(form, monitor, unit)
             if self._forms(form):
                 return run.formed()
-            # a subspace that has cost as much as forming the S_k should have been that
-            budget = _forming(form) if form.n <= self.max_order else np.inf
+            # a subspace that has taken as long as forming the S_k would should have been that
+            budget = _forming(form) / _FASTER if form.n <= self.max_order else np.inf
             return run.subspace(self.max_subspace, budget)
 
 
@@ -106,8 +119,7 @@ def _measured(form: MinNorm, unit: float) -> MinNorm:
 
 def _forming(form: MinNorm) -> float:
     """Passes that forming every S_k costs."""
-    maps = [b.map for b in form.blocks]
-    return sum(A.entries / max(1, form.stored) * A.entries / (2.0 * A.shape[1]) for A in maps)
+    return 0.5 * sum(b.map.squares for b in form.blocks) / max(1, form.stored)
 
 
 class _Run:
@@ -129,7 +141,8 @@ class _Run:
     def formed(self) -> Raw:
         form = self.form
         S = [b.map.weighted_gram(np.ones(b.map.shape[1])) for b in form.blocks]
-        self.monitor.passes += _forming(form)
+        self.monitor.forming += _forming(form)
+        self.monitor.systems += 1
         x, s = _nearest(S, form.center, self.radii, None)
         pulls = form.rmatvec(x)
         self.monitor.passes += form.pass_cost() / 2

@@ -39,7 +39,9 @@ def _figures(solution: Any, seconds: float) -> Row:
         "gap": certificate.relative_gap,
         "iterations": stats.iterations,
         "passes": stats.passes,
+        "systems": stats.systems,
         "forming": stats.forming,
+        "both": stats.passes + stats.forming,
         "seconds": seconds,
     }
 
