@@ -359,7 +359,7 @@ def test_the_route_table_and_its_refusals() -> None:
     text = ucm.compile(ucm.models.coherent_mm_mpm(0.3), X, y).explain()
     for name in names:
         assert f"\n  {name}" in text
-    assert "refused: the blocks are coupled by an intersection" in text and "chosen: " in text
+    assert "refused: the blocks are coupled by an intersection" in text and "chosen, about " in text
     assert ucm.compile(ucm.models.nu_svm(0.8), X, y, solver="ecos").explain().count("chosen") == 1
     wide = np.random.default_rng(0).standard_normal((20, 4000))
     labels = np.where(np.arange(20) < 9, 1.0, -1.0)

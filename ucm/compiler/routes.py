@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ucm.contracts import Solver
@@ -123,9 +124,14 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
             table.append((route.solver.name, f"refused: {why}"))
         elif chosen is None and route.automatic:
             chosen = route.solver
-            table.append((route.solver.name, f"chosen: {route.purpose}"))
+            table.append((route.solver.name, f"chosen{_predicted(route, form)}: {route.purpose}"))
         else:
-            table.append((route.solver.name, f"possible: {route.purpose}"))
+            table.append((route.solver.name, f"possible{_predicted(route, form)}: {route.purpose}"))
     if chosen is None:
         raise SolverError(f"no route takes this model: {table}")
     return chosen, table
+
+
+def _predicted(route: Route, form: MinNorm) -> str:
+    passes = route.solver.predicted_passes(form)
+    return "" if math.isnan(passes) else f", about {passes:g} passes"
