@@ -139,6 +139,9 @@ class Newton(Solver):
             if not state.line_search(d, g):
                 return step + 1
             monitor.passes += state.cost / 2
+            if float(np.linalg.norm(state.y)) <= 1e-3 * state.met:
+                state.pull_anew()
+                monitor.passes += state.cost / 2
         return self.max_inner
 
 
@@ -148,6 +151,7 @@ class _State:
     q, p : the proximal centre and the trial point, by block
     y, y0 : the stacked dual variable and its proximal centre (couplings only)
     pull : `G_k' y` by block
+    met : the largest norm of a y that it was carried on from
     sigma, tau : proximal parameters
     """
 
@@ -185,13 +189,18 @@ class _State:
         self.ridge = np.ones(self.y.size)
         self.tau = 1e3
         self.ridge[n:] = 1.0 / self.tau
-        self.pull = [A.rmatvec(self.y) / self.scale for A in self.G]
+        self.pull_anew()
         self.sigma = [self._first_sigma(k) for k in range(len(form.blocks))]
         self.p = self.project()
         self.best = self.merit = np.inf
         self.floor = 1e-15
         self.largest = self.scale
         self.history: list[float] = []
+
+    def pull_anew(self) -> None:
+        """The pull of y, without the rounding of the larger ones before."""
+        self.pull = [A.rmatvec(self.y) / self.scale for A in self.G]
+        self.met = float(np.linalg.norm(self.y))
 
     def _unit(self, j: int) -> float:
         """The size of the terms that meet in coupling j."""
@@ -302,6 +311,7 @@ class _State:
                 f_low /= 2.0
             t = 2.0 * t if not np.isfinite(high) else low - f_low * (high - low) / (f_high - f_low)
         self.y = self.y + t * d
+        self.met = max(self.met, float(np.linalg.norm(self.y)))
         self.pull = [u + t * e for u, e in zip(self.pull, move, strict=True)]
         self.p = p
         return True
