@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import ucm
 from ucm.contracts import Jacobian
 from ucm.curvature import ConjugateGradients, Formed, Systems
 from ucm.domains import CappedSimplex, NormBall, SimplexBall, SimplexKL
 from ucm.operators import CenteredMap, SampleMap
+from ucm.solvers import Newton
+from ucm.span import in_span, spannable
 
 RNG = np.random.default_rng(0)
 SAMPLES, OTHERS = RNG.standard_normal((200, 12)), RNG.standard_normal((50, 12))
@@ -80,3 +83,72 @@ def test_what_a_system_shows_helps_the_next() -> None:
     first = systems.step(J, [10.0], ridge, g)
     again = systems.step(J, [20.0], ridge, rng.standard_normal(300))
     assert again.passes <= 0.5 * first.passes
+
+
+# --- the routes ---------------------------------------------------------------------------------
+def wide_samples(m: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(5)
+    y = np.where(np.arange(m) < m // 3, 1.0, -1.0)
+    return rng.standard_normal((m, n)) + 0.2 * y[:, None], y
+
+
+MODELS = {
+    "l2": ucm.models.l2_nu_svm(0.2),
+    "kl": ucm.models.kl_svm(0.7),
+    "biased": ucm.models.biased_l2_nu_svm(0.3, 0.2),
+    "hulls and ball": ucm.ReducedHull(ucm.pos, 0.05)
+    - ucm.ReducedHull(ucm.neg, 0.04)
+    + ucm.Ball(0, 0.1),
+}
+
+
+@pytest.mark.parametrize("tol", [1e-6, 1e-9])
+@pytest.mark.parametrize("name", ["l2", "kl", "biased", "hulls and ball"])
+@pytest.mark.parametrize("shape", [(90, 30), (60, 90)])
+def test_three_ways_to_solve_a_system(name: str, shape: tuple[int, int], tol: float) -> None:
+    X, y = wide_samples(*shape)
+    found = [
+        ucm.compile(MODELS[name], X, y, solver=solver).solve(tol=tol)
+        for solver in (Newton(), Newton(iterative=True))
+    ]
+    for sol in found:
+        assert sol.status == "optimal" and sol.certificate.violation <= 1e-12
+        assert sol.objective == pytest.approx(found[0].objective, rel=2.0 * tol)
+    plan = ucm.compile(MODELS[name], X, y, solver=Newton(max_order=10, iterative=True))
+    assert plan.solve().status == "optimal" and plan.verify().agrees
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_many_features_and_many_samples(form: str) -> None:
+    m, n = 500, 400
+    X, y = wide_samples(m, n)
+    data = sparse.csr_matrix(np.where(np.abs(X) > 2.0, X, 0.0)) if form == "sparse" else X
+    model = ucm.models.l2_nu_svm(0.06)
+    plan = ucm.compile(model, data, y, solver=Newton(max_order=300, iterative=True))
+    sol = plan.solve(tol=1e-8)
+    direct = ucm.solve(model, data, y, solver="newton", tol=1e-8)
+    assert sol.status == direct.status == "optimal"
+    assert sol.objective == pytest.approx(direct.objective, rel=2e-8)
+    assert sol.stats.forming == 0.0 and direct.stats.forming > 0.0
+    with pytest.raises(ucm.SolverError, match="would have order 400, above 300"):
+        ucm.compile(model, data, y, solver=Newton(max_order=300))
+
+
+def test_wide_data_in_the_span_of_their_maps() -> None:
+    X, y = wide_samples(25, 400)
+    model = ucm.models.biased_l2_nu_svm(0.4, 0.3) + ucm.Point(np.full(400, 0.1))
+    form = ucm.compile(model, X, y).form
+    assert spannable(form)
+    small = in_span(form)
+    assert small.form.n <= 26 and not spannable(small.form)
+    rng = np.random.default_rng(6)
+    q = [rng.standard_normal(b.map.shape[1]) for b in form.blocks]
+    p = [rng.standard_normal(b.map.shape[1]) for b in form.blocks]
+    big, other = form.matvec(q), form.matvec(p)
+    assert small.form.matvec(q) @ small.form.matvec(p) == pytest.approx(big @ other, rel=1e-9)
+    w = small.form.matvec(q)
+    np.testing.assert_allclose(small.lift(w), big / np.linalg.norm(big), atol=1e-7)
+    plan = ucm.compile(model, X, y, solver="newton")
+    sol = plan.solve(tol=1e-9)
+    assert sol.status == "optimal" and plan.verify().agrees
+    assert sol.stats.passes < 5.0
