@@ -19,6 +19,7 @@ __all__ = [
     "RowsMap",
     "SampleMap",
     "StackedMap",
+    "UnitMap",
     "ZeroMap",
     "row_norms",
     "scaled",
@@ -98,6 +99,40 @@ class SampleMap(LinearMap):
     def matrix(self) -> Any:
         signed = self.X if self.signs is None else sparse.diags_array(self.signs) @ self.X
         return sparse.csr_matrix(signed.T) if sparse.issparse(self.X) else np.asarray(signed).T
+
+
+class UnitMap(LinearMap):
+    """`q -> sum_i s_i q_i e_k(i)`: samples that are unit vectors of dimension m, signs s_i (None: all +1)."""
+
+    def __init__(self, rows: NDArray[np.intp], m: int, signs: Vec | None = None) -> None:
+        self.rows, self.signs = rows, signs
+        self.shape = (m, rows.size)
+        self.entries = rows.size
+
+    def matvec(self, q: Vec) -> Vec:
+        x = np.zeros(self.shape[0])
+        x[self.rows] = q if self.signs is None else self.signs * q
+        return x
+
+    def rmatvec(self, w: Vec) -> Vec:
+        g = w[self.rows]
+        return g if self.signs is None else self.signs * g
+
+    def column_norms(self) -> Vec:
+        return np.ones(self.rows.size)
+
+    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        X = np.zeros((self.shape[0], Q.shape[1]))
+        X[self.rows] = Q if self.signs is None else self.signs[:, None] * Q
+        return X
+
+    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
+        return np.diag(UnitMap(self.rows, self.shape[0]).matvec(d))
+
+    def matrix(self) -> Any:
+        signs = np.ones(self.rows.size) if self.signs is None else self.signs
+        entries = signs, (self.rows, np.arange(self.rows.size))
+        return sparse.csr_matrix(entries, shape=self.shape)
 
 
 class CenteredMap(LinearMap):

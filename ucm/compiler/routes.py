@@ -19,6 +19,7 @@ from ucm.solvers import (
     Clarabel,
     ClipGSK,
     ClipMDM,
+    GramNewton,
     HiGHSDistance,
     Newton,
     NewtonHull,
@@ -44,6 +45,9 @@ ROUTES = (
     Route(Newton(), "up to 1500 features and couplings: few passes, high accuracy"),
     Route(APG(), "any size: one pass an iteration, exact projections"),
     Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG"),
+    Route(
+        GramNewton(rest=ClipMDM()), "reduced convex hulls behind a kernel: few free samples decide"
+    ),
     Route(ClipMDM(), "reduced convex hulls, by inner products: rows of the Gram matrix as needed"),
     Route(HiGHSDistance(), "norms 1 and inf of w, polyhedral sets: linear programs by HiGHS"),
     Route(
@@ -93,10 +97,11 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
     | 3 | newton | Euclidean norm, semismooth projections, order at most 1500; couplings too |
     | 4 | apg | Euclidean norm, exact projections, no couplings |
     | 5 | alm | Euclidean norm, exact projections, coupled blocks |
-    | 6 | clip-mdm | Euclidean norm, reduced convex hulls; behind a kernel without coordinates |
-    | 7 | highs | norms 1 and inf, polyhedral domains |
-    | 8 | scaled-newton | norms between, where one of the Euclidean rows takes the set |
-    | 9 | clarabel | everything convex |
+    | 6 | newton-gram | Euclidean norm, reduced convex hulls; behind a kernel without coordinates |
+    | 7 | clip-mdm | the same; goes on where the support vectors are too many for the one above |
+    | 8 | highs | norms 1 and inf, polyhedral domains |
+    | 9 | scaled-newton | norms between, where one of the Euclidean rows takes the set |
+    | 10 | clarabel | everything convex |
 
     The second and the third carry the same name: by name, too, the first one that takes the form is meant.
 

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from ucm.numerics.ball import project_ball_simplex as project_ball_simplex
     from ucm.numerics.gram import add_rows as add_rows
     from ucm.numerics.gram import rbf_exponents as rbf_exponents
+    from ucm.numerics.gram_hull import GRAM_STATE as GRAM_STATE
+    from ucm.numerics.gram_hull import gram_march as gram_march
     from ucm.numerics.hull import SIDE as SIDE
     from ucm.numerics.hull import STATE as STATE
     from ucm.numerics.hull import march as march
@@ -33,6 +35,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "ball": ["project_ball_simplex"],
         "gram": ["add_rows", "rbf_exponents"],
+        "gram_hull": ["GRAM_STATE", "gram_march"],
         "hull": ["SIDE", "STATE", "march"],
         "margins": ["plus_newton"],
         "mdm": ["class_gaps", "clip_gsk", "clip_mdm", "extreme_steps"],

@@ -84,7 +84,10 @@ class ReducedHull(UncertaintySet):
 
     def _plain(self, data: Data) -> Hull:
         """The same set for these samples, its cap a number."""
-        return Hull(self.samples, weights=CappedSimplex(self.size(data).number))
+        return data.once(
+            ("plain", self),
+            lambda: Hull(self.samples, weights=CappedSimplex(self.size(data).number)),
+        )
 
     def emptiness(self, data: Data) -> str | None:
         name = self.nu.name if isinstance(self.nu, Param) else "nu"
