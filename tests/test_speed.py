@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import ucm
-from ucm.bench.speed import isolate, judge, peers
+from ucm.bench.speed import isolate, judge, peers, reference
 
 X, Y = ucm.datasets.load("wine")
 Y = Y.astype(float)
 NU = 0.3
+STANDARD = (X - X.mean(axis=0)) / X.std(axis=0)
 
 
 def _sleeps(seconds: float) -> dict:
@@ -38,6 +39,22 @@ def test_measured() -> None:
     assert isolate.measured(lambda: time.sleep(0.02), 3, 0.01)[1]["runs"] == 1
 
 
+def test_the_part_of_the_seconds_that_the_solver_took() -> None:
+    parts = iter([9.0, 3.0, 1.0, 2.0])
+    figures = isolate.measured(lambda: next(parts), 3, 60.0, lambda part: part)[1]
+    assert figures["own, s"] == 2.0  # the median of all but the first
+
+
+def test_convex_models_beside_clarabel() -> None:
+    for name in reference.CONVEX:
+        model = reference.declared(name, STANDARD, Y, NU, 0.2)
+        fit, other = (
+            job(model, STANDARD, Y, 1, 60.0) for job in (reference.ours, reference.theirs)
+        )
+        assert (fit["status"], other["status"]) == ("optimal", "optimal"), name
+        assert other["objective"] == pytest.approx(fit["objective"], rel=1e-4), name
+
+
 def test_matched_C_has_the_same_direction() -> None:
     fit = ucm.solve(ucm.models.nu_svm(NU), X, Y, tol=1e-9)
     C = judge.matched_C(X, Y, NU, fit.x)
@@ -60,6 +77,8 @@ def test_every_answer_under_one_certificate() -> None:
 def test_peers(peer: str) -> None:
     found = peers.run(peer, peers.Problem("wine", NU), 1, 60.0)
     assert found["seconds"] > 0.0
+    assert ("own, s" in found) == (peer in ("ours", "APG"))
+    assert 0.0 < found.get("own, s", found["seconds"]) <= found["seconds"]
     # LinearSVC also penalises its intercept
     assert -1e-9 <= found["gap"] <= (0.2 if peer == "LinearSVC" else 1e-5)
 

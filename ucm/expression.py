@@ -10,7 +10,7 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields, replace
-from typing import Any, Self, dataclass_transform
+from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 from scipy import sparse
@@ -99,9 +99,12 @@ class Node(ABC):
     Subclassing makes the class a frozen dataclass and registers its name for `from_json`.
     """
 
+    _names: ClassVar[tuple[str, ...]] = ()  # of the fields
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclass(frozen=True, eq=False, repr=False)(cls)
+        cls._names = tuple(f.name for f in fields(cls))  # type: ignore[arg-type]
         old = _REGISTRY.get(cls.__name__)
         if (
             old is not None
@@ -115,10 +118,12 @@ class Node(ABC):
         _REGISTRY[cls.__name__] = cls
 
     def __post_init__(self) -> None:
-        for f in fields(self):  # type: ignore[arg-type]
-            where = f"{type(self).__name__}: {f.name}"
-            object.__setattr__(self, f.name, _freeze(getattr(self, f.name), where))
-        self.params()  # refuses one name with two values
+        for name in self._names:
+            given = getattr(self, name)
+            frozen = _freeze(given, f"{type(self).__name__}: {name}")
+            if frozen is not given:
+                object.__setattr__(self, name, frozen)
+        _ = self._values  # refuses one name with two values
 
     @abstractmethod
     def formula(self, notation: Notation) -> str:
@@ -127,7 +132,7 @@ class Node(ABC):
     # --- structure -------------------------------------------------------------------------
     def operands(self) -> tuple[Any, ...]:
         """The field values, in order."""
-        return tuple(getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
+        return tuple(getattr(self, name) for name in self._names)
 
     def walk(self) -> Iterator[Node | Param]:
         """This node, then every node and `Param` below it, depth first."""
@@ -142,12 +147,17 @@ class Node(ABC):
         CompositionError
             One name carries two values.
         """
+        return dict(self._values)
+
+    @functools.cached_property
+    def _values(self) -> dict[str, float]:
+        """What `params` answers."""
         found: dict[str, float] = {}
-        for p in self.walk():
-            if isinstance(p, Param) and found.setdefault(p.name, p.value) != p.value:
+        for name, number in _values_in(self.operands()):
+            if found.setdefault(name, number) != number:
                 raise CompositionError(
-                    f"{type(self).__name__}: the parameter {p.name!r} has two values, "
-                    f"{found[p.name]:g} and {p.value:g}; use one Param, or two names"
+                    f"{type(self).__name__}: the parameter {name!r} has two values, "
+                    f"{found[name]:g} and {number:g}; use one Param, or two names"
                 )
         return found
 
@@ -182,7 +192,7 @@ class Node(ABC):
         return hash(self._identity)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in self._names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, x in state.items():
@@ -225,14 +235,24 @@ def _walk(items: tuple[Any, ...]) -> Iterator[Node | Param]:
             yield from _walk(x)
 
 
+def _values_in(items: tuple[Any, ...]) -> Iterator[tuple[str, float]]:
+    """Names and values of the `Param`s among these and below."""
+    for x in items:
+        if isinstance(x, Param):
+            yield x.name, x.value
+        elif isinstance(x, Node):
+            yield from x._values.items()
+        elif isinstance(x, tuple):
+            yield from _values_in(x)
+
+
 def _substitute(x: Any, values: dict[str, float]) -> Any:
     if isinstance(x, Param):
         return Param(x.name, values[x.name]) if x.name in values else x
     if isinstance(x, tuple):
         return tuple(_substitute(item, values) for item in x)
     if isinstance(x, Node):
-        names = [f.name for f in fields(x)]  # type: ignore[arg-type]
-        return replace(x, **{n: _substitute(getattr(x, n), values) for n in names})  # type: ignore[type-var]
+        return replace(x, **{n: _substitute(getattr(x, n), values) for n in x._names})  # type: ignore[type-var]
     return x
 
 

@@ -63,6 +63,8 @@ def value(scalar: Scalar) -> float:
 
 def as_number(x: Any, where: str) -> float:
     """`x` as a float; refuses what is no real number."""
+    if type(x) is float and not math.isnan(x):  # nearly always
+        return x
     if isinstance(x, np.ndarray) and x.ndim == 0:
         x = x.item()
     try:

@@ -16,7 +16,7 @@ from ucm.compiler.recover import bias, sample_weights
 from ucm.compiler.regime import Regime, beyond, regime_of
 from ucm.compiler.routes import choose
 from ucm.compiler.unit_routes import choose_unit, unit_solver
-from ucm.contracts import Solver, Vec
+from ucm.contracts import Resumable, Solver, Vec
 from ucm.data import Data, GramSpace
 from ucm.errors import ConvergenceWarning, EmptySetError, ParameterError, SolverError, warn_of
 from ucm.evidence.admissible import advice
@@ -159,7 +159,8 @@ class RobustPlan(Plan):
         )  # fmt: skip
 
     def _run(self, monitor: Monitor, warm_start: Solution | None) -> Raw:
-        start = None if warm_start is None or warm_start.raw is None else warm_start.raw.q
+        before: Raw | None = None if warm_start is None else warm_start.raw
+        start = None if before is None else before.q
         if start is not None and [v.size for v in start] != [
             b.map.shape[1] for b in self.form.blocks
         ]:
@@ -172,7 +173,11 @@ class RobustPlan(Plan):
             if apart > 1e-12 * max(self.data.scale, float(np.abs(self.form.center).max())):
                 return Raw([], status="infeasible", message=f"its points lie {apart:.3g} apart")
             return Raw([], multipliers=[np.zeros_like(c.offset) for c in self.form.couplings])
-        if not self.form.couplings and start is not None:
+        if start is None or before is None or warm_start is None:
+            return self.solver.solve(self.form, monitor)
+        if isinstance(self.solver, Resumable) and before.w is not None and before.w.any():
+            return self.solver.resume(self.form, monitor, start, -warm_start.objective * before.w)
+        if not self.form.couplings:
             start = [
                 b.domain.project(v, classes=b.classes)  # type: ignore[attr-defined]
                 for b, v in zip(self.form.blocks, start, strict=True)
@@ -197,7 +202,7 @@ class RobustPlan(Plan):
             message = f"U is empty: {raw.message}. {advice(self.model, self.data.in_coordinates)}"
             return make(zero, None, zero, None, -np.inf, nothing, "infeasible", message)
         splits = raw.multiplier_map(self.form)
-        certificate, w, x = certify(self.model, self.data, raw.q, raw.w, splits)
+        certificate, w, x = certify(self.model, self.data, raw.q, raw.w, splits, monitor.tol)
         norm = -certificate.dual
         size = self._size(raw.q)
         if abs(certificate.relative_gap) > monitor.tol:  # not proven to be off 0: how large is U?

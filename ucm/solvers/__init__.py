@@ -25,6 +25,7 @@ from ucm.solvers.scaled_newton import ScaledNewton
 from ucm.solvers.secular import Secular
 from ucm.solvers.secular_sphere import SecularSphere
 from ucm.solvers.simplex import Simplex
+from ucm.solvers.span import InSpan
 from ucm.solvers.subgradient import Subgradient
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "HiGHS",
     "HiGHSDistance",
     "HingeNewton",
+    "InSpan",
     "Linearize",
     "Newton",
     "NewtonHull",

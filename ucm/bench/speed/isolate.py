@@ -46,24 +46,30 @@ def _send(pipe: Any, job: Callable[..., dict[str, Any]], args: tuple[Any, ...]) 
         pipe.send({"note": f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"})
 
 
-def measured(work: Callable[[], T], repeats: int, limit: float) -> tuple[T, dict[str, float]]:
+def measured(
+    work: Callable[[], T], repeats: int, limit: float, own: Callable[[T], float] | None = None
+) -> tuple[T, dict[str, float]]:
     """The last result; median seconds of `repeats` runs after one that counts for the peak only.
 
-    As many runs as half of `limit` seconds allow; where that is none, the first one counts.
+    As many runs as half of `limit` seconds allow; where that is none, the first one counts. `own`
+    reads from a result the part of the seconds that its solver took.
     """
     before = _reset_peak()
     result, first = timed(work)
     peak = _peak() - before
-    taken = []
+    taken = [first]
+    parts = [own(result)] if own is not None else []
     for _ in range(min(repeats, int(0.5 * limit / first))):
         result, seconds = timed(work)
         taken.append(seconds)
-    taken = taken or [first]
-    return result, {
-        "seconds": statistics.median(taken),
-        "runs": len(taken),
-        "peak, MB": peak / 1e6,
-    }
+        if own is not None:
+            parts.append(own(result))
+    if len(taken) > 1:
+        taken, parts = taken[1:], parts[1:]
+    figures = {"seconds": statistics.median(taken), "runs": len(taken), "peak, MB": peak / 1e6}
+    if parts:
+        figures["own, s"] = statistics.median(parts)
+    return result, figures
 
 
 def _reset_peak() -> float:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ucm.bench.speed import fits, more
+from ucm.bench.speed import cost, fits, more, reference
 from ucm.bench.speed.peers import LINEAR
 from ucm.bench.speed.sets import NU, present
 from ucm.errors import ParameterError
@@ -24,6 +24,9 @@ _PARTS: dict[str, Part] = {
     "precise": more.precise,
     "path": more.nu_path,
     "growth": more.growth,
+    "overhead": cost.overhead,
+    "first": cost.first_fit,
+    "clarabel": reference.clarabel,
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -84,10 +85,7 @@ class ReducedHull(UncertaintySet):
 
     def _plain(self, data: Data) -> Hull:
         """The same set for these samples, its cap a number."""
-        return data.once(
-            ("plain", self),
-            lambda: Hull(self.samples, weights=CappedSimplex(self.size(data).number)),
-        )
+        return _with_cap(self.samples, self.size(data).number)
 
     def emptiness(self, data: Data) -> str | None:
         name = self.nu.name if isinstance(self.nu, Param) else "nu"
@@ -138,3 +136,8 @@ class ReducedHull(UncertaintySet):
         else:
             cap = notation.fraction("2", f"m {notation.scalar(self.nu)}")
         return hull_formula(self.samples, f"{q}{notation.leq}{cap}", notation)
+
+
+@functools.lru_cache(maxsize=64)
+def _with_cap(samples: Samples, cap: float) -> Hull:
+    return Hull(samples, weights=CappedSimplex(cap))
