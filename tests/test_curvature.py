@@ -12,7 +12,6 @@ from ucm.curvature import ConjugateGradients, Formed, Systems
 from ucm.domains import CappedSimplex, NormBall, SimplexBall, SimplexKL
 from ucm.operators import CenteredMap, SampleMap
 from ucm.solvers import Newton
-from ucm.span import in_span, spannable
 
 RNG = np.random.default_rng(0)
 SAMPLES, OTHERS = RNG.standard_normal((200, 12)), RNG.standard_normal((50, 12))
@@ -132,23 +131,3 @@ def test_many_features_and_many_samples(form: str) -> None:
     assert sol.stats.forming == 0.0 and direct.stats.forming > 0.0
     with pytest.raises(ucm.SolverError, match="would have order 400, above 300"):
         ucm.compile(model, data, y, solver=Newton(max_order=300))
-
-
-def test_wide_data_in_the_span_of_their_maps() -> None:
-    X, y = wide_samples(25, 400)
-    model = ucm.models.biased_l2_nu_svm(0.4, 0.3) + ucm.Point(np.full(400, 0.1))
-    form = ucm.compile(model, X, y).form
-    assert spannable(form)
-    small = in_span(form)
-    assert small.form.n <= 26 and not spannable(small.form)
-    rng = np.random.default_rng(6)
-    q = [rng.standard_normal(b.map.shape[1]) for b in form.blocks]
-    p = [rng.standard_normal(b.map.shape[1]) for b in form.blocks]
-    big, other = form.matvec(q), form.matvec(p)
-    assert small.form.matvec(q) @ small.form.matvec(p) == pytest.approx(big @ other, rel=1e-9)
-    w = small.form.matvec(q)
-    np.testing.assert_allclose(small.lift(w), big / np.linalg.norm(big), atol=1e-7)
-    plan = ucm.compile(model, X, y, solver="newton")
-    sol = plan.solve(tol=1e-9)
-    assert sol.status == "optimal" and plan.verify().agrees
-    assert sol.stats.passes < 5.0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from bundled import load
+from scipy import sparse
 
 import ucm
 from ucm.errors import CompositionError, EmptySetError, ParameterError
@@ -69,3 +72,37 @@ def test_bad_grids() -> None:
         ucm.path(model, X, y, nu=[0.3, 0.99])
     with pytest.raises(CompositionError, match="expected a real number"):
         ucm.path(model, X, y, nu=[np.nan])
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+def test_a_path_of_reduced_hulls_costs_less_than_fits(form: Any) -> None:
+    """Every start has its dual vector on the line through the last two; the grid may be shuffled."""
+    rng = np.random.default_rng(3)
+    y = np.where(np.arange(8000) % 3 == 0, 1.0, -1.0)
+    X = form(np.maximum(rng.standard_normal((y.size, 20)) + 0.3 * y[:, None], 0.0))
+    grid = rng.permutation(np.linspace(0.5, 0.54, 15))
+    model = ucm.models.nu_svm(0.5)
+    found = ucm.path(model, X, y, nu=grid)
+    alone = [ucm.solve(model.with_params(nu=float(nu)), X, y) for nu in grid]
+    for one, other in zip(found, alone, strict=True):
+        assert one.status == "optimal" and one.certificate.violation <= 1e-9
+        assert one.objective == pytest.approx(other.objective, rel=2e-6)
+        assert one.b == pytest.approx(other.b, rel=1e-2, abs=1e-2)
+        assert abs(one.w @ other.w) >= 1.0 - 1e-5
+    for count in ("systems", "passes"):
+        spent, cold = (sum(getattr(s.stats, count) for s in group) for group in (found, alone))
+        assert spent < cold, count
+
+
+def test_a_start_from_a_near_problem() -> None:
+    """Of more features than samples too, whose coordinates are of their span."""
+    rng = np.random.default_rng(4)
+    for m, n in ((3000, 6), (40, 200)):
+        y = np.where(np.arange(m) % 2 == 0, 1.0, -1.0)
+        X = rng.standard_normal((m, n)) + 0.4 * y[:, None]
+        before = ucm.solve(ucm.models.nu_svm(0.6), X, y)
+        plan = ucm.compile(ucm.models.nu_svm(0.599), X, y)
+        cold, warm = plan.solve(), plan.solve(warm_start=before)
+        assert warm.status == "optimal"
+        assert warm.objective == pytest.approx(cold.objective, rel=2e-6)
+        assert warm.stats.systems < cold.stats.systems

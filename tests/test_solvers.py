@@ -17,7 +17,7 @@ from ucm.compiler.routes import ROUTES, choose
 from ucm.contracts import Solver
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError
 from ucm.forms import MinNorm
-from ucm.solvers import ALM, APG, ECOS, SCS, Clarabel, Newton
+from ucm.solvers import ALM, APG, ECOS, SCS, Clarabel, InSpan, Newton
 
 
 def middle(model: Any, X: np.ndarray, y: np.ndarray) -> Any:
@@ -120,6 +120,43 @@ def test_the_rule_of_the_paper() -> None:
     assert errors[2] < 1e-6 and errors[2] <= errors[1] <= errors[0] + 1e-12
     loose = ucm.solve(model, X, y, solver=APG(stop="paper", eps=1e-7), tol=1e-3)
     assert loose.status == "optimal"  # its own rule, but the gap proves it
+
+
+WIDE = {"nu-SVM": None, "l2": ucm.models.l2_nu_svm(0.45), "KL": ucm.models.kl_svm(0.8),
+        "MM-FDA": None, "coherent MM-FDA": None, "coherent MM-MPM": None}  # fmt: skip
+
+
+@pytest.mark.parametrize("density", [1.0, 0.3])
+@pytest.mark.parametrize("name", WIDE)
+def test_newton_in_the_span_of_few_samples(name: str, density: float) -> None:
+    rng = np.random.default_rng(5)
+    y = np.where(np.arange(14) % 2 == 0, 1.0, -1.0)
+    X = rng.standard_normal((14, 400)) + 0.3 * y[:, None]
+    X[3] = X[1]  # the samples depend on each other
+    data = X if density == 1.0 else sparse.csr_matrix(X * (rng.random(X.shape) < density))
+    model = WIDE[name] or MODELS[name].with_params(**dict.fromkeys(MODELS[name].params(), 0.5))
+    plan = ucm.compile(model, data, y, solver=InSpan(Newton()))
+    sol = plan.solve()
+    assert sol.status == "optimal" and sol.stats.forming > 0.0
+    assert plan.verify().agrees
+    again = plan.solve(warm_start=sol)
+    assert again.status == "optimal" and again.objective == pytest.approx(sol.objective, rel=2e-6)
+
+
+def test_where_the_span_is_left_alone() -> None:
+    rng = np.random.default_rng(6)
+    y = np.where(np.arange(60) % 2 == 0, 1.0, -1.0)
+    X = rng.standard_normal((60, 4000))
+    span = InSpan(Newton())
+    few = ucm.compile(ucm.models.l2_nu_svm(0.5), X[:, :100], y)
+    assert "are not many" in str(span.refuse(few.form)) and few.solver.name == "newton"
+    thin = ucm.compile(ucm.models.l2_nu_svm(0.5), sparse.csr_matrix(X * (X > 1.6)), y)
+    assert "a basis of the span would cost" in str(span.refuse(thin.form))
+    assert thin.solver.name == "apg"
+    both = 0.3 * ucm.Hull(ucm.pos) + 0.7 * ucm.Hull(ucm.neg)  # 0 lies in the set of this difference
+    assert ucm.solve(both - both, X, y, solver=span).status == "zero_in_set"
+    with pytest.raises(ParameterError, match="InSpan"):
+        InSpan("newton")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -354,7 +391,8 @@ def test_more_features_than_samples_by_hand() -> None:
 def test_the_route_table_and_its_refusals() -> None:
     X, y = load("iris")
     names = [route.solver.name for route in ROUTES]
-    automatic = ["secular", "newton", "newton", "apg", "alm", "clip-mdm", "highs", "scaled-newton"]
+    by_rows = ["newton-gram", "clip-mdm"]
+    automatic = ["secular", *["newton"] * 3, "apg", "alm", *by_rows, "highs", "scaled-newton"]
     assert names == [*automatic, "clarabel", "ecos", "scs", "gsk", "mdm", "clip-gsk", "newton"]
     text = ucm.compile(ucm.models.coherent_mm_mpm(0.3), X, y).explain()
     for name in names:
@@ -364,7 +402,7 @@ def test_the_route_table_and_its_refusals() -> None:
     wide = np.random.default_rng(0).standard_normal((20, 4000))
     labels = np.where(np.arange(20) < 9, 1.0, -1.0)
     assert ucm.compile(ucm.models.mm_mpm(0.3), wide, labels).solver.name == "secular"
-    assert ucm.compile(ucm.models.l2_nu_svm(0.5), wide, labels).solver.name == "newton"
+    assert ucm.compile(ucm.models.l2_nu_svm(0.5), wide, labels).solver == InSpan(Newton())
 
 
 def test_named_solvers_and_instances() -> None:

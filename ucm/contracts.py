@@ -37,6 +37,7 @@ __all__ = [
     "LinearMap",
     "Path",
     "Projectable",
+    "Resumable",
     "Scope",
     "SemiSmooth",
     "Size",
@@ -356,3 +357,12 @@ class Solver(ABC):
     @abstractmethod
     def solve(self, form: Any, monitor: Any, start: Sequence[Vec] | None = None) -> Any:
         """Run until the monitor says stop; returns the raw answer (`ucm.forms.Raw`)."""
+
+
+class Resumable(Solver):
+    """A solver that can start from a dual vector too, where the solution of a near problem is known."""
+
+    @abstractmethod
+    def resume(self, form: Any, monitor: Any, start: Sequence[Vec], near: Vec) -> Any:
+        """As `solve`, where the nearest point is expected at `near`. The blocks `start` may be outside of
+        their domains."""

@@ -15,7 +15,7 @@ from scipy import sparse
 from ucm.contracts import LinearMap, Vec
 from ucm.errors import DataError, ParameterError
 from ucm.gram import Gram
-from ucm.operators import CenteredMap, SampleMap
+from ucm.operators import CenteredMap, SampleMap, UnitMap
 
 __all__ = ["Data", "EuclideanSpace", "GramSpace", "Space", "bind"]
 
@@ -150,6 +150,8 @@ class Data:
     @functools.cached_property
     def over_samples(self) -> Data:
         """The same samples as unit vectors: any point made of them is its own coefficients."""
+        if isinstance(self.space, GramSpace):
+            return self
         return Data(sparse.eye_array(self.m, format="csr"), self.y, self.class_weight, self.gram)
 
     @functools.cached_property
@@ -166,22 +168,17 @@ class Data:
             self._cache[key] = make()
         return self._cache[key]
 
-    @functools.cached_property
-    def _rows(self) -> dict[str, NDArray[np.intp]]:
-        return {
-            "pos": np.flatnonzero(self.y > 0),
-            "neg": np.flatnonzero(self.y < 0),
-            "signed": np.arange(self.m),
-        }
-
     def _matrix(self, kind: str) -> Any:
         if kind == "signed":
             return self.X
-        return self.once(("rows", kind), lambda: self.X[self._rows[kind]])
+        return self.once(("matrix", kind), lambda: _taken(self.X, self.rows(kind)))
 
     def rows(self, kind: str) -> NDArray[np.intp]:
         """Indices of the samples of `pos`, `neg` or `signed`."""
-        return self._rows[kind]
+        if kind == "signed":
+            return self.once(("rows", kind), lambda: np.arange(self.m))
+        sign = 1.0 if kind == "pos" else -1.0
+        return self.once(("rows", kind), lambda: np.flatnonzero(self.y == sign))
 
     def signs(self, kind: str) -> Vec | None:
         """The factors y_i of `signed`; None for one class."""
@@ -189,11 +186,13 @@ class Data:
 
     def samples(self, kind: str) -> LinearMap:
         """`q -> sum q_i x_i` over `pos` or `neg`, `q -> sum q_i y_i x_i` over `signed`."""
+        if isinstance(self.space, GramSpace):
+            return UnitMap(self.rows(kind), self.m, self.signs(kind))
         return SampleMap(self._matrix(kind), self.signs(kind))
 
     def mean(self, kind: str) -> Vec:
         """The mean of the samples, (n,)."""
-        count = self._rows[kind].size
+        count = self.rows(kind).size
         uniform = np.full(count, 1.0 / count)
         return self.once(("mean", kind), lambda: self.samples(kind).matvec(uniform))
 
@@ -228,6 +227,12 @@ class Data:
         entries = self.X.data if sparse.issparse(self.X) else self.X
         top = max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
         return top if top > 0.0 else 1.0
+
+
+def _taken(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows of X: no copy of dense ones that lie together."""
+    together = rows.size > 0 and rows[-1] - rows[0] == rows.size - 1
+    return X[rows[0] : rows[-1] + 1] if together else X[rows]
 
 
 def _matrix(X: Any) -> Any:
@@ -290,7 +295,7 @@ def bind(X: Any, y: Any, class_weight: tuple[float, float] = (1.0, 1.0)) -> Data
             labels = labels.ravel()
         if labels.dtype.kind == "c":
             raise TypeError("complex labels")
-        values = labels.astype(np.float64)
+        values = np.asarray(labels, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise DataError(
             "y: expected labels -1 and +1, got values that are no numbers; "
@@ -303,16 +308,17 @@ def bind(X: Any, y: Any, class_weight: tuple[float, float] = (1.0, 1.0)) -> Data
             f"y: expected {X.shape[0]} labels, one per row of X, got {values.size}; "
             "both must have the same length"
         )
-    found = np.unique(values)
-    if not np.isin(found, (-1.0, 1.0)).all():
+    positive, negative = (np.count_nonzero(values == label) for label in (1.0, -1.0))
+    if positive + negative < values.size:
+        found = np.unique(values)
         shown = ", ".join(f"{v:g}" for v in found[:5])
         raise DataError(
             f"y: expected the labels -1 and +1, got {found.size} value(s) {shown}; "
             "ucm.Classifier takes any two labels"
         )
-    if found.size == 1:
+    if not positive or not negative:
         raise DataError(
-            f"y: expected two classes, got one (all labels are {found[0]:+g}); "
+            f"y: expected two classes, got one (all labels are {values[0]:+g}); "
             "add samples of the other class"
         )
     if not all(np.isfinite(w) and w > 0 for w in class_weight):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ucm.compiler.compile import plan_of
-from ucm.compiler.kernelised import gram_of, rows_suffice
+from ucm.compiler.kernelised import gram_of, in_rows
 from ucm.contracts import Domain, Solver, UncertaintySet
 from ucm.data import Data, bind
 from ucm.errors import ParameterError, brief
@@ -71,22 +72,41 @@ def path(
     gram = gram_of(kernel, data, of_kernel)
     features = data
     if gram is not None and isinstance(declared, RobustMargin):
-        by_rows = rows_suffice(declared, data, gram, solver)
+        by_rows = in_rows(declared, data, gram, solver) is not None
         features = None if by_rows else data.in_feature_space(gram)
     order = np.argsort(values, kind="stable")
     if not _grows(declared, name, data):
         order = order[::-1]
     found: dict[int, Solution] = {}
-    last: Solution | None = None
+    known: list[tuple[float, Solution]] = []
     for place in order.tolist():
-        plan = plan_of(declared.with_params(**{name: values[place]}), data, gram, features, solver)
-        last = plan.solve(warm_start=last, **options)
-        found[place] = last
+        value = values[place]
+        plan = plan_of(declared.with_params(**{name: value}), data, gram, features, solver)
+        found[place] = plan.solve(warm_start=_expected(known, value), **options)
         if progress is not None:
-            progress(place, last)
-        if last.w is not None and not np.any(last.w):
-            last = None  # 0 says nothing about the next one
+            progress(place, found[place])
+        known = [*known[-1:], (value, found[place])]
+        if found[place].w is not None and not np.any(found[place].w):
+            known = []  # 0 says nothing about the next one
     return [found[place] for place in range(len(values))]
+
+
+def _expected(known: list[tuple[float, Solution]], value: float) -> Solution | None:
+    """The last solution, its dual vector on the line through the last two."""
+    if not known:
+        return None
+    (v, before), (u, last) = known[0], known[-1]
+    if u == v or any(s.raw is None or s.raw.w is None for s in (before, last)):
+        return last
+    t = (value - u) / (u - v)
+    if not t <= 2.0:  # so far ahead the line says nothing
+        return last
+    objective = last.objective + t * (last.objective - before.objective)
+    if not objective * last.objective > 0.0:
+        return last
+    x, old = last.objective * last.raw.w, before.objective * before.raw.w
+    w = (x + t * (x - old)) / objective
+    return replace(last, objective=objective, raw=replace(last.raw, w=w))
 
 
 def _grid(model: RobustMargin | Objective, options: dict[str, Any]) -> tuple[str, list[float]]:

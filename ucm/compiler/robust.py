@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.compiler.kernelised import check_kernel, expand, point_coefficients
+from ucm.compiler.kernelised import check_kernel, expand, lowered, point_coefficients
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import bias, sample_weights
 from ucm.compiler.regime import Regime, beyond, regime_of
 from ucm.compiler.routes import choose
 from ucm.compiler.unit_routes import choose_unit, unit_solver
-from ucm.contracts import Solver, Vec
+from ucm.contracts import Resumable, Solver, Vec
 from ucm.data import Data, GramSpace
 from ucm.errors import ConvergenceWarning, EmptySetError, ParameterError, SolverError, warn_of
 from ucm.evidence.admissible import advice
@@ -24,7 +24,7 @@ from ucm.evidence.certificate import certify
 from ucm.evidence.reference import twin
 from ucm.evidence.verify import Verification, verify
 from ucm.evidence.verify_unit import linearised, verify_stationary
-from ucm.forms import MinNorm, Raw, UnitNorm
+from ucm.forms import Raw, UnitNorm
 from ucm.language.objective import RobustMargin
 from ucm.notation import TEXT
 from ucm.solution import Certificate, Solution, Stats
@@ -54,14 +54,20 @@ class RobustPlan(Plan):
         why = model.set.emptiness(data)
         if why is not None:
             raise EmptySetError(why)
-        self.model, self.data = model, data
-        self.form = MinNorm.of(model.set.lower(data), model.dual, data.stored, data.space)
+        self.model = model
         self._beyond = unit_solver(solver)
-        # the other side of the boundary needs coordinates
-        by_rows = isinstance(data.space, GramSpace)
-        self._extends = (solver == "auto" and not by_rows) or self._beyond is not None
-        self.solver, self._table = choose(self.form, "auto" if self._extends else solver)
+        self._bind(data, solver)
         self.setup_time = time.perf_counter() - began
+
+    def _bind(self, data: Data, solver: str | Solver) -> None:
+        self.data = data
+        self.form = lowered(self.model, data)
+        # the other side of the boundary needs coordinates
+        space = data.space
+        by_rows = isinstance(space, GramSpace)
+        self._extends = (solver == "auto" and not by_rows) or self._beyond is not None
+        self._leaves_rows = solver == "auto" and isinstance(space, GramSpace) and space.gram.fits
+        self.solver, self._table = choose(self.form, "auto" if self._extends else solver)
 
     def explain(self) -> str:
         """The form, the route chosen, the routes refused and why, the cost of a pass."""
@@ -132,6 +138,10 @@ class RobustPlan(Plan):
             solution = self._solve_beyond(floor, monitor, warm_start, starts, bias_rule)
         else:
             solution = self._finish(self._run(monitor, warm_start), monitor, bias_rule)
+        if solution.status == "zero_in_set" and self._leaves_rows:
+            vars(self).pop("regime", None)
+            self._bind(self.data.in_coordinates, "auto")
+            return self._solve(monitor, None, starts, bias_rule)
         if solution.status == "zero_in_set" and self._extends and self.unit.rank > 0:
             floor = solution.certificate.dual
             solution = self._solve_beyond(floor, monitor, warm_start, starts, bias_rule)
@@ -149,7 +159,8 @@ class RobustPlan(Plan):
         )  # fmt: skip
 
     def _run(self, monitor: Monitor, warm_start: Solution | None) -> Raw:
-        start = None if warm_start is None or warm_start.raw is None else warm_start.raw.q
+        before: Raw | None = None if warm_start is None else warm_start.raw
+        start = None if before is None else before.q
         if start is not None and [v.size for v in start] != [
             b.map.shape[1] for b in self.form.blocks
         ]:
@@ -162,7 +173,11 @@ class RobustPlan(Plan):
             if apart > 1e-12 * max(self.data.scale, float(np.abs(self.form.center).max())):
                 return Raw([], status="infeasible", message=f"its points lie {apart:.3g} apart")
             return Raw([], multipliers=[np.zeros_like(c.offset) for c in self.form.couplings])
-        if not self.form.couplings and start is not None:
+        if start is None or before is None or warm_start is None:
+            return self.solver.solve(self.form, monitor)
+        if isinstance(self.solver, Resumable) and before.w is not None and before.w.any():
+            return self.solver.resume(self.form, monitor, start, -warm_start.objective * before.w)
+        if not self.form.couplings:
             start = [
                 b.domain.project(v, classes=b.classes)  # type: ignore[attr-defined]
                 for b, v in zip(self.form.blocks, start, strict=True)
@@ -187,7 +202,7 @@ class RobustPlan(Plan):
             message = f"U is empty: {raw.message}. {advice(self.model, self.data.in_coordinates)}"
             return make(zero, None, zero, None, -np.inf, nothing, "infeasible", message)
         splits = raw.multiplier_map(self.form)
-        certificate, w, x = certify(self.model, self.data, raw.q, raw.w, splits)
+        certificate, w, x = certify(self.model, self.data, raw.q, raw.w, splits, monitor.tol)
         norm = -certificate.dual
         size = self._size(raw.q)
         if abs(certificate.relative_gap) > monitor.tol:  # not proven to be off 0: how large is U?
@@ -198,7 +213,8 @@ class RobustPlan(Plan):
         ):
             certificate = Certificate(0.0, -norm, norm, 0.0, certificate.violation, "global")
             message = "0 lies in U, so no direction has a positive worst-case margin and w = 0."
-            if not (self._extends and self.unit.rank > 0):  # else it is no answer yet
+            leaves = self._leaves_rows or (self._extends and self.unit.rank > 0)
+            if not leaves:  # else it is no answer yet
                 message += f" {advice(self.model, self.data.in_coordinates)}"
             return make(zero, None, x, weights, 0.0, certificate, "zero_in_set", message, size=size)
         b, rule = bias(bias_rule, self.model.set, self.form, self.data, raw.q, w)

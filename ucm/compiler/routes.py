@@ -20,7 +20,9 @@ from ucm.solvers import (
     Clarabel,
     ClipGSK,
     ClipMDM,
+    GramNewton,
     HiGHSDistance,
+    InSpan,
     Newton,
     NewtonHull,
     ScaledNewton,
@@ -42,13 +44,17 @@ class Route:
 ROUTES = (
     Route(Secular(), "Euclidean balls only: scalar roots, or a small subspace"),
     Route(NewtonHull(), "two hulls of samples: a band of them, from few samples to all"),
+    Route(InSpan(Newton()), "far more features than parameters: the next row in their span"),
     Route(Newton(), "up to 1500 features and couplings: few passes, high accuracy"),
     Route(APG(), "any size: one pass an iteration, exact projections"),
     Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG"),
+    Route(
+        GramNewton(rest=ClipMDM()), "reduced convex hulls behind a kernel: few free samples decide"
+    ),
     Route(ClipMDM(), "reduced convex hulls, by inner products: rows of the Gram matrix as needed"),
     Route(HiGHSDistance(), "norms 1 and inf of w, polyhedral sets: linear programs by HiGHS"),
     Route(
-        ScaledNewton((Newton(), APG(), ALM(APG()))),
+        ScaledNewton((InSpan(Newton()), Newton(), APG(), ALM(APG()))),
         "other norms: Newton steps, each a Euclidean problem for one of the above",
     ),
     Route(Clarabel(), "anything convex: interior point, through CVXPY"),
@@ -92,16 +98,18 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
     | --- | --- | --- |
     | 1 | secular | Euclidean norm, Euclidean balls of parameters, no couplings |
     | 2 | newton | Euclidean norm, two hulls with caps or without, features or samples at most 2000 |
-    | 3 | newton | Euclidean norm, semismooth projections, order at most 1500; couplings too |
-    | 4 | apg | Euclidean norm, exact projections, no couplings |
-    | 5 | alm | Euclidean norm, exact projections, coupled blocks |
-    | 6 | clip-mdm | Euclidean norm, reduced convex hulls; behind a kernel without coordinates |
-    | 7 | highs | norms 1 and inf, polyhedral domains |
-    | 8 | scaled-newton | norms between, where one of the Euclidean rows takes the set |
-    | 9 | clarabel | everything convex |
+    | 3 | newton | as the next row, where features are more than twice the parameters |
+    | 4 | newton | Euclidean norm, semismooth projections, order at most 1500; couplings too |
+    | 5 | apg | Euclidean norm, exact projections, no couplings |
+    | 6 | alm | Euclidean norm, exact projections, coupled blocks |
+    | 7 | newton-gram | Euclidean norm, reduced convex hulls; behind a kernel without coordinates |
+    | 8 | clip-mdm | the same; goes on where the support vectors are too many for the one above |
+    | 9 | highs | norms 1 and inf, polyhedral domains |
+    | 10 | scaled-newton | norms between, where one of the Euclidean rows takes the set |
+    | 11 | clarabel | everything convex |
 
-    The second and the third carry the same name: by name, too, the first one that takes the form is meant,
-    and for larger orders the third with its systems solved by conjugate gradients.
+    Three carry the same name: by name, too, the first one that takes the form is meant, and for larger
+    orders the fourth with its systems solved by conjugate gradients.
 
     Raises
     ------

@@ -85,7 +85,8 @@ def mass_violation(q: Vec, classes: Vec | None) -> float:
     worst = 0.0
     for index, mass in groups(q.size, classes):
         part = q[index]
-        worst = max(worst, abs(part.sum() - mass) / mass, -np.minimum(part, 0.0).sum() / mass)
+        below = -np.minimum(part, 0.0).sum() if part.min() < 0.0 else 0.0
+        worst = max(worst, abs(part.sum() - mass) / mass, below / mass)
     return float(worst)
 
 
@@ -129,6 +130,12 @@ def jacobian(w: Vec, parts: list[tuple[Any, float]], normal: Vec | None = None) 
     return Jacobian(d=w, U=U, S=-np.diag(inverse) if inverse else np.zeros((0, 0)))
 
 
+def product(g: Vec, q: Vec) -> float:
+    """`<g, q>` in this thread: those of BLAS wait for each other on a busy machine (measured: 1.6 ms
+    for 24,000 entries, not 0.01)."""
+    return float(np.einsum("i,i->", g, q))
+
+
 def greedy(g: Vec, caps: list[float], classes: Vec | None) -> Vec:
     """A maximiser of <g, q> on the capped simplex: largest entries first, ties share evenly."""
     q = np.zeros(g.size)
@@ -140,10 +147,11 @@ def greedy(g: Vec, caps: list[float], classes: Vec | None) -> Vec:
             continue
         theta = np.partition(part, part.size - 1 - at_cap)[part.size - 1 - at_cap]
         above = part > theta
-        level = part == theta
+        level = np.flatnonzero(part == theta)
         filled = np.count_nonzero(above)
-        share = (mass - cap * filled) / np.count_nonzero(level) if filled else mass / level.sum()
-        q[index] = np.where(above, cap, 0.0) + np.where(level, max(share, 0.0), 0.0)
+        weights = above * cap if filled else np.zeros(part.size)
+        weights[level] = max((mass - cap * filled if filled else mass) / level.size, 0.0)
+        q[index] = weights
     return q
 
 

@@ -44,7 +44,7 @@ class Simplex(SemiSmooth, Leveled, Capped):
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
         g = common.vector(g)
         q = common.greedy(g, _both(math.inf, classes), classes)
-        return float(g @ q), q
+        return common.product(g, q), q
 
     def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
         g = common.vector(g)
@@ -144,7 +144,7 @@ class CappedSimplex(SemiSmooth, Leveled, Capped):
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
         g = common.vector(g)
         q = common.greedy(g, self.caps(g.size, classes), classes)
-        return float(g @ q), q
+        return common.product(g, q), q
 
     def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
         g = common.vector(g)
@@ -156,8 +156,12 @@ class CappedSimplex(SemiSmooth, Leveled, Capped):
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
         q = common.vector(q)
-        caps = _spread(self._declared_caps(classes), q.size, classes)
-        over = float(np.max((q - caps) / np.maximum(caps, 1.0 / q.size)))
+        over = max(
+            float(q[index].max() - cap) / max(cap, 1.0 / q.size)
+            for (index, _), cap in zip(
+                common.groups(q.size, classes), self._declared_caps(classes), strict=True
+            )
+        )
         return common.snap(max(common.mass_violation(q, classes), over))
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:

@@ -20,6 +20,7 @@ def certify(
     q: Sequence[Vec],
     w: Vec | None = None,
     splits: Splits | None = None,
+    tol: float = 0.0,
 ) -> tuple[Certificate, Vec, Vec]:
     """Bound the error of the point that the blocks q stand for.
 
@@ -32,6 +33,7 @@ def certify(
     q : blocks of the lowered set
     w : a dual vector besides that of x; the one with the smaller gap is taken
     splits : shares of the direction at intersections, for `||w||_p = 1`
+    tol : relative gap at which w is enough and x is not looked at
 
     Returns
     -------
@@ -41,15 +43,15 @@ def certify(
     x, violation = U.rebuild(data, iter(q))
     norm = data.space.norm(x, model.dual)
     splits = splits or {}
-    candidates = [data.space.dual_vector(x, model.dual)] if norm > 0.0 else []
-    if w is not None:
-        candidates.append(w)
+    unit = data.space.dual_vector(x, model.dual) if norm > 0.0 else None
     primal, chosen = np.inf, np.zeros_like(x)
-    for v in candidates:
+    for v in (w, unit):
+        if v is None or abs(primal + norm) <= tol * norm:
+            continue
         height = U.support(data, -v, splits)[0]
         if height < primal:
             primal, chosen = height, v
-    if not candidates:
+    if w is None and unit is None:
         primal = 0.0
     gap = primal + norm
     relative = gap / max(norm, 1e-12 * data.scale)

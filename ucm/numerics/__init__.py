@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from ucm.numerics.entropy import project_entropy as project_entropy
     from ucm.numerics.gram import add_rows as add_rows
     from ucm.numerics.gram import rbf_exponents as rbf_exponents
+    from ucm.numerics.gram_hull import GRAM_STATE as GRAM_STATE
+    from ucm.numerics.gram_hull import gram_march as gram_march
     from ucm.numerics.hull import SIDE as SIDE
     from ucm.numerics.hull import STATE as STATE
     from ucm.numerics.hull import march as march
@@ -36,6 +38,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "ball": ["project_ball_simplex"],
         "entropy": ["project_entropy"],
         "gram": ["add_rows", "rbf_exponents"],
+        "gram_hull": ["GRAM_STATE", "gram_march"],
         "hull": ["SIDE", "STATE", "march"],
         "margins": ["plus_newton"],
         "mdm": ["class_gaps", "clip_gsk", "clip_mdm", "extreme_steps"],

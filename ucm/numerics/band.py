@@ -12,12 +12,11 @@ from numba import types
 from ucm.numerics._jit import f8, inner
 from ucm.numerics.root import solve
 
-__all__ = ["FREE", "ORDER", "ROWS", "A", "P", "Q", "R", "compact", "least", "project", "slope"]
+__all__ = ["ROWS", "A", "P", "Q", "R", "beneath", "compact", "least", "project", "slope"]
 
 ROWS = types.Array(f8, 2, "C")
-Q, P, A, R, ORDER, FREE = 0, 1, 2, 3, 4, 5
-"""Rows of V: the proximal centre q, the trial point p, the scores a, the scores when last compared,
-the sample, and whether it counts among the free ones in H."""
+Q, P, A, R = 0, 1, 2, 3
+"""Rows of V: the proximal centre q, the trial point p, the scores a, the scores when last compared."""
 
 
 @inner()
@@ -93,6 +92,16 @@ def select(v, k):
     return v[k]
 
 
+@inner(reduction=True)
+def beneath(a, p, cap, mass, theta):
+    """The bound of `least` at any theta: `mass theta - cap sum max(theta - a, 0) - <a, p>`."""
+    total = 0.0
+    for i in range(a.size):
+        below = theta - a[i]
+        total += (cap * below if below > 0.0 else 0.0) + p[i] * a[i]
+    return theta * mass - total
+
+
 @inner()
 def least(a, p, cap, mass, scratch):
     """A lower bound of `<a, p'> - <a, p>` over `0 <= p' <= cap`, `sum p' = mass`: its minimum, but for
@@ -102,37 +111,38 @@ def least(a, p, cap, mass, scratch):
     for i in range(a.size):
         scratch[i] = a[i]
     k = min(max(int(np.ceil(mass / cap * (1.0 - 1e-12))) - 1, 0), a.size - 1)
-    theta = select(scratch, k)
-    total = theta * mass
-    for i in range(a.size):
-        total -= p[i] * a[i]
-        if a[i] < theta:
-            total -= cap * (theta - a[i])
-    return total
+    return beneath(a, p, cap, mass, select(scratch, k))
 
 
 @inner()
-def compact(V, lo, hi, sigma, theta, cap, reach, scratch):
+def sift(v, marks, rest):
+    """The marked entries in front, all orders kept; `rest` is scratch."""
+    front = 0
+    back = 0
+    for i in range(v.size):
+        if marks[i] != 0.0:
+            v[front] = v[i]
+            front += 1
+        else:
+            rest[back] = v[i]
+            back += 1
+    for i in range(back):
+        v[front + i] = rest[i]
+
+
+@inner()
+def compact(V, tags, lo, hi, sigma, theta, cap, reach, work):
     """Bring the rows of `lo:hi` whose argument of the projection comes within `sigma reach` of
     [0, cap] to the front, all orders kept; returns the end of them."""
+    marks, rest = work[0, lo:hi], work[1, lo:hi]
     size = 0
     for i in range(lo, hi):
         v = V[Q, i] - sigma * (V[A, i] - theta)
-        scratch[i] = 1.0 if -sigma * reach < v < cap + sigma * reach else 0.0
-        size += scratch[i] != 0.0
-    if size == hi - lo:
-        return hi
-    rest = np.empty(hi - lo - size)
-    for r in range(V.shape[0]):
-        front = lo
-        back = 0
-        for i in range(lo, hi):
-            if scratch[i] != 0.0:
-                V[r, front] = V[r, i]
-                front += 1
-            else:
-                rest[back] = V[r, i]
-                back += 1
-        for i in range(back):
-            V[r, front + i] = rest[i]
+        inside = -sigma * reach < v < cap + sigma * reach
+        marks[i - lo] = 1.0 if inside else 0.0
+        size += inside
+    if size < hi - lo:
+        for r in range(V.shape[0]):
+            sift(V[r, lo:hi], marks, rest)
+        sift(tags[lo:hi], marks, rest)
     return lo + size

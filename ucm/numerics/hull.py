@@ -18,13 +18,13 @@ from numba import types
 
 from ucm.numerics._jit import WRITE, i8, inner, jit
 from ucm.numerics._lapack import SQUARE, cholesky_solve
-from ucm.numerics.band import FREE, ORDER, ROWS, A, P, Q, R, compact, least, project, slope
-from ucm.numerics.rows import PART, exchange, move, pull
+from ucm.numerics.band import ROWS, A, P, Q, R, beneath, compact, least, project, slope
+from ucm.numerics.rows import PART, TAGS, exchange, move, pull
 
 __all__ = ["SIDE", "STATE", "march"]
 
 STATE = (
-    "sigma",  # proximal parameter
+    "sigma",  # proximal parameter; 0: to be chosen from the gap of the start
     "tol",  # relative gap to reach
     "reach",  # how far the band goes, in scores, beyond the kinks
     "slack",  # how far the scores may still move before rows outside the band matter
@@ -68,20 +68,20 @@ def plus(v, t, d, out):
 
 
 @inner()
-def score(parts, stride, ends, side, state, w, V):
+def score(parts, stride, ends, side, state, w, V, tags):
     """`a = Z w` on all rows, which all become the band."""
     for c in range(side.shape[0]):
         lo, hi = ends[c, 0], ends[c, 2]
         ends[c, 1] = hi
         side[c, HELD] = 0.0
         side[c, STEP] = 0.0
-        pull(parts[c], stride, side[c, FACTOR], V[ORDER, lo:hi], w, V[A, lo:hi])
+        pull(parts[c], stride, side[c, FACTOR], tags[lo:hi], w, V[A, lo:hi])
     state[PASSES] += 0.5
     state[SLACK] = np.inf
 
 
 @inner()
-def settle(parts, stride, ends, side, state, x, V, work):
+def settle(parts, stride, ends, side, state, x, V, tags, work):
     """theta and p at the scores a, over the band; x with them."""
     changed = 0
     for c in range(side.shape[0]):
@@ -91,21 +91,19 @@ def settle(parts, stride, ends, side, state, x, V, work):
             V[Q, lo:mid], a, a, 0.0, state[SIGMA], side[c, THETA],
             side[c, CAP], side[c, MASS] - side[c, HELD], target,
         )  # fmt: skip
-        changed += move(
-            parts[c], stride, side[c, FACTOR], V[ORDER, lo:mid], target, V[P, lo:mid], x
-        )
+        changed += move(parts[c], stride, side[c, FACTOR], tags[lo:mid], target, V[P, lo:mid], x)
     state[PASSES] += 0.5 * changed / V.shape[1]
 
 
 @inner()
-def narrow(ends, side, state, reach, V, work):
+def narrow(ends, side, state, reach, V, tags, work):
     """Hold the rows of the band that are farther than `reach` from their kinks; at least two rows of
     each class stay. Movement is counted from here."""
     for c in range(side.shape[0]):
         lo, mid = ends[c, 0], ends[c, 1]
         own = reach
         while True:
-            end = compact(V, lo, mid, state[SIGMA], side[c, THETA], side[c, CAP], own, work[1])
+            end = compact(V, tags, lo, mid, state[SIGMA], side[c, THETA], side[c, CAP], own, work)
             if end - lo >= min(2, mid - lo) or not own < np.inf:
                 break
             own *= 4.0
@@ -134,62 +132,96 @@ def moved(ends, side, V):
 
 
 @inner()
-def relative_gap(ends, side, w, x, V, work):
-    """`(|x| - bound) / |x|`, the bound from w: `min over p' of <Z w, p'> / |w|`."""
-    bound = dot(w, x)
-    for c in range(side.shape[0]):
-        lo, mid = ends[c, 0], ends[c, 1]
-        mass = side[c, MASS] - side[c, HELD]
-        bound += least(V[A, lo:mid], V[P, lo:mid], side[c, CAP], mass, work[1, lo:mid])
+def relative_gap(ends, side, state, w, x, V, work, far):
+    """`(|x| - bound) / |x|`, the bound from w: `min over p' of <Z w, p'> / |w|`.
+
+    The minimum is bounded at theta first, which is enough where the gap is proven, or beyond `far`.
+    """
     size = np.sqrt(dot(x, x))
     length = np.sqrt(dot(w, w))
-    return (size - bound / length) / size if size > 0.0 and length > 0.0 else np.inf
+    if not (size > 0.0 and length > 0.0):
+        return np.inf
+    gap = 0.0
+    for exact in range(2):
+        bound = dot(w, x)
+        for c in range(side.shape[0]):
+            lo, mid = ends[c, 0], ends[c, 1]
+            a, p, cap, mass = (
+                V[A, lo:mid],
+                V[P, lo:mid],
+                side[c, CAP],
+                side[c, MASS] - side[c, HELD],
+            )
+            if exact:
+                bound += least(a, p, cap, mass, work[1, lo:mid])
+            else:
+                bound += beneath(a, p, cap, mass, side[c, THETA])
+        gap = (size - bound / length) / size
+        if gap <= 0.8 * state[TOL] or gap > far:
+            break
+    return gap
 
 
 @inner()
-def count_free(parts, stride, ends, side, state, V, H, S):
+def sharpen(ends, side, state, w, x, V, work):
+    """sigma for a start: kinks 0.2 times as wide as the scores are off in the mean, which its gap says.
+    Most of that gap is of q, and w is nearer (along paths 0.1 to 0.8 cost the same)."""
+    mass = side[0, MASS] + side[1, MASS]
+    gap = relative_gap(ends, side, state, w, x, V, work, np.inf)
+    gap = max(gap, 0.1 * state[TOL]) * np.sqrt(dot(x, x) * dot(w, w))
+    state[SIGMA] = max(side[0, CAP], side[1, CAP]) * mass / (0.4 * gap)
+    state[REACH] = 20.0 * gap / mass
+
+
+@inner()
+def count_free(parts, stride, ends, side, state, V, tags, H, S):
     """Bring H and S up to date with the free rows of the band."""
     n = S.shape[1]
     cost = 0.25 * n / V.shape[1]
     for c in range(side.shape[0]):
         lo, mid = ends[c, 0], ends[c, 1]
         part, factor, cap = parts[c], side[c, FACTOR], side[c, CAP]
-        order, p, free = V[ORDER, lo:mid], V[P, lo:mid], V[FREE, lo:mid]
-        left = exchange(part, stride, factor, order, p, cap, free, -1.0, H, S[c])
-        came = exchange(part, stride, factor, order, p, cap, free, 1.0, H, S[c])
+        own, p = tags[lo:mid], V[P, lo:mid]
+        left = exchange(part, stride, factor, own, p, cap, -1.0, H, S[c])
+        came = exchange(part, stride, factor, own, p, cap, 1.0, H, S[c])
         side[c, COUNT] += came - left
         state[FORMING] += cost * (came + left)
 
 
+@inner(reduction=True)
+def hessian(side, sigma, ridge, H, S, work):
+    """The upper triangle of `ridge I + sigma (H - sum_c s_c s_c' / f_c)`."""
+    n = H.shape[0]
+    for i in range(n):
+        first = S[0, i] / max(side[0, COUNT], 1.0)
+        second = S[1, i] / max(side[1, COUNT], 1.0)
+        for j in range(i, n):
+            work[i, j] = sigma * (H[i, j] - first * S[0, j] - second * S[1, j])
+        work[i, i] += ridge
+
+
 @inner()
-def direction(parts, stride, ends, side, state, g, V, H, S, work, d):
+def direction(parts, stride, ends, side, state, g, V, tags, H, S, work, d):
     """`d = -(I + sigma (H - sum_c s_c s_c' / f_c))^-1 g`; False when the system is not definite."""
-    count_free(parts, stride, ends, side, state, V, H, S)
-    n = g.size
+    count_free(parts, stride, ends, side, state, V, tags, H, S)
     sigma = state[SIGMA]
     ridge = 1.0
     for _attempt in range(4):
-        for i in range(n):
-            for j in range(i, n):
-                h = H[i, j]
-                for c in range(side.shape[0]):
-                    if side[c, COUNT] > 0.0:
-                        h -= S[c, i] * S[c, j] / side[c, COUNT]
-                work[i, j] = sigma * h
-            work[i, i] += ridge
+        hessian(side, sigma, ridge, H, S, work)
+        for i in range(g.size):
             d[i] = -g[i]
         if cholesky_solve(work, d):
             state[SYSTEMS] += 1.0
             return True
         top = 0.0
-        for i in range(n):
+        for i in range(g.size):
             top = max(top, H[i, i])
         ridge = max(100.0 * ridge, 1.0 + 1e-14 * sigma * top)
     return False
 
 
 @inner()
-def descend(parts, stride, ends, side, state, w, x, g, d, V, work):
+def descend(parts, stride, ends, side, state, w, x, g, d, V, tags, work):
     """Move along d to where the slope, monotone in the step, is small; p and x follow."""
     start = dot(g, d)
     if not start < 0.0:
@@ -198,7 +230,7 @@ def descend(parts, stride, ends, side, state, w, x, g, d, V, work):
     for c in range(side.shape[0]):
         lo, mid = ends[c, 0], ends[c, 1]
         rows += mid - lo
-        pull(parts[c], stride, side[c, FACTOR], V[ORDER, lo:mid], d, work[0, lo:mid])
+        pull(parts[c], stride, side[c, FACTOR], tags[lo:mid], d, work[0, lo:mid])
     state[PASSES] += 0.5 * rows / V.shape[1]
     square = dot(d, d)
     low, high, f_low, f_high, t = 0.0, np.inf, start, np.inf, 1.0
@@ -230,14 +262,14 @@ def descend(parts, stride, ends, side, state, w, x, g, d, V, work):
         side[c, THETA] = theta[c]
         plus(V[A, lo:mid], t, work[0, lo:mid], V[A, lo:mid])
         changed += move(
-            parts[c], stride, side[c, FACTOR], V[ORDER, lo:mid], work[1, lo:mid], V[P, lo:mid], x
+            parts[c], stride, side[c, FACTOR], tags[lo:mid], work[1, lo:mid], V[P, lo:mid], x
         )
     state[PASSES] += 0.5 * changed / V.shape[1]
     return True
 
 
 @inner()
-def minimise(parts, stride, ends, side, state, w, x, V, H, S, system, work):
+def minimise(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work):
     """Newton steps over the band until the gradient is small against the proximal step."""
     d = np.empty(w.size)
     g = np.empty(w.size)
@@ -245,18 +277,20 @@ def minimise(parts, stride, ends, side, state, w, x, V, H, S, system, work):
     travel = state[TRAVEL] = 0.0  # before movement was last counted from 0
     look = 0.0  # how far the next band reaches; 0: the present one serves
     begin = True
+    if state[SIGMA] == 0.0:
+        sharpen(ends, side, state, w, x, V, work)
     while True:
         if look > 0.0:
-            score(parts, stride, ends, side, state, w, V)
+            score(parts, stride, ends, side, state, w, V, tags)
         if look > 0.0 or begin:
-            settle(parts, stride, ends, side, state, x, V, work)
+            settle(parts, stride, ends, side, state, x, V, tags, work)
         if begin and look == 0.0 and state[SLACK] < np.inf:
             state[SLACK] -= moved(ends, side, V)
             if state[SLACK] < state[REACH]:
                 look = state[REACH]
                 continue
         state[STEPS] = steps
-        gap = relative_gap(ends, side, w, x, V, work)
+        gap = relative_gap(ends, side, state, w, x, V, work, 8.0 * state[TOL])
         state[GAP] = gap
         whole = ends[0, 1] == ends[0, 2] and ends[1, 1] == ends[1, 2]
         if np.sqrt(dot(x, x)) <= state[ZERO] * state[LARGEST]:
@@ -269,8 +303,8 @@ def minimise(parts, stride, ends, side, state, w, x, V, H, S, system, work):
             look = 2.0 * state[REACH]
             continue
         if look > 0.0 or begin:
-            count_free(parts, stride, ends, side, state, V, H, S)
-            narrow(ends, side, state, look if look > 0.0 else state[REACH], V, work)
+            count_free(parts, stride, ends, side, state, V, tags, H, S)
+            narrow(ends, side, state, look if look > 0.0 else state[REACH], V, tags, work)
             begin = False
             look = 0.0
         plus(w, -1.0, x, g)
@@ -281,9 +315,9 @@ def minimise(parts, stride, ends, side, state, w, x, V, H, S, system, work):
             step += side[c, STEP] + slope(p, p, p, V[Q, lo:mid])[1]
         if dot(g, g) <= max(step / state[SIGMA], 1e-32 * dot(w, w)) or steps == _MAX_STEPS:
             return
-        if not direction(parts, stride, ends, side, state, g, V, H, S, system, d):
+        if not direction(parts, stride, ends, side, state, g, V, tags, H, S, system, d):
             return
-        if not descend(parts, stride, ends, side, state, w, x, g, d, V, work):
+        if not descend(parts, stride, ends, side, state, w, x, g, d, V, tags, work):
             return
         steps += 1
         far = moved(ends, side, V)
@@ -294,19 +328,24 @@ def minimise(parts, stride, ends, side, state, w, x, V, H, S, system, work):
             look = 4.0 * far
 
 
-@jit(i8(_PARTS, i8, _ENDS, ROWS, WRITE, WRITE, WRITE, ROWS, SQUARE, ROWS, SQUARE, ROWS, ROWS))
-def march(parts, stride, ends, side, state, w, x, V, H, S, system, work, log):
+@jit(
+    i8(
+        _PARTS, i8, _ENDS, ROWS, WRITE, WRITE, WRITE, ROWS, TAGS, SQUARE, ROWS, SQUARE, ROWS, ROWS
+    )
+)  # fmt: skip
+def march(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work, log):
     """One outer step for each row of `log`, fewer when done; returns how many.
 
     parts : samples of both classes; stride : of the rows of this level
     ends : (2, 3) for each class its first row in V, the end of its band, the end of its rows
     side, state : see `SIDE` and `STATE`; the scores in V are those of w, the point x that of V[P]
-    w, x : (n,) dual vector and point; V : (6, M), see `ucm.numerics.band`
+    w, x : (n,) dual vector and point; V : (4, M), see `ucm.numerics.band`
+    tags : (M,) the samples in the order of V, see `ucm.numerics.rows`
     H, S : (n, n), (2, n) sums over the free rows; system, work : (n, n), (2, M) scratch
     log : passes, relative gap and |x| after each outer step
     """
     for k in range(log.shape[0]):
-        minimise(parts, stride, ends, side, state, w, x, V, H, S, system, work)
+        minimise(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work)
         log[k, 0], log[k, 1], log[k, 2] = state[PASSES], state[GAP], np.sqrt(dot(x, x))
         if state[STATUS] > 0.0:
             return k + 1

@@ -10,6 +10,7 @@ from ucm.solvers.dca import DCA
 from ucm.solvers.extreme import GSK, MDM
 from ucm.solvers.faces import Faces
 from ucm.solvers.facets import Facets
+from ucm.solvers.gram_hull import GramNewton
 from ucm.solvers.highs import HiGHS
 from ucm.solvers.highs_distance import HiGHSDistance
 from ucm.solvers.hinge_newton import HingeNewton
@@ -24,6 +25,7 @@ from ucm.solvers.scaled_newton import ScaledNewton
 from ucm.solvers.secular import Secular
 from ucm.solvers.secular_sphere import SecularSphere
 from ucm.solvers.simplex import Simplex
+from ucm.solvers.span import InSpan
 from ucm.solvers.subgradient import Subgradient
 
 __all__ = [
@@ -42,9 +44,11 @@ __all__ = [
     "DualNewton",
     "Faces",
     "Facets",
+    "GramNewton",
     "HiGHS",
     "HiGHSDistance",
     "HingeNewton",
+    "InSpan",
     "Linearize",
     "Newton",
     "NewtonHull",

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from ucm import numerics
-from ucm.contracts import Block, LinearMap, Solver, Vec
+from ucm.contracts import Block, LinearMap, Resumable, Vec
 from ucm.domains import CappedSimplex, Simplex
 from ucm.errors import ParameterError
 from ucm.forms import MinNorm, Raw
@@ -34,7 +34,7 @@ _TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
-class NewtonHull(Solver):
+class NewtonHull(Resumable):
     """Proximal augmented Lagrangian with semismooth Newton steps, for two (reduced) hulls.
 
     Parameters
@@ -68,27 +68,36 @@ class NewtonHull(Solver):
         return 11.0
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
-        hulls = _Hulls(form, monitor)
-        with blas_threads(
-            0
-        ):  # systems of an order that one thread factors best, steps between them
-            return self._solve(hulls, monitor, start)
+        return self._solve(_Hulls(form, monitor), monitor, start, None)
 
-    def _solve(self, hulls: _Hulls, monitor: Monitor, start: Sequence[Vec] | None) -> Raw:
-        strides = [1]
-        while start is None and hulls.can_skip(_STRIDE * strides[-1], self.coarse):
-            strides.append(_STRIDE * strides[-1])
-        level = _Level(hulls, strides.pop())
-        level.begin(hulls.uniform(level) if start is None else hulls.joined(start))
-        if start is not None:
-            level.sharpen()
+    def resume(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec], near: Vec) -> Raw:
+        return self._solve(_Hulls(form, monitor), monitor, start, near)
+
+    def _solve(
+        self, hulls: _Hulls, monitor: Monitor, start: Sequence[Vec] | None, near: Vec | None
+    ) -> Raw:
+        # systems of an order that one thread factors best, steps between them
+        with blas_threads(0):
+            strides = [1]
+            while start is None and hulls.can_skip(_STRIDE * strides[-1], self.coarse):
+                strides.append(_STRIDE * strides[-1])
+            level = _Level(hulls, strides.pop())
+            if start is None:
+                level.begin(hulls.uniform(level))
+            else:
+                level.begin_near(hulls.joined(start), None if near is None else hulls.inward(near))
+            return self._refine(level, strides, monitor)
+
+    def _refine(self, level: _Level, strides: list[int], monitor: Monitor) -> Raw:
+        """Solve on one level after another, down to all samples."""
+        hulls = level.hulls
         while True:
             state = level.run(monitor, 0.1 if strides else monitor.tol)
             if not strides or state != "converged":
                 break
             level = level.refined(strides.pop())
         early = level.stride > 1  # then the weights of all samples that w stands for
-        q = hulls.projected(level.refined(1).V[0]) if early else hulls.split(level.weights())
+        q = hulls.projected(level.refined(1).start()) if early else hulls.blocks(level.weights())
         raw = Raw(q, hulls.normal(level.w), status=state)
         if state == "interrupted":
             raw.message = "stopped by the callback"
@@ -180,6 +189,13 @@ class _Hulls:
         norm = float(np.linalg.norm(w))
         return w / norm if norm > _TINY else None
 
+    def inward(self, x: Vec) -> Vec:
+        """A point in the space of the samples, in the coordinates worked in."""
+        if self.factor is not None:
+            X, L, pivots = self.factor
+            x = linalg.solve_triangular(L, X[pivots] @ x, lower=True)
+        return x / self.unit
+
     def can_skip(self, stride: int, least: int) -> bool:
         """Whether every `stride`-th sample makes a level of its own."""
         sizes = -(-self.sizes // stride)
@@ -191,19 +207,21 @@ class _Hulls:
     def joined(self, q: Sequence[Vec]) -> Vec:
         return np.concatenate([q[k][rows] for k, rows in self.places])
 
-    def projected(self, q: Vec) -> list[Vec]:
-        """The weights by block, those of the domains nearest to q."""
+    def projected(self, parts: list[Vec]) -> list[Vec]:
+        """The weights by block, those of the domains nearest to the weights of both hulls."""
         return [
             b.domain.project(v, classes=b.classes)  # type: ignore[attr-defined]
-            for b, v in zip(self.form.blocks, self.split(q), strict=True)
+            for b, v in zip(self.form.blocks, self.blocks(parts), strict=True)
         ]
 
-    def split(self, q: Vec) -> list[Vec]:
+    def blocks(self, parts: list[Vec]) -> list[Vec]:
         """The weights by block."""
-        blocks = [np.empty(b.map.shape[1]) for b in self.form.blocks]
-        for (k, rows), part in zip(self.places, np.split(q, self.sizes[:1]), strict=True):
-            blocks[k][rows] = part
-        return blocks
+        if len(self.form.blocks) == 2:
+            return parts
+        joint = np.empty(self.form.blocks[0].map.shape[1])
+        for (_, rows), part in zip(self.places, parts, strict=True):
+            joint[rows] = part
+        return [joint]
 
 
 def _largest(X: Any) -> float:
@@ -220,9 +238,11 @@ def _table(X: Any) -> Any:
 
 def _part(X: Any) -> tuple[Any, Any, Any, Any]:
     if not sparse.issparse(X):
-        none = np.empty(0, dtype=np.int32)
+        none = np.empty(0, dtype=np.uint32)
         return X, np.empty(0), none, none
-    columns, starts = (v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))
+    columns, starts = (
+        v.astype(np.int32, copy=False).view(np.uint32) for v in (X.indices, X.indptr)
+    )
     return np.empty((0, X.shape[1])), X.data, columns, starts
 
 
@@ -232,7 +252,7 @@ class _Level:
     Attributes
     ----------
     w, x : (n,) the dual vector and the point
-    V : (6, M) what is known of each sample, see `ucm.numerics.band`
+    V, tags : (4, M), (M,) what is known of each sample, see `ucm.numerics.band` and `rows`
     ends : (2, 3) the first row of each hull in V, the end of its band, its end
     """
 
@@ -246,9 +266,10 @@ class _Level:
         self.side[:, 0] = np.minimum(self.side[:, 0] * hulls.sizes / self.sizes, self.side[:, 1])
         self.state = np.zeros(len(numerics.STATE))
         self["slack"] = self["reach"] = np.inf
-        self.V = np.zeros((6, M))
-        self.V[4] = np.concatenate([np.arange(size) for size in self.sizes])
-        self.work = np.empty((2, M))
+        self.V, self.work = np.zeros((4, M)), np.empty((2, M))
+        self.tags = np.empty(M, dtype=np.uint32)
+        for lo, _, hi in self.ends:
+            self.tags[lo:hi] = np.arange(0, 2 * (hi - lo), 2, dtype=np.uint32)
         self.H, self.S, self.system = np.zeros((n, n)), np.zeros((2, n)), np.empty((n, n))
         self.w, self.x = np.zeros(n), np.zeros(n)
 
@@ -259,36 +280,42 @@ class _Level:
         self.state[numerics.STATE.index(name)] = value
 
     def begin(self, q: Vec) -> None:
-        """Start at the weights q: `w = x = Z'q`."""
-        points = [
-            factor * (X[:: self.stride].T @ part)
-            for X, factor, part in zip(self.hulls.tables, self.side[:, 2], self._split(q))
-        ]
-        self.V[0] = self.V[1] = q
-        self.x[:] = self.w[:] = points[0] + points[1]
-        self["passes"] += 0.5
-        if len(self.hulls.form.blocks) == 1:  # both hulls make one point
-            points = [self.x]
-        self["largest"] = sum(float(np.linalg.norm(point)) for point in points)
+        """Start at the weights q: `w = x = Z'q`, sigma by the spread of the scores."""
+        self._place(q)
+        self.w[:] = self.x
         a = self._score()
         self.side[:, 3] = [part.mean() for part in self._split(a)]
         cap = min(self.side[:, 0].max(), 2.0 * (self.side[:, 1] / self.sizes).max())
         spread = float(np.std(a)) or float(np.abs(a).max()) or 1.0
         self["sigma"] = 30.0 * cap / max(spread, 1e-280)
 
-    def sharpen(self) -> None:
-        """Kinks some three times as wide as the scores of a start are off: that is its gap, for a
-        mass of 1 in each hull."""
-        heights = self.hulls.form.supports([-part for part in self.hulls.split(self.V[2])])
-        gap = float(self.x @ self.x) + sum(height for height, _ in heights)
-        width = 3.0 * gap / float(self.side[:, 1].sum())
-        if width > 0.0:
-            self["sigma"] = max(self["sigma"], float(self.side[:, 0].max()) / width)
-            self["reach"] = 4.0 * width
+    def begin_near(self, q: Vec, w: Vec | None) -> None:
+        """Start at the weights q and, where it is known, the dual vector w of a near problem; sigma
+        by their gap."""
+        self._place(q)
+        self.w[:] = self.x if w is None else w
+        if self.x.any() and self.w.any():
+            self._score()
+        else:
+            self.begin(self.hulls.uniform(self))
+
+    def _place(self, q: Vec) -> None:
+        """q in V, and `x = Z'q`."""
+        points = [
+            factor * (self._rows(X).T @ part)
+            for X, factor, part in zip(self.hulls.tables, self.side[:, 2], self._split(q))
+        ]
+        self.V[0] = self.V[1] = q
+        self.x[:] = points[0] + points[1]
+        self["passes"] += 0.5
+        if len(self.hulls.form.blocks) == 1:  # both hulls make one point
+            points = [self.x]
+        self["largest"] = sum(float(np.linalg.norm(point)) for point in points)
 
     def refined(self, stride: int) -> _Level:
         """The level of more samples, from the w and theta of this one: the kinks begin twice as wide
         as they were here. Where x is 0 here, w says nothing."""
+        self.V, self.work = np.empty((4, 0)), np.empty((2, 0))  # to be replaced by larger ones
         level = _Level(self.hulls, stride)
         if self["status"] == 2.0:
             level.begin(self.hulls.uniform(level))
@@ -296,19 +323,29 @@ class _Level:
         level.w[:], level.side[:, 3], level["largest"] = self.w, self.side[:, 3], self["largest"]
         width = 2.0 * float(self.side[:, 0].max()) / self["sigma"]
         level["sigma"], level["reach"] = level.side[:, 0].max() / width, 4.0 * width
-        theta, cap = (np.repeat(level.side[:, k], level.sizes) for k in (3, 0))
-        q = 0.5 * cap - level["sigma"] * (level._score() - theta)
-        np.clip(q, 0.0, cap, out=level.V[0])
+        level._score()
+        for (cap, theta), (lo, _, hi) in zip(level.side[:, [0, 3]], level.ends):
+            q = np.subtract(theta, level.V[2, lo:hi], out=level.V[0, lo:hi])
+            q *= level["sigma"]
+            q += 0.5 * cap
+            np.clip(q, 0.0, cap, out=q)
         return level
 
     def _split(self, v: Vec) -> list[Vec]:
         """The parts of both hulls."""
         return [v[lo:hi] for lo, _, hi in self.ends]
 
+    def _rows(self, X: Any) -> Any:
+        """The samples of this level; all of them without a copy."""
+        return X if self.stride == 1 else X[:: self.stride]
+
     def _score(self) -> Vec:
         """The scores Z w, also in V."""
         for X, factor, a in zip(self.hulls.tables, self.side[:, 2], self._split(self.V[2])):
-            a[:] = factor * (X[:: self.stride] @ self.w)
+            if sparse.issparse(X):
+                a[:] = self._rows(X) @ (factor * self.w)
+            else:
+                np.matmul(self._rows(X), factor * self.w, out=a)
         self["passes"] += 0.5
         return self.V[2]
 
@@ -326,7 +363,7 @@ class _Level:
             log = np.empty((1 if step_by_step else left, 3))
             done = numerics.march(
                 hulls.parts, self.stride, self.ends, self.side, self.state, self.w, self.x, self.V,
-                self.H, self.S, self.system, self.work, log,
+                self.tags, self.H, self.S, self.system, self.work, log,
             )  # fmt: skip
             left -= done
             stop = False
@@ -344,9 +381,16 @@ class _Level:
         monitor.forming += share * self["forming"]
         return status
 
-    def weights(self) -> Vec:
-        """p in the order of the samples."""
-        q = np.empty(self.V.shape[1])
+    def start(self) -> list[Vec]:
+        """q of both hulls, before any step."""
+        return self._split(self.V[0])
+
+    def weights(self) -> list[Vec]:
+        """p of both hulls in the order of the samples."""
+        self.work = np.empty((2, 0))  # as large as the answer
+        found = []
         for lo, _, hi in self.ends:
-            q[lo + self.V[4, lo:hi].astype(np.intp)] = self.V[1, lo:hi]
-        return q
+            q = np.empty(hi - lo)
+            q[self.tags[lo:hi] >> 1] = self.V[1, lo:hi]
+            found.append(q)
+        return found

@@ -25,7 +25,6 @@ from ucm.curvature import ConjugateGradients, Formed, Systems
 from ucm.errors import ParameterError
 from ucm.forms import MinNorm, Raw
 from ucm.solvers.driver import Monitor, blas_threads
-from ucm.span import forming, in_span, spannable
 
 __all__ = ["Newton"]
 
@@ -58,10 +57,11 @@ class Newton(Solver):
         if form.norm != 2.0:
             return "it takes the Euclidean norm only"
         order = form.n + form.coupled
-        if spannable(form):
-            order = sum(b.map.shape[1] for b in form.blocks)
         if order > self.max_order and not self.iterative:
             return f"its linear systems would have order {order}, above {self.max_order}"
+        parameters = sum(b.map.shape[1] for b in form.blocks)
+        if not form.couplings and form.n > max(300, 2 * parameters) and not self.iterative:
+            return f"{form.n} features exceed {parameters} parameters by far: too large a system"
         for b in form.blocks:
             if not isinstance(b.domain, SemiSmooth):
                 return f"{b.domain!r} has no Jacobian of its projection"
@@ -71,15 +71,8 @@ class Newton(Solver):
         return 40.0 if form.couplings else 10.0
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
-        if not spannable(form):
-            with blas_threads(form.n + form.coupled):
-                return self._solve(form, monitor, start)
-        spanned = in_span(form)
-        monitor.forming += forming(form)
-        with blas_threads(spanned.form.n):
-            raw = self._solve(spanned.form, monitor, start)
-        raw.w = None if raw.w is None else spanned.lift(raw.w)
-        return raw
+        with blas_threads(form.n + form.coupled):
+            return self._solve(form, monitor, start)
 
     def _solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None) -> Raw:
         state = _State(form, form.centers() if start is None else list(start), self.iterative)

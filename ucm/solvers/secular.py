@@ -32,7 +32,6 @@ from ucm.errors import ParameterError
 from ucm.forms import MinNorm, Raw
 from ucm.operators import scaled
 from ucm.solvers.driver import Monitor, blas_threads
-from ucm.span import forming, in_span, spannable
 
 __all__ = ["Secular"]
 
@@ -49,8 +48,8 @@ class Secular(Solver):
 
     Parameters
     ----------
-    max_forming : passes that forming the S_k, or the Gram matrix of the maps where that is smaller, may
-        cost; above, a growing subspace
+    max_forming : passes that forming the S_k may cost, or half of a basis of their span; above, a
+        growing subspace
     max_order : largest number of features for which they are formed
     max_subspace : largest dimension of the subspace
     """
@@ -84,15 +83,9 @@ class Secular(Solver):
         return form.n <= self.max_order and _forming(form) <= self.max_forming
 
     def _spans(self, form: MinNorm) -> bool:
-        return spannable(form) and forming(form) <= self.max_forming
+        return _columns(form) < form.n and _spanning(form) <= 2.0 * self.max_forming
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
-        if self._spans(form):
-            spanned = in_span(form)
-            monitor.forming += forming(form)
-            raw = self.solve(spanned.form, monitor)
-            raw.w = None if raw.w is None else spanned.lift(raw.w)
-            return raw
         unit = _unit(form)
         if unit != 1.0:
             form = _measured(form, unit)
@@ -100,6 +93,8 @@ class Secular(Solver):
             run = _Run(form, monitor, unit)
             if self._forms(form):
                 return run.formed()
+            if self._spans(form):
+                return run.spanned()
             # a subspace that has taken as long as forming the S_k would should have been that
             budget = _forming(form) / _FASTER if form.n <= self.max_order else np.inf
             return run.subspace(self.max_subspace, budget)
@@ -120,6 +115,16 @@ def _measured(form: MinNorm, unit: float) -> MinNorm:
 def _forming(form: MinNorm) -> float:
     """Passes that forming every S_k costs."""
     return 0.5 * sum(b.map.squares for b in form.blocks) / max(1, form.stored)
+
+
+def _columns(form: MinNorm) -> int:
+    """The dimension of the span of all columns, at most."""
+    return 1 + sum(b.map.shape[1] for b in form.blocks)
+
+
+def _spanning(form: MinNorm) -> float:
+    """Passes that an orthonormal basis of the span of all columns costs."""
+    return form.n * _columns(form) ** 2 / (2.0 * max(1, form.stored))
 
 
 class _Run:
@@ -144,10 +149,27 @@ class _Run:
         self.monitor.forming += _forming(form)
         self.monitor.systems += 1
         x, s = _nearest(S, form.center, self.radii, None)
-        pulls = form.rmatvec(x)
-        self.monitor.passes += form.pass_cost() / 2
+        return self.finish(x, s)
+
+    def spanned(self) -> Raw:
+        """By the S_k in coordinates of the span of all columns."""
+        form = self.form
+        columns = [b.map.matmat(np.eye(b.map.shape[1])) for b in form.blocks]
+        Q, R = np.linalg.qr(np.column_stack([form.center, *columns]))
+        self.monitor.forming += _spanning(form)
+        self.monitor.systems += 1
+        ends = np.cumsum([1, *(A.shape[1] for A in columns)])
+        parts = np.split(R, ends, axis=1)
+        x, s = _nearest([A @ A.T for A in parts[1:-1]], R[:, 0], self.radii, None)
+        return self.finish(Q @ x, s)
+
+    def finish(self, x: Vec, s: Vec) -> Raw:
+        """The answer at x and s."""
+        pulls = self.form.rmatvec(x)
+        self.monitor.passes += self.form.pass_cost() / 2
         point, gap, _ = self.assess(x, s, pulls)
-        self.monitor.report(self.monitor.iterations + 1, -self.unit * form.space.norm(point), gap)
+        size = self.unit * self.form.space.norm(point)
+        self.monitor.report(self.monitor.iterations + 1, -size, gap)
         return self.raw
 
     def assess(self, x: Vec, s: Vec, pulls: Sequence[Vec]) -> tuple[Vec, float, bool]:
