@@ -183,19 +183,27 @@ def test_the_whole_gram_is_never_formed_beyond_the_memory(monkeypatch: pytest.Mo
     for name, model in MODELS.items():
         if name == "nu_svm":  # reduced hulls take rows of the matrix as needed
             rows = ucm.compile(model, X, y, kernel="rbf", cache_size=limit)
-            assert rows.solver.name == "clip-mdm" and rows.solve().status == "optimal"
+            assert rows.solver.name == "newton-gram" and rows.solve().status == "optimal"
             continue
         with pytest.raises(ucm.ParameterError, match=r"cache_size allows.*Nystroem"):
             ucm.compile(model, X, y, kernel="rbf", cache_size=limit)
 
 
-def test_classes_that_share_a_sample_take_coordinates() -> None:
-    X, y = sample(300)
-    assert ucm.compile(models.nu_svm(0.3), X, y, kernel="rbf").solver.name == "clip-mdm"
-    X[np.flatnonzero(y > 0)[:30]] = X[np.flatnonzero(y < 0)[:30]]
+def test_where_0_lies_in_the_set_coordinates_take_over() -> None:
+    X, y = sample(120)
+    X[np.flatnonzero(y > 0)[:30]] = X[np.flatnonzero(y < 0)[:30]]  # in both classes
     plan = ucm.compile(models.nu_svm(0.6), X, y, kernel="rbf")
-    assert plan.solver.name == "newton"
+    assert plan.solver.name == "newton-gram" and "the solve decides" in plan.explain()
     assert plan.solve().status == "optimal" and plan.verify().agrees
+    plan = ucm.compile(models.nu_svm(0.4), X, y, kernel="linear")
+    assert plan.solver.name == "newton-gram"
+    beyond = plan.solve()
+    features = ucm.solve(models.nu_svm(0.4), X, y)
+    assert beyond.objective > 0.0 and beyond.stats.solver == features.stats.solver
+    assert beyond.objective == pytest.approx(features.objective, rel=1e-6)
+    assert plan.solve().objective == beyond.objective  # from the coordinates at once
+    stays = ucm.solve(models.nu_svm(0.4), X, y, kernel="linear", solver="newton-gram")
+    assert stays.status == "zero_in_set"
 
 
 def test_sums_of_rows_under_a_small_store() -> None:
@@ -305,7 +313,7 @@ def test_a_gram_matrix_that_does_not_fit() -> None:
     with pytest.raises(ucm.ParameterError, match=r"cache_size allows.*Nystroem"):
         ucm.compile(models.kl_svm(0.5), X, y, kernel="rbf", cache_size=0.001)
     plan = ucm.compile(models.nu_svm(0.3), X, y, kernel="rbf", cache_size=0.001)
-    assert plan.solver.name == "clip-mdm" and plan.solve().status == "optimal"
+    assert plan.solver.name == "newton-gram" and plan.solve().status == "optimal"
 
 
 def test_what_has_no_meaning_behind_a_kernel() -> None:

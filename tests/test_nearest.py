@@ -15,11 +15,11 @@ from ucm import neg, pos, signed
 from ucm.errors import ConvergenceWarning, EmptySetError, ParameterError, SolverError
 from ucm.kernels import Kernel
 from ucm.nearest import ReducedHulls
-from ucm.solvers import GSK, MDM, ClipGSK, ClipMDM
+from ucm.solvers import GSK, MDM, ClipGSK, ClipMDM, GramNewton
 from ucm.solvers.driver import Monitor
 
-NAMES = ("gsk", "mdm", "clip-gsk", "clip-mdm")
-EXACT = {"clip-mdm": 1e-8, "gsk": 1e-4}  # tolerances that the two without a failure reach
+NAMES = ("gsk", "mdm", "clip-gsk", "clip-mdm", "newton-gram")
+EXACT = {"newton-gram": 1e-9, "clip-mdm": 1e-8, "gsk": 1e-4}  # tolerances that these reach
 
 
 def quietly(model: Any, X: Any, y: Any, **options: Any) -> Any:
@@ -70,9 +70,10 @@ def test_against_the_twin(data: str, kernel: str | None) -> None:
 def test_every_set_of_reduced_hulls(model: Any) -> None:
     X, y = small("breast_cancer", 150)
     for kernel in (None, "rbf"):
-        plan = ucm.compile(model, X, y, solver="clip-mdm", kernel=kernel)
-        found = plan.solve(tol=1e-7)
-        assert found.status == "optimal" and plan.verify().agrees
+        for name in NAMES[3:]:
+            plan = ucm.compile(model, X, y, solver=name, kernel=kernel)
+            found = plan.solve(tol=1e-7)
+            assert found.status == "optimal" and plan.verify().agrees
     for name in NAMES[:3]:
         quietly(model, X, y, solver=name, max_iter=50)
 
@@ -97,7 +98,7 @@ def test_rows_that_do_not_fit_are_kept_in_a_cache() -> None:
     model = ucm.models.nu_svm(0.2)
     whole = ucm.compile(model, X, y, kernel="rbf", solver="clip-mdm")
     few = ucm.compile(model, X, y, kernel="rbf", cache_size=0.05)
-    assert few.solver.name == "clip-mdm" and "as needed" in few.explain()  # no factor fits
+    assert few.solver.name == "newton-gram" and "as needed" in few.explain()  # no factor fits
     one, two = whole.solve(), few.solve()
     assert few.data.gram is not None and few.data.gram.store.shape[0] < 40
     assert two.status == "optimal" and two.objective == pytest.approx(one.objective, rel=1e-6)
@@ -126,6 +127,88 @@ def test_options_of_clip_mdm_do_not_change_the_answer() -> None:
     plan = ucm.compile(model, X, y, kernel="rbf", solver="clip-mdm")
     warm = plan.solve(tol=1e-7, warm_start=found[0])
     assert warm.stats.iterations <= 100 and warm.status == "optimal"
+
+
+# --- Newton steps on rows of the Gram matrix ----------------------------------------------------
+KERNELS: dict[str, dict[str, Any]] = {
+    "rbf": {"kernel": "rbf"},
+    "poly": {"kernel": "poly", "gamma": 0.1, "degree": 2, "coef0": 1.0},
+    "linear": {"kernel": "linear"},
+    "callable": {"kernel": lambda A, B: np.exp(-np.abs(A[:, None] - B[None]).sum(axis=2))},
+}
+
+
+def blobs(m: int, seed: int, apart: float) -> tuple[np.ndarray, np.ndarray]:
+    """Two normal clouds of three features, duplicates in each class."""
+    draw = np.random.default_rng(seed)
+    y = np.where(np.arange(m) % 5 < 2, 1.0, -1.0)
+    X = draw.standard_normal((m, 3)) + apart * (y[:, None] > 0)
+    X[m // 2 : m // 2 + 10] = X[:10]
+    y[m // 2 : m // 2 + 10] = y[:10]
+    return X, y
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("share", [0.5, 0.9, 1.0])  # of the largest nu
+def test_newton_on_rows_against_newton_in_coordinates(kernel: str, share: float) -> None:
+    X, y = blobs(150, 0, 5.0)
+    model = ucm.models.nu_svm(share * 2.0 * min((y > 0).mean(), (y < 0).mean()))
+    for scale in (1.0, 1e6):
+        options = KERNELS[kernel]
+        if kernel in ("poly", "callable") and scale != 1.0:
+            continue  # these do not scale with the features
+        rows, coordinates = (
+            ucm.solve(model, scale * X, y, solver=name, tol=1e-9, **options)
+            for name in ("newton-gram", "newton")
+        )
+        assert rows.status == coordinates.status == "optimal"
+        assert rows.objective == pytest.approx(coordinates.objective, rel=1e-8)
+        assert rows.certificate.relative_gap <= 1e-9
+
+
+def test_levels_need_fewer_rows_and_steps_over_all_samples() -> None:
+    X, y = blobs(1500, 1, 2.0)
+    model = ucm.models.nu_svm(0.3)
+    several, one = (
+        ucm.solve(model, X, y, kernel="rbf", solver=GramNewton(coarse), tol=1e-8)
+        for coarse in (20, 10_000)
+    )
+    assert several.objective == pytest.approx(one.objective, rel=1e-8)
+    whole = 0.5 * y.size  # passes in all rows
+    assert several.stats.passes < 0.6 * whole < one.stats.passes <= whole
+    assert several.stats.systems > 0
+
+
+def test_a_store_that_outgrows_hands_over() -> None:
+    X, y = blobs(600, 2, 1.0)
+    model = ucm.models.nu_svm(0.5)
+    whole = ucm.solve(model, X, y, kernel="rbf")
+    options: dict[str, Any] = {"kernel": "rbf", "cache_size": 600 * 8 * 60 / 2**20}  # 60 rows
+    handed = ucm.solve(model, X, y, **options)
+    assert handed.status == "optimal"
+    assert handed.objective == pytest.approx(whole.objective, rel=2e-6)
+    alone = quietly(model, X, y, solver=GramNewton(), **options)
+    assert alone.status == "max_iter" and "raise cache_size" in alone.message
+    assert alone.certificate.violation <= 1e-9
+    options["cache_size"] = 600 * 8 * 420 / 2**20  # enough, where rows of no use make room
+    assert ucm.solve(model, X, y, solver=GramNewton(), **options).status == "optimal"
+
+
+def test_newton_on_rows_stops_and_goes_on() -> None:
+    X, y = blobs(900, 3, 2.0)
+    plan = ucm.compile(ucm.models.nu_svm(0.3), X, y, kernel="rbf", solver="newton-gram")
+    found = plan.solve(tol=1e-8)
+    for limit in (1, 3):
+        with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+            early = plan.solve(max_iter=limit)
+        assert early.status == "max_iter" and early.stats.iterations == limit
+        assert early.certificate.violation <= 1e-9 and early.objective <= found.objective
+    with pytest.warns(ConvergenceWarning, match="callback"):
+        stopped = plan.solve(callback=lambda record: record["iteration"] == 2)
+    assert stopped.status == "interrupted" and len(stopped.history) == 2
+    warm = plan.solve(tol=1e-8, warm_start=found)
+    assert warm.stats.iterations <= 2 and warm.status == "optimal"
+    assert plan.solve(tol=1e-8, warm_start=early).status == "optimal"
 
 
 # --- the paper ----------------------------------------------------------------------------------
@@ -207,7 +290,7 @@ def test_ties_duplicates_and_points(name: str) -> None:
     )
     sol = quietly(ucm.Hull(pos) - ucm.Hull(neg), touching, y, solver=name, max_iter=2000)
     assert sol.status in ("zero_in_set", "stalled", "max_iter")
-    assert sol.status == "zero_in_set" or name != "clip-mdm"
+    assert sol.status == "zero_in_set" or name in NAMES[:3]
     one = np.array([[3.0, 4.0], [0.0, 0.0]])
     sol = quietly(ucm.Hull(pos) - ucm.Hull(neg), one, [1, -1], solver=name)
     assert sol.status == "optimal" and sol.objective == pytest.approx(-5.0)
@@ -233,6 +316,7 @@ def test_what_is_refused() -> None:
         lambda: ClipMDM(choice="third"),
         lambda: ClipMDM(stop="never"),
         lambda: ClipMDM(coarse=0),
+        lambda: GramNewton(coarse=0),
         lambda: GSK("never"),
         lambda: MDM(eps=0.0),
         lambda: ClipGSK(stop="never"),

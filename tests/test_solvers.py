@@ -391,8 +391,9 @@ def test_more_features_than_samples_by_hand() -> None:
 def test_the_route_table_and_its_refusals() -> None:
     X, y = load("iris")
     names = [route.solver.name for route in ROUTES]
-    automatic = ["secular", *["newton"] * 3, "apg", "alm", "clip-mdm", "highs", "scaled-newton"]
-    assert names == [*automatic, "clarabel", "ecos", "scs", "gsk", "mdm", "clip-gsk"]
+    by_rows = ["newton-gram", "clip-mdm"]
+    automatic = ["secular", *["newton"] * 3, "apg", "alm", *by_rows, "highs", "scaled-newton"]
+    assert names == [*automatic, "clarabel", "ecos", "scs", "gsk", "mdm", "clip-gsk", "newton"]
     text = ucm.compile(ucm.models.coherent_mm_mpm(0.3), X, y).explain()
     for name in names:
         assert f"\n  {name}" in text

@@ -15,7 +15,7 @@ from scipy import sparse
 from ucm.contracts import LinearMap, Vec
 from ucm.errors import DataError, ParameterError
 from ucm.gram import Gram
-from ucm.operators import CenteredMap, SampleMap
+from ucm.operators import CenteredMap, SampleMap, UnitMap
 
 __all__ = ["Data", "EuclideanSpace", "GramSpace", "Space", "bind"]
 
@@ -150,6 +150,8 @@ class Data:
     @functools.cached_property
     def over_samples(self) -> Data:
         """The same samples as unit vectors: any point made of them is its own coefficients."""
+        if isinstance(self.space, GramSpace):
+            return self
         return Data(sparse.eye_array(self.m, format="csr"), self.y, self.class_weight, self.gram)
 
     @functools.cached_property
@@ -184,6 +186,8 @@ class Data:
 
     def samples(self, kind: str) -> LinearMap:
         """`q -> sum q_i x_i` over `pos` or `neg`, `q -> sum q_i y_i x_i` over `signed`."""
+        if isinstance(self.space, GramSpace):
+            return UnitMap(self.rows(kind), self.m, self.signs(kind))
         return SampleMap(self._matrix(kind), self.signs(kind))
 
     def mean(self, kind: str) -> Vec:

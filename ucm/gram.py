@@ -13,7 +13,7 @@ from ucm import numerics
 from ucm.contracts import Vec
 from ucm.errors import DataError, ParameterError
 from ucm.kernels import MEGABYTE, Kernel
-from ucm.operators import row_norms
+from ucm.rows import row_norms
 
 __all__ = ["Expansion", "Gram", "check_gram", "pivoted_factor"]
 
@@ -112,11 +112,19 @@ class Gram:
 
     def fetch(self, i: int) -> None:
         """Put row i into the store, in place of the row that was not used for longest."""
-        self._keep(np.array([i]), np.inf)  # until it is used
+        self.keep(np.array([i]))
+
+    def has_room(self, count: int) -> bool:
+        """Whether the store takes so many rows without giving up others."""
+        return self._filled + count <= self.store.shape[0]
+
+    def keep(self, rows: NDArray[np.intp]) -> None:
+        """Put rows into the store, in place of those that were not used for longest."""
+        self._keep(rows, np.inf)  # until they are used
 
     def _slots(self, count: int) -> slice | NDArray[np.intp]:
         """Places for `count` rows: free ones, or those of the rows that were not used for longest."""
-        if self._filled + count <= self.store.shape[0]:
+        if self.has_room(count):
             self._filled += count
             return slice(self._filled - count, self._filled)
         self._filled = self.store.shape[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm import numerics
-from ucm.contracts import Capped, Solver, Vec
+from ucm.contracts import Block, Capped, Solver, Vec
 from ucm.data import GramSpace
 from ucm.forms import MinNorm, Raw
 from ucm.gram import Gram
@@ -66,14 +66,14 @@ class ReducedHulls:
             share = 1.0 / len(caps)
             cap += [min(c, share) for c in caps]
             mass += [share] * len(caps)
-        Z: Any = [b.map.matrix().T for b in form.blocks]
         if isinstance(form.space, GramSpace):
-            columns: Any = sparse.vstack(Z).tocsr()
-            gram, index = form.space.gram, columns.indices.astype(np.int64)
-            s: Vec = columns.data
+            gram = form.space.gram
+            index = np.concatenate([b.samples for b in form.blocks if b.samples is not None])
+            s: Vec = np.concatenate([_factors(b) for b in form.blocks])
             scores = form.space.scores(form.center) if form.center.any() else form.center
             pull, square = s * scores[index], float(form.center @ scores)
         else:
+            Z: Any = [b.map.matrix().T for b in form.blocks]
             thin = any(sparse.issparse(A) for A in Z)
             stacked: Any = sparse.vstack(Z).tocsr() if thin else np.ascontiguousarray(np.vstack(Z))
             gram = Gram(Kernel("linear"), stacked)
@@ -91,6 +91,26 @@ class ReducedHulls:
     def n(self) -> int:
         """The number of variables."""
         return self.index.size
+
+    def every(self, stride: int) -> NDArray[np.intp]:
+        """The variables of every `stride`-th sample of each hull."""
+        groups = range(self.mass.size)
+        return np.sort(np.concatenate([np.flatnonzero(self.group == g)[::stride] for g in groups]))
+
+    def part(self, members: NDArray[np.intp]) -> ReducedHulls:
+        """The hulls of some of the variables, their caps larger by as much as each group is smaller."""
+        share = np.bincount(self.group[members]) / np.bincount(self.group)
+        rest = np.arange(members.size)
+        return replace(
+            self,
+            gram=self.gram.part(self.index[members]),
+            order=rest,
+            index=rest,
+            s=self.s[members],
+            group=self.group[members],
+            cap=np.minimum(self.cap / share, self.mass),
+            pull=self.pull[members],
+        )
 
     def start(self, blocks: Sequence[Vec] | None) -> Vec:
         """The weights in `blocks`, or the barycentre of every hull."""
@@ -136,12 +156,16 @@ class ReducedHulls:
             a[order] = np.clip(left, 0.0, cap)
         return a
 
+    @property
+    def reach(self) -> float:
+        """A bound of `||c||` and the norms of the points of all hulls, together."""
+        top = float(np.sqrt(max(self.gram.diagonal.max(initial=0.0), 0.0)))
+        return float(np.abs(self.s).max(initial=0.0) * top * self.mass.sum() + np.sqrt(self.square))
+
     def negligible(self, a: Vec, W: float, tol: float) -> bool:
         """Whether `||W||` is 0 for the purpose of `zero_in_set`."""
         least = max(tol, 1e-9)
-        top = float(np.sqrt(max(self.gram.diagonal.max(initial=0.0), 0.0)))
-        reach = float(np.abs(self.s).max(initial=0.0)) * top * float(self.mass.sum())
-        if least * (reach + np.sqrt(self.square)) < W:
+        if least * self.reach < W:
             return False
         size = np.sqrt(self.square)
         for g, row in enumerate(self.points(a)):
@@ -155,6 +179,11 @@ class ReducedHulls:
         weights = np.empty(self.n)
         weights[self.order] = a
         return np.split(weights, np.cumsum(sizes)[:-1])
+
+
+def _factors(b: Block) -> Vec:
+    """The s_i of a block made of samples."""
+    return b.weight * (np.ones(b.map.shape[1]) if b.classes is None else b.classes)
 
 
 class NearestPoint(Solver):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ucm.compiler.hinge import HingePlan, hinge_terms
-from ucm.compiler.kernelised import check_kernel, gram_of, rows_suffice
+from ucm.compiler.kernelised import check_kernel, gram_of, in_rows
 from ucm.compiler.plan import Plan
 from ucm.compiler.regularised import ObjectivePlan
 from ucm.compiler.robust import RobustPlan
@@ -89,11 +89,10 @@ def plan_of(
         check_kernel(declared)
     if isinstance(declared, Objective):
         return ObjectivePlan(declared, data, solver)
-    if gram is not None and rows_suffice(declared, data, gram, solver):
-        features = data.in_gram_space(gram)
-    elif features is None:
-        features = data if gram is None else data.in_feature_space(gram)
-    return RobustPlan(declared, features, solver)
+    if gram is None:
+        return RobustPlan(declared, data, solver)
+    space = in_rows(declared, data, gram, solver) or features or data.in_feature_space(gram)
+    return RobustPlan(declared, space, solver)
 
 
 def solve(

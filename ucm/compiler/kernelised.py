@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from ucm.contracts import Solver, Vec
-from ucm.data import Data
+from ucm.data import Data, GramSpace
 from ucm.errors import CompositionError, ParameterError
 from ucm.forms import MinNorm
 from ucm.gram import Expansion, Gram
@@ -22,13 +21,12 @@ from ucm.language.sets import Ball, Image, LinearImage
 from ucm.language.vectors import ConstantVector
 from ucm.nearest import NearestPoint
 from ucm.solution import Solution
-from ucm.solvers import GSK, MDM, ClipGSK, ClipMDM
+from ucm.solvers import GSK, MDM, ClipGSK, ClipMDM, GramNewton, Newton
 
-__all__ = ["check_kernel", "expand", "gram_of", "point_coefficients", "rows_suffice"]
+__all__ = ["check_kernel", "expand", "gram_of", "in_rows", "lowered", "point_coefficients"]
 
 _COORDINATES = 1000  # samples up to which a factor of the Gram matrix is worth its cost
-_FULL_RANK = 200  # the same for a kernel whose factor has as many columns as there are samples
-_BY_ROWS = {solver.name: solver for solver in (GSK(), MDM(), ClipGSK(), ClipMDM())}
+_BY_ROWS = {solver.name: solver for solver in (GramNewton(), GSK(), MDM(), ClipGSK(), ClipMDM())}
 _EXPLICIT = (Ball, Image, LinearImage, ConstantVector, ConstantMatrix)
 
 
@@ -80,31 +78,35 @@ def check_kernel(model: RobustMargin | Objective) -> None:
             )
 
 
-def rows_suffice(model: RobustMargin, data: Data, gram: Gram, solver: str | Solver) -> bool:
-    """Whether a nearest-point solver takes the model: then rows of the Gram matrix do, as needed.
+def in_rows(model: RobustMargin, data: Data, gram: Gram, solver: str | Solver) -> Data | None:
+    """The samples as coefficients over themselves, where a nearest-point solver takes the model: then
+    rows of the Gram matrix do, as needed. None where coordinates in the feature space are wanted.
 
-    Asked for by name or as an instance, or where coordinates in the feature space cost too much.
+    Under "auto" that is every kernel with a feature space by its form; for others the factor of the
+    Gram matrix tells, but where it costs too much.
     """
     if solver == "auto":
-        if gram.fits and data.m <= (_FULL_RANK if _apart(data, gram) else _COORDINATES):
-            return False
-        solver = ClipMDM()
-    elif isinstance(solver, str) and solver in _BY_ROWS:
-        solver = _BY_ROWS[solver]
-    if not isinstance(solver, NearestPoint) or model.set.emptiness(data) is not None:
-        return False
+        if gram.fits and not gram.kernel.definite and data.m <= _COORDINATES:
+            return None
+        wanted: Solver = ClipMDM()
+    elif isinstance(solver, str):
+        wanted = _BY_ROWS.get(solver, Newton())
+    else:
+        wanted = solver
+    if not isinstance(wanted, NearestPoint):
+        return None
     space = data.in_gram_space(gram)
-    form = MinNorm.of(model.set.lower(space), model.dual, space.stored, space.space)
-    return solver.refuse(form) is None
+    if model.set.emptiness(space) is not None:
+        return None
+    return space if wanted.refuse(lowered(model, space)) is None else None
 
 
-def _apart(data: Data, gram: Gram) -> bool:
-    """Whether the classes are apart in the feature space: those of an rbf kernel are, unless they share
-    a sample. Only then does a solver that knows inner products alone answer for sure."""
-    if gram.kernel.name != "rbf" or sparse.issparse(data.X):
-        return False
-    sides = [{row.tobytes() for row in data.X[data.y == s]} for s in (1.0, -1.0)]
-    return sides[0].isdisjoint(sides[1])
+def lowered(model: RobustMargin, data: Data) -> MinNorm:
+    """The standard form of a model for bound data."""
+    return data.once(
+        ("form", model),
+        lambda: MinNorm.of(model.set.lower(data), model.dual, data.stored, data.space),
+    )
 
 
 def point_coefficients(model: RobustMargin, data: Data, q: Sequence[Vec]) -> Vec:
@@ -121,7 +123,8 @@ def expand(model: RobustMargin, data: Data, gram: Gram, solution: Solution) -> S
     """
     if solution.raw is None or solution.w is None or solution.x is None:
         return solution
-    point = point_coefficients(model, data, solution.raw.q)
+    by_rows = isinstance(data.space, GramSpace)
+    point = solution.x if by_rows else point_coefficients(model, data, solution.raw.q)
     norm = data.space.norm(solution.x)
     # where 0 lies in U, x is on its other side
     side = -1.0 if data.space.inner(solution.w, solution.x) < 0.0 else 1.0

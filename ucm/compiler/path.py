@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ucm.compiler.compile import plan_of
-from ucm.compiler.kernelised import gram_of, rows_suffice
+from ucm.compiler.kernelised import gram_of, in_rows
 from ucm.contracts import Domain, Solver, UncertaintySet
 from ucm.data import Data, bind
 from ucm.errors import ParameterError, brief
@@ -72,7 +72,7 @@ def path(
     gram = gram_of(kernel, data, of_kernel)
     features = data
     if gram is not None and isinstance(declared, RobustMargin):
-        by_rows = rows_suffice(declared, data, gram, solver)
+        by_rows = in_rows(declared, data, gram, solver) is not None
         features = None if by_rows else data.in_feature_space(gram)
     order = np.argsort(values, kind="stable")
     if not _grows(declared, name, data):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.compiler.kernelised import check_kernel, expand, point_coefficients
+from ucm.compiler.kernelised import check_kernel, expand, lowered, point_coefficients
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import bias, sample_weights
 from ucm.compiler.regime import Regime, beyond, regime_of
@@ -24,7 +24,7 @@ from ucm.evidence.certificate import certify
 from ucm.evidence.reference import twin
 from ucm.evidence.verify import Verification, verify
 from ucm.evidence.verify_unit import linearised, verify_stationary
-from ucm.forms import MinNorm, Raw, UnitNorm
+from ucm.forms import Raw, UnitNorm
 from ucm.language.objective import RobustMargin
 from ucm.notation import TEXT
 from ucm.solution import Certificate, Solution, Stats
@@ -54,14 +54,20 @@ class RobustPlan(Plan):
         why = model.set.emptiness(data)
         if why is not None:
             raise EmptySetError(why)
-        self.model, self.data = model, data
-        self.form = MinNorm.of(model.set.lower(data), model.dual, data.stored, data.space)
+        self.model = model
         self._beyond = unit_solver(solver)
-        # the other side of the boundary needs coordinates
-        by_rows = isinstance(data.space, GramSpace)
-        self._extends = (solver == "auto" and not by_rows) or self._beyond is not None
-        self.solver, self._table = choose(self.form, "auto" if self._extends else solver)
+        self._bind(data, solver)
         self.setup_time = time.perf_counter() - began
+
+    def _bind(self, data: Data, solver: str | Solver) -> None:
+        self.data = data
+        self.form = lowered(self.model, data)
+        # the other side of the boundary needs coordinates
+        space = data.space
+        by_rows = isinstance(space, GramSpace)
+        self._extends = (solver == "auto" and not by_rows) or self._beyond is not None
+        self._leaves_rows = solver == "auto" and isinstance(space, GramSpace) and space.gram.fits
+        self.solver, self._table = choose(self.form, "auto" if self._extends else solver)
 
     def explain(self) -> str:
         """The form, the route chosen, the routes refused and why, the cost of a pass."""
@@ -132,6 +138,10 @@ class RobustPlan(Plan):
             solution = self._solve_beyond(floor, monitor, warm_start, starts, bias_rule)
         else:
             solution = self._finish(self._run(monitor, warm_start), monitor, bias_rule)
+        if solution.status == "zero_in_set" and self._leaves_rows:
+            vars(self).pop("regime", None)
+            self._bind(self.data.in_coordinates, "auto")
+            return self._solve(monitor, None, starts, bias_rule)
         if solution.status == "zero_in_set" and self._extends and self.unit.rank > 0:
             floor = solution.certificate.dual
             solution = self._solve_beyond(floor, monitor, warm_start, starts, bias_rule)
@@ -203,7 +213,8 @@ class RobustPlan(Plan):
         ):
             certificate = Certificate(0.0, -norm, norm, 0.0, certificate.violation, "global")
             message = "0 lies in U, so no direction has a positive worst-case margin and w = 0."
-            if not (self._extends and self.unit.rank > 0):  # else it is no answer yet
+            leaves = self._leaves_rows or (self._extends and self.unit.rank > 0)
+            if not leaves:  # else it is no answer yet
                 message += f" {advice(self.model, self.data.in_coordinates)}"
             return make(zero, None, x, weights, 0.0, certificate, "zero_in_set", message, size=size)
         b, rule = bias(bias_rule, self.model.set, self.form, self.data, raw.q, w)

@@ -20,6 +20,7 @@ from ucm.solvers import (
     Clarabel,
     ClipGSK,
     ClipMDM,
+    GramNewton,
     HiGHSDistance,
     InSpan,
     Newton,
@@ -47,6 +48,9 @@ ROUTES = (
     Route(Newton(), "up to 1500 features and couplings: few passes, high accuracy"),
     Route(APG(), "any size: one pass an iteration, exact projections"),
     Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG"),
+    Route(
+        GramNewton(rest=ClipMDM()), "reduced convex hulls behind a kernel: few free samples decide"
+    ),
     Route(ClipMDM(), "reduced convex hulls, by inner products: rows of the Gram matrix as needed"),
     Route(HiGHSDistance(), "norms 1 and inf of w, polyhedral sets: linear programs by HiGHS"),
     Route(
@@ -59,6 +63,7 @@ ROUTES = (
     Route(GSK(), "reduced convex hulls: steps to extreme points", automatic=False),
     Route(MDM(), "reduced convex hulls: weight to extreme points; may stall", automatic=False),
     Route(ClipGSK(), "reduced convex hulls: clipped GSK; may stall", automatic=False),
+    Route(Newton(iterative=True), "any size: systems by conjugate gradients", automatic=False),
 )
 
 
@@ -97,12 +102,14 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
     | 4 | newton | Euclidean norm, semismooth projections, order at most 1500; couplings too |
     | 5 | apg | Euclidean norm, exact projections, no couplings |
     | 6 | alm | Euclidean norm, exact projections, coupled blocks |
-    | 7 | clip-mdm | Euclidean norm, reduced convex hulls; behind a kernel without coordinates |
-    | 8 | highs | norms 1 and inf, polyhedral domains |
-    | 9 | scaled-newton | norms between, where one of the Euclidean rows takes the set |
-    | 10 | clarabel | everything convex |
+    | 7 | newton-gram | Euclidean norm, reduced convex hulls; behind a kernel without coordinates |
+    | 8 | clip-mdm | the same; goes on where the support vectors are too many for the one above |
+    | 9 | highs | norms 1 and inf, polyhedral domains |
+    | 10 | scaled-newton | norms between, where one of the Euclidean rows takes the set |
+    | 11 | clarabel | everything convex |
 
-    Three carry the same name: by name, too, the first one that takes the form is meant.
+    Three carry the same name: by name, too, the first one that takes the form is meant, and for larger
+    orders the fourth with its systems solved by conjugate gradients.
 
     Raises
     ------

@@ -56,14 +56,14 @@ def add_rows(rows, count, factor, H):
 @inner()
 def cholesky_solve(H, d):
     """`d <- H^-1 d` by the upper triangle of H, which its factor replaces; False when H is not
-    positive definite."""
+    positive definite. d holds one right-hand side or several, one after the other."""
     flag = np.empty(1, dtype=np.uint8)
     flag[0] = _LOWER
     sizes = np.empty(3, dtype=np.int32)
-    sizes[0], sizes[1], sizes[2] = H.shape[0], 1, 0
-    n, one, info = sizes[0:].ctypes, sizes[1:].ctypes, sizes[2:].ctypes
+    sizes[0], sizes[1], sizes[2] = H.shape[0], d.size // H.shape[0], 0
+    n, sides, info = sizes[0:].ctypes, sizes[1:].ctypes, sizes[2:].ctypes
     _dpotrf(flag.ctypes, n, H.ctypes, n, info)
     if sizes[2] != 0:
         return False
-    _dpotrs(flag.ctypes, n, one, H.ctypes, n, d.ctypes, n, info)
+    _dpotrs(flag.ctypes, n, sides, H.ctypes, n, d.ctypes, n, info)
     return True

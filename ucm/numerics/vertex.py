@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from ucm.numerics._jit import READ, WRITE, f8, i8, jit
+from ucm.numerics._jit import READ, WRITE, f8, i8, inner, jit
 
 __all__ = ["edge_descent"]
 
@@ -44,6 +44,214 @@ def _factor(Z, slot, active, k, T):
             T[c, s] = E[c, s - k]
 
 
+@inner()
+def _fresh(Z, columns, u, o, top, a, slot, active, k, basic, z, t, beta, sign, gamma, norm, T):
+    """Everything of the vertex from its kinks alone, which are brought into order."""
+    m, p = Z.shape
+    r = 0
+    for s in range(p):
+        if slot[s] < m:
+            slot[r], slot[s] = slot[s], slot[r]
+            r += 1
+    _factor(Z, slot, active, k, T)
+    z[:] = 0.0
+    t[:] = 0.0
+    for c in range(k):
+        x = 0.0
+        for r in range(k):
+            x += T[c, r] * o[slot[r]]
+        j = active[c]
+        z[j] = x
+        _add(t, columns[j], x)
+        sign[j] = 0.0 if j == p - 1 else (1.0 if x > 0.0 else (-1.0 if x < 0.0 else sign[j]))
+    gamma[:] = u
+    for c in range(k):
+        gamma[active[c]] -= a * sign[active[c]]
+    for i in range(m):
+        if basic[i]:
+            t[i] = o[i]
+            beta[i] = 0.0
+        else:
+            beta[i] = top[i] if t[i] < o[i] else 0.0
+        if beta[i] != 0.0:
+            _add(gamma, Z[i], top[i])
+    norm[:] = 0.0
+    for c in range(k):
+        for s in range(p):
+            norm[s] += T[c, s] * T[c, s]
+
+
+@inner()
+def _steepest(m, slot, active, k, gamma, norm, top, a, tol, T, mu):
+    """Multipliers of the slots; the slot of the steepest edge that descends, and its slope. -1: none."""
+    p = slot.size
+    for s in range(p):
+        mu[s] = 0.0 if slot[s] < m else gamma[slot[s] - m]
+    for c in range(k):
+        _add(mu, T[c], gamma[active[c]])
+    best, leave, slope = 0.0, -1, 0.0
+    for s in range(p):
+        if slot[s] < m:
+            x, size, least = max(mu[s], -mu[s] - top[slot[s]]), norm[s], 1e-10 * top[slot[s]]
+        else:
+            x, size, least = abs(mu[s]) - a, norm[s] + 1.0, tol
+        if x > least and x * x > best * size:
+            best, leave, slope = x * x / size, s, x
+    return leave, slope
+
+
+@inner()
+def _follow(columns, out, way, leave, active, k, T, d, rate):
+    """The edge: what the active coordinates and the scores change by; the smallest rate that counts."""
+    m = rate.size
+    largest = 0.0 if out < m else 1.0
+    for c in range(k):
+        d[c] = way * T[c, leave]
+        largest = max(largest, abs(d[c]))
+    for i in range(m):
+        rate[i] = 0.0 if out < m else way * columns[out - m, i]
+    for c in range(k):
+        _add(rate, columns[active[c]], d[c])
+    return _TINY * largest
+
+
+@inner()
+def _ahead(o, top, a, z, t, beta, sign, basic, active, k, d, rate, small, step, weight, queue):
+    """Kinks on the edge: how far, by how much the slope grows there, and which; returns how many."""
+    m = rate.size
+    count = 0
+    for i in range(m):
+        x = rate[i]
+        if not basic[i] and (x > small if beta[i] > 0.0 else x < -small):
+            step[count] = max((o[i] - t[i]) / x, 0.0)
+            weight[count] = top[i] * abs(x)
+            queue[count] = i
+            count += 1
+    for c in range(k):
+        j = active[c]
+        if sign[j] * d[c] < -small:
+            step[count] = max(-z[j] / d[c], 0.0)
+            weight[count] = 2.0 * a * abs(d[c])
+            queue[count] = m + c
+            count += 1
+    return count
+
+
+@inner()
+def _swap(i, j, step, weight, queue):
+    step[i], step[j] = step[j], step[i]
+    weight[i], weight[j] = weight[j], weight[i]
+    queue[i], queue[j] = queue[j], queue[i]
+
+
+@inner()
+def _stop(step, weight, queue, count, over):
+    """Where the slope `-over` has become 0, by selection: kinks before that place come first.
+
+    Returns the place, or -1 when all kinks together are not enough.
+    """
+    low, high = 0, count
+    while high - low > 1:
+        x, y, w = step[low], step[(low + high) // 2], step[high - 1]
+        middle = max(min(x, y), min(max(x, y), w))
+        cut, total = low, 0.0
+        for i in range(low, high):
+            if step[i] < middle:
+                total += weight[i]
+                _swap(i, cut, step, weight, queue)
+                cut += 1
+        if total >= over:
+            high = cut
+            continue
+        over -= total
+        low = cut
+        # those equal to the middle: the one with the largest weight ends the edge, or all are crossed
+        total, most = 0.0, low
+        for i in range(low, high):
+            if step[i] == middle:
+                total += weight[i]
+                _swap(i, cut, step, weight, queue)
+                if weight[cut] > weight[most]:
+                    most = cut
+                cut += 1
+        if total >= over:
+            _swap(low, most, step, weight, queue)
+            return low
+        over -= total
+        low = cut
+    return low if low < count and weight[low] >= over else -1
+
+
+@inner()
+def _cross(Z, top, a, queue, place, active, beta, sign, gamma):
+    """Go over the kinks before the place."""
+    m = Z.shape[0]
+    for q in range(place):
+        i = queue[q]
+        if i < m:
+            x = -top[i] if beta[i] > 0.0 else top[i]
+            beta[i] = max(x, 0.0)
+            _add(gamma, Z[i], x)
+        else:
+            j = active[i - m]
+            gamma[j] += 2.0 * a * sign[j]
+            sign[j] = -sign[j]
+
+
+@inner()
+def _eliminate(Z, enter, leave, slot, active, k, norm, rho, T):
+    """The entering kink takes the slot: the rows of the table that stay. `rho` becomes the row of the
+    entering kink without its pivot, which is returned."""
+    m, p = Z.shape
+    if enter < m:
+        for s in range(p):
+            rho[s] = 0.0 if slot[s] < m else Z[enter, slot[s] - m]
+        for c in range(k):
+            _add(rho, T[c], Z[enter, active[c]])
+    else:
+        rho[:] = T[enter - m]
+    pivot = rho[leave]
+    rho[leave] = 0.0
+    norm[:] = 0.0
+    for c in range(k):
+        x = T[c, leave] / pivot
+        for s in range(p):
+            y = T[c, s] - rho[s] * x
+            T[c, s] = y
+            norm[s] += y * y
+        norm[leave] += x * x - T[c, leave] * T[c, leave]
+        T[c, leave] = x
+    return pivot
+
+
+@inner()
+def _exchange(Z, enter, out, leave, slot, active, k, norm, rho, pivot, T):
+    """The slot's new kink, the active coordinates, and the row of the one that leaves 0; returns k."""
+    m, p = Z.shape
+    row = k  # of the coordinate that becomes active
+    if enter < m:
+        slot[leave] = enter
+    else:
+        row = enter - m
+        slot[leave] = m + active[row]
+    if out >= m:
+        active[row] = out - m
+        for s in range(p):
+            y = -rho[s] / pivot
+            norm[s] += y * y
+            if enter >= m:
+                norm[s] -= T[row, s] * T[row, s]
+            T[row, s] = y
+        T[row, leave] = 1.0 / pivot
+        norm[leave] += T[row, leave] * T[row, leave]
+    if enter >= m:
+        norm[leave] -= 1.0
+        if out < m:  # one active coordinate less
+            active[row] = active[k - 1]
+            T[row] = T[k - 1]
+    return k + (out >= m) - (enter >= m)
+
+
 @jit(i8(_MATRIX, _MATRIX, READ, READ, READ, f8, f8, i8, WRITE, WRITE, WRITE, WRITE, _INDEX, _INDEX))
 def edge_descent(Z, columns, u, o, top, a, tol, limit, z, t, beta, sign, slot, active):
     """Minimise `sum top_i max(0, o_i - t_i) + a sum_{j < n} |z_j| - <u, z>`, `t = Z z`, from a vertex.
@@ -73,12 +281,10 @@ def edge_descent(Z, columns, u, o, top, a, tol, limit, z, t, beta, sign, slot, a
     The pivots; -1 - pivots when the function is unbounded below or the vertex is not one.
     """
     m, p = Z.shape
-    last = p - 1
     room = min(m, p)
     T = np.empty((room, p))
     gamma, mu, norm, rho = np.empty(p), np.empty(p), np.empty(p), np.empty(p)
-    d = np.empty(room)
-    rate = np.empty(m)
+    d, rate = np.empty(room), np.empty(m)
     step, weight = np.empty(m + room), np.empty(m + room)
     queue = np.empty(m + room, dtype=np.int64)
     basic = np.zeros(m, dtype=np.bool_)
@@ -90,170 +296,37 @@ def edge_descent(Z, columns, u, o, top, a, tol, limit, z, t, beta, sign, slot, a
     pivots, since = 0, _REFACTOR
     while True:
         if since >= _REFACTOR:
-            # samples first
-            r = 0
-            for s in range(p):
-                if slot[s] < m:
-                    slot[r], slot[s] = slot[s], slot[r]
-                    r += 1
-            _factor(Z, slot, active, k, T)
-            z[:] = 0.0
-            t[:] = 0.0
-            for c in range(k):
-                x = 0.0
-                for r in range(k):
-                    x += T[c, r] * o[slot[r]]
-                j = active[c]
-                z[j] = x
-                _add(t, columns[j], x)
-                sign[j] = 0.0 if j == last else (1.0 if x > 0.0 else (-1.0 if x < 0.0 else sign[j]))
-            gamma[:] = u
-            for c in range(k):
-                gamma[active[c]] -= a * sign[active[c]]
-            for i in range(m):
-                if basic[i]:
-                    t[i] = o[i]
-                    beta[i] = 0.0
-                else:
-                    beta[i] = top[i] if t[i] < o[i] else 0.0
-                if beta[i] != 0.0:
-                    _add(gamma, Z[i], top[i])
-            norm[:] = 0.0
-            for c in range(k):
-                for s in range(p):
-                    norm[s] += T[c, s] * T[c, s]
+            _fresh(
+                Z, columns, u, o, top, a, slot, active, k, basic, z, t, beta, sign, gamma, norm, T
+            )
             since = 0
-        # multipliers and the steepest edge
-        for s in range(p):
-            mu[s] = 0.0 if slot[s] < m else gamma[slot[s] - m]
-        for c in range(k):
-            _add(mu, T[c], gamma[active[c]])
-        best, leave, over, way = 0.0, -1, 0.0, 1.0
-        for s in range(p):
-            if slot[s] < m:
-                x, size = max(mu[s], -mu[s] - top[slot[s]]), norm[s]
-            else:
-                x, size = abs(mu[s]) - a, norm[s] + 1.0
-            if x > (1e-10 * top[slot[s]] if slot[s] < m else tol) and x * x > best * size:
-                best, leave, over = x * x / size, s, x
+        leave, slope = _steepest(m, slot, active, k, gamma, norm, top, a, tol, T, mu)
         if leave < 0 and since > 0 and pivots < limit:
             since = _REFACTOR  # the same answer from a fresh table
             continue
         if leave < 0 or pivots >= limit:
             break
-        # the edge
         out = slot[leave]
         way = 1.0 if mu[leave] > 0.0 else -1.0
-        largest = 0.0
-        for c in range(k):
-            d[c] = way * T[c, leave]
-            largest = max(largest, abs(d[c]))
-        if out < m:
-            rate[:] = 0.0
-        else:
-            largest = max(largest, 1.0)
-            for i in range(m):
-                rate[i] = way * columns[out - m, i]
-        for c in range(k):
-            _add(rate, columns[active[c]], d[c])
-        # kinks ahead
-        small = _TINY * largest
-        high = 0
-        for i in range(m):
-            x = rate[i]
-            if not basic[i] and (x > small if beta[i] > 0.0 else x < -small):
-                step[high] = max((o[i] - t[i]) / x, 0.0)
-                weight[high] = top[i] * abs(x)
-                queue[high] = i
-                high += 1
-        for c in range(k):
-            j = active[c]
-            if sign[j] * d[c] < -small:
-                step[high] = max(-z[j] / d[c], 0.0)
-                weight[high] = 2.0 * a * abs(d[c])
-                queue[high] = m + c
-                high += 1
-        # the kink where the function stops falling, by selection
-        low, everything = 0, high
-        while high - low > 1:
-            x, y, w = step[low], step[(low + high) // 2], step[high - 1]
-            middle = max(min(x, y), min(max(x, y), w))
-            cut, total = low, 0.0
-            for i in range(low, high):
-                if step[i] < middle:
-                    total += weight[i]
-                    step[i], step[cut] = step[cut], step[i]
-                    weight[i], weight[cut] = weight[cut], weight[i]
-                    queue[i], queue[cut] = queue[cut], queue[i]
-                    cut += 1
-            if total >= over:
-                high = cut
-                continue
-            over -= total
-            low = cut
-            # those equal to the middle: the one with the largest weight ends the edge, or all are crossed
-            cut, total, most = low, 0.0, low
-            for i in range(low, high):
-                if step[i] == middle:
-                    total += weight[i]
-                    step[i], step[cut] = step[cut], step[i]
-                    weight[i], weight[cut] = weight[cut], weight[i]
-                    queue[i], queue[cut] = queue[cut], queue[i]
-                    if weight[cut] > weight[most]:
-                        most = cut
-                    cut += 1
-            if total >= over:
-                step[low], step[most] = step[most], step[low]
-                queue[low], queue[most] = queue[most], queue[low]
-                weight[low], weight[most] = weight[most], weight[low]
-                high = low + 1
-                over = 0.0
-            elif cut < high:
-                over -= total
-                low = cut
-            else:
-                over, low = over - total, cut
-        if low >= everything or (high - low == 1 and weight[low] < over):
+        small = _follow(columns, out, way, leave, active, k, T, d, rate)
+        count = _ahead(
+            o, top, a, z, t, beta, sign, basic, active, k, d, rate, small, step, weight, queue
+        )
+        place = _stop(step, weight, queue, count, slope)
+        if place < 0:
             return -1 - pivots
-        for q in range(low):
-            i = queue[q]
-            if i < m:
-                x = -top[i] if beta[i] > 0.0 else top[i]
-                beta[i] = max(x, 0.0)
-                _add(gamma, Z[i], x)
-            else:
-                j = active[i - m]
-                gamma[j] += 2.0 * a * sign[j]
-                sign[j] = -sign[j]
-        length, enter = step[low], queue[low]
+        _cross(Z, top, a, queue, place, active, beta, sign, gamma)
+        length, enter = step[place], queue[place]
         for c in range(k):
             z[active[c]] += length * d[c]
         _add(t, rate, length)
-        # the table
         if enter < m:
             if beta[enter] != 0.0:
                 _add(gamma, Z[enter], -beta[enter])
-            for s in range(p):
-                rho[s] = 0.0 if slot[s] < m else Z[enter, slot[s] - m]
-            for c in range(k):
-                _add(rho, T[c], Z[enter, active[c]])
             basic[enter] = True
             t[enter] = o[enter]
             beta[enter] = 0.0
-        else:
-            for s in range(p):
-                rho[s] = T[enter - m, s]
-        pivot = rho[leave]
-        rho[leave] = 0.0
-        norm[:] = 0.0
-        for c in range(k):
-            x = T[c, leave] / pivot
-            for s in range(p):
-                y = T[c, s] - rho[s] * x
-                T[c, s] = y
-                norm[s] += y * y
-            norm[leave] += x * x - T[c, leave] * T[c, leave]
-            T[c, leave] = x
+        pivot = _eliminate(Z, enter, leave, slot, active, k, norm, rho, T)
         if out < m:
             basic[out] = False
             beta[out] = 0.0 if way > 0.0 else top[out]
@@ -262,40 +335,13 @@ def edge_descent(Z, columns, u, o, top, a, tol, limit, z, t, beta, sign, slot, a
         else:
             j = out - m
             z[j] = length * way
-            sign[j] = 0.0 if j == last else way
+            sign[j] = 0.0 if j == p - 1 else way
             gamma[j] -= a * sign[j]
         if enter >= m:
-            c = enter - m
-            j = active[c]
+            j = active[enter - m]
             gamma[j] += a * sign[j]
             z[j] = sign[j] = 0.0
-            slot[leave] = m + j
-            if out >= m:
-                active[c] = out - m
-            else:
-                k -= 1
-                active[c] = active[k]
-                for s in range(p):
-                    T[c, s] = T[k, s]
-                norm[leave] -= 1.0
-        else:
-            slot[leave] = enter
-            c = k
-            if out >= m:
-                active[k] = out - m
-                k += 1
-        if out >= m:  # the row of the coordinate that leaves 0
-            for s in range(p):
-                y = -rho[s] / pivot
-                if enter < m:
-                    norm[s] += y * y
-                else:
-                    norm[s] += y * y - T[c, s] * T[c, s]
-                T[c, s] = y
-            T[c, leave] = 1.0 / pivot
-            norm[leave] += T[c, leave] * T[c, leave]
-            if enter >= m:
-                norm[leave] -= 1.0
+        k = _exchange(Z, enter, out, leave, slot, active, k, norm, rho, pivot, T)
         pivots += 1
         since += 1
     for s in range(p):

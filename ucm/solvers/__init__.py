@@ -10,6 +10,7 @@ from ucm.solvers.dca import DCA
 from ucm.solvers.extreme import GSK, MDM
 from ucm.solvers.faces import Faces
 from ucm.solvers.facets import Facets
+from ucm.solvers.gram_hull import GramNewton
 from ucm.solvers.highs import HiGHS
 from ucm.solvers.highs_distance import HiGHSDistance
 from ucm.solvers.hinge_newton import HingeNewton
@@ -43,6 +44,7 @@ __all__ = [
     "DualNewton",
     "Faces",
     "Facets",
+    "GramNewton",
     "HiGHS",
     "HiGHSDistance",
     "HingeNewton",

@@ -8,7 +8,7 @@ stay there (Joachims 1999), rows kept in a cache, a start from a part of the sam
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -113,17 +113,7 @@ class ClipMDM(NearestPoint):
         groups = range(hulls.mass.size)
         members = [np.flatnonzero(hulls.group == g) for g in groups]
         part = np.sort(np.concatenate([k[:: max(1, min(8, k.size // 50))] for k in members]))
-        share = np.bincount(hulls.group[part]) / np.bincount(hulls.group)
-        small = replace(
-            hulls,
-            gram=hulls.gram.part(hulls.index[part]),
-            order=np.arange(part.size),
-            index=np.arange(part.size),
-            s=hulls.s[part],
-            group=hulls.group[part],
-            cap=np.minimum(hulls.cap / share, hulls.mass),
-            pull=hulls.pull[part],
-        )
+        small = hulls.part(part)
         state = _State(small, self, small.start(None))
         for _ in range(20):
             W, gaps = small.norm(state.a, state.F), small.gaps(state.a, state.F)
