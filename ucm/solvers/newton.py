@@ -145,6 +145,7 @@ class _State:
     y, y0 : the stacked dual variable and its proximal centre (couplings only)
     pull : `G_k' y` by block
     met : the largest norm of a y that it was carried on from
+    proven : a pull and the bound that it proves
     sigma, tau : proximal parameters
     """
 
@@ -183,6 +184,7 @@ class _State:
         self.tau = 1e3
         self.ridge[n:] = 1.0 / self.tau
         self.pull_anew()
+        self.proven: tuple[list[Vec], float] = [], -np.inf
         self.sigma = [self._first_sigma(k) for k in range(len(form.blocks))]
         self.p = self.project()
         self.best = self.merit = np.inf
@@ -342,11 +344,15 @@ class _State:
 
     def _bound(self) -> float:
         """The lower bound that y along with its pull proves, in scaled units."""
-        size = float(np.linalg.norm(self.y[: self.form.n]))
-        if size <= _TINY:
-            return -np.inf
-        heights = self.form.supports([-u for u in self.pull])
-        return (float(self.h @ self.y) / self.scale - sum(h for h, _ in heights)) / size
+        if self.proven[0] is not self.pull:
+            size = float(np.linalg.norm(self.y[: self.form.n]))
+            bound = -np.inf
+            if size > _TINY:
+                heights = self.form.supports([-u for u in self.pull])
+                bound = float(self.h @ self.y) / self.scale - sum(h for h, _ in heights)
+                bound /= size
+            self.proven = self.pull, bound
+        return self.proven[1]
 
     def _multipliers(self, size: float) -> list[Vec]:
         ends = np.cumsum([c.offset.size for c in self.form.couplings])[:-1]
