@@ -151,7 +151,6 @@ class _State:
 
     def __init__(self, form: MinNorm, q: list[Vec], iterative: bool) -> None:
         self.form, self.q = form, q
-        self.cost = form.pass_cost()
         x = form.matvec(q)
         parts = [
             float(np.linalg.norm(b.map.matvec(v))) for b, v in zip(form.blocks, q, strict=True)
@@ -166,6 +165,7 @@ class _State:
         self.G: list[LinearMap] = [
             form.stacked(k, [self.scale / u for u in self.units]) for k in range(len(form.blocks))
         ]
+        self.cost = sum(A.entries for A in self.G) / max(1, form.stored)  # couplings included
         self.sharpness = 3.0 if iterative else 30.0  # conjugate gradients like wide kinks
         self.systems: Systems = (ConjugateGradients if iterative else Formed)(self.G, form.stored)
         self.h = np.concatenate(
