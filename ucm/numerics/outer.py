@@ -17,7 +17,7 @@ _TABLE = types.Array(types.float64, 2, "C")
 @jit(types.void(READ, _INDEX, _INDEX, READ, _TABLE, WRITE), reduction=True)
 def add_outer(values, columns, starts, d, H, s):
     """`s += sum_i d_i x_i` and, to H, of every pair of entries of `sum_i d_i x_i x_i'` one of both."""
-    part = (np.empty((0, 0)), values, columns, starts)
+    part = (values, columns, starts)
     for i in range(d.size):
         if d[i] != 0.0:
-            accumulate(part, i, 1.0, d[i], H, s)
+            accumulate(part, np.uint64(i), 1.0, d[i], H, s)
