@@ -318,7 +318,7 @@ class RowsMap(LinearMap):
     def rmatvec(self, w: Vec) -> Vec:
         out = np.zeros(self.shape[1])
         for A, places in self.parts.values():
-            out += A.rmatvec(sum(a * w[rows] for rows, a in places))
+            out += A.rmatvec(sum((a * w[rows] for rows, a in places), start=np.zeros(A.shape[0])))
         return out
 
     def column_norms(self) -> Vec:
