@@ -14,7 +14,7 @@ from ucm.compiler.kernelised import check_kernel, expand, lowered, point_coeffic
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import bias, sample_weights
 from ucm.compiler.regime import Regime, beyond, regime_of
-from ucm.compiler.routes import choose
+from ucm.compiler.routes import choose, verdicts
 from ucm.compiler.unit_routes import choose_unit, unit_solver
 from ucm.contracts import Resumable, Solver, Vec
 from ucm.data import Data, GramSpace
@@ -67,7 +67,8 @@ class RobustPlan(Plan):
         by_rows = isinstance(space, GramSpace)
         self._extends = (solver == "auto" and not by_rows) or self._beyond is not None
         self._leaves_rows = solver == "auto" and isinstance(space, GramSpace) and space.gram.fits
-        self.solver, self._table = choose(self.form, "auto" if self._extends else solver)
+        self._asked = "auto" if self._extends else solver
+        self.solver = choose(self.form, self._asked)
 
     def explain(self) -> str:
         """The form, the route chosen, the routes refused and why, the cost of a pass."""
@@ -94,8 +95,9 @@ class RobustPlan(Plan):
             f"a pass    {2 * self.data.stored:,} multiplications; one product of this form costs "
             f"{form.pass_cost():.3g} passes",
         ]
-        width = max(len(name) for name, _ in self._table)
-        lines += [f"  {name:<{width}}  {verdict}" for name, verdict in self._table]
+        routes = verdicts(self.form, self._asked)
+        width = max(len(name) for name, _ in routes)
+        lines += [f"  {name:<{width}}  {verdict}" for name, verdict in routes]
         if regime.convex or not self._extends:
             if not regime.convex:
                 lines.append(f"0 in U    {self.solver.name}, named, ends with zero_in_set")
