@@ -202,8 +202,10 @@ class NearestPoint(Solver):
         if isinstance(form.space, GramSpace):
             if any(b.samples is None or b.weight == 0.0 for b in form.blocks):
                 return "a hull is not made of the samples behind the kernel"
-            used = np.concatenate([b.samples for b in form.blocks if b.samples is not None])
-            if np.unique(used).size < used.size:
+            uses = np.zeros(form.n, dtype=np.intp)
+            for b in form.blocks:
+                uses[b.samples] += 1
+            if uses.max() > 1:
                 return "two hulls share samples"
         return None
 

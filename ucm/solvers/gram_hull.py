@@ -28,6 +28,9 @@ _STRIDE = 8
 _COARSE_GAP, _WIDTH = 0.01, 0.5  # gap of a coarse level; kinks of the next one, in its own
 _LIMIT = 150  # outer steps
 _SMALL = 1 << 18  # entries of a Gram matrix that is formed sooner than its rows are chosen
+_WIDE = (
+    100  # features from which the whole matrix, by symmetry, costs no more than half of its rows
+)
 
 
 @dataclass(frozen=True)
@@ -205,8 +208,10 @@ class _Level:
     def _fetch(self, rows: NDArray[np.int64]) -> bool:
         """Rows into the store, in place of those that no weight needs; whether there is room."""
         gram = self.hulls.gram
-        if gram.m * gram.m <= _SMALL and gram.store.shape[0] == gram.m:
-            rows = np.flatnonzero(gram.where < 0)
+        half = 2 * rows.size > gram.m and gram.X.shape[1] > _WIDE
+        if gram.store.shape[0] == gram.m and (half or gram.m * gram.m <= _SMALL):
+            gram.keep_whole()
+            return True
         if not gram.has_room(rows.size):
             held = gram.where[self.index[(self.V[1] != 0.0) | (self.V[6] != self.V[1])]]
             held = held[held >= 0]
