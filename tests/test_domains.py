@@ -23,7 +23,10 @@ from ucm.domains import (
     SimplexBall,
     SimplexKL,
     SimplexLoss,
+    curved,
 )
+from ucm.domains import _common as common
+from ucm.domains.divergence import EntropyCurve
 from ucm.errors import CompositionError
 from ucm.expression import LATEX, Notation, Param
 from ucm.language.losses import Exponential, Hinge, ScaledLoss, SquaredHinge
@@ -38,6 +41,39 @@ Y = np.array([1.0, 1.0, -1.0, 1.0, -1.0, 1.0])
 def test_laws(domain: Domain) -> None:
     conic = isinstance(domain, DomainIntersection)  # its support is that of a conic solver
     check_domain(domain, tol=1e-6 if conic else 1e-9)
+
+
+@pytest.mark.parametrize(
+    "domain", [SimplexKL(0.9), SimplexKL(0.3), SimplexBall(0.2, 3.0)], ids=repr
+)
+def test_a_support_scales_with_its_direction(domain: Domain) -> None:
+    rng = np.random.default_rng(3)
+    classes = np.where(np.arange(100) < 50, 1.0, -1.0)
+    for spread in np.repeat([1e-3, 1.0, 1e3], 10):
+        g = spread * rng.standard_normal(100) + 0.1 * classes
+        height, q = domain.support(g, classes=classes)
+        for factor in (1e-10, 1e-8, 1e-4, 1e6):
+            other, p = domain.support(factor * g, classes=classes)
+            assert other == pytest.approx(factor * height, rel=1e-9)
+            np.testing.assert_allclose(p, q, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "classes", [None, np.where(np.arange(60) % 3, 1.0, -1.0)], ids=["one", "two"]
+)
+def test_the_entropy_projection_against_nested_roots(classes: np.ndarray | None) -> None:
+    rng = np.random.default_rng(4)
+    curve, parts = EntropyCurve(60), common.groups(60, classes)
+    least = curve.value(common.uniform(60, classes))
+    for _ in range(60):
+        alpha = math.exp(-least) * 10.0 ** -rng.uniform(1e-4, 1.0)
+        v = 10.0 ** rng.uniform(-5.0, 4.0) * rng.standard_normal(60) / 60.0
+        if curve.value(Simplex().project(v, classes=classes)) <= -math.log(alpha):
+            continue
+        point = curved.solve(curve.prox, curve, v, parts, -math.log(alpha), least)
+        q = SimplexKL(alpha).project(v, classes=classes)
+        np.testing.assert_allclose(q, point.q, rtol=1e-8, atol=1e-12)
+        assert SimplexKL(alpha).violation(q, classes=classes) == 0.0
 
 
 @pytest.mark.parametrize("domain", DOMAINS, ids=repr)

@@ -393,7 +393,7 @@ def test_the_route_table_and_its_refusals() -> None:
     names = [route.solver.name for route in ROUTES]
     by_rows = ["newton-gram", "clip-mdm"]
     automatic = ["secular", *["newton"] * 3, "apg", "alm", *by_rows, "highs", "scaled-newton"]
-    assert names == [*automatic, "clarabel", "ecos", "scs", "gsk", "mdm", "clip-gsk"]
+    assert names == [*automatic, "clarabel", "ecos", "scs", "gsk", "mdm", "clip-gsk", "newton"]
     text = ucm.compile(ucm.models.coherent_mm_mpm(0.3), X, y).explain()
     for name in names:
         assert f"\n  {name}" in text

@@ -201,6 +201,7 @@ class LinearMap(ABC):
 
     shape: tuple[int, int]
     entries: int  # multiplications in one product, the cost that passes are counted in
+    squares: float  # multiplications in `weighted_gram` over all columns
 
     @abstractmethod
     def matvec(self, q: Vec) -> Vec:

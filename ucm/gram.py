@@ -14,7 +14,7 @@ from ucm import numerics
 from ucm.contracts import Vec
 from ucm.errors import DataError, ParameterError
 from ucm.kernels import MEGABYTE, Kernel
-from ucm.operators import row_norms
+from ucm.rows import row_norms
 
 __all__ = ["Expansion", "Gram", "check_gram", "pivoted_factor"]
 

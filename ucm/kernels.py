@@ -13,7 +13,7 @@ from scipy import sparse
 from ucm import numerics
 from ucm.contracts import Vec
 from ucm.errors import DataError, ParameterError
-from ucm.operators import row_norms
+from ucm.rows import row_norms
 
 __all__ = ["KERNELS", "KERNEL_OPTIONS", "MEGABYTE", "Kernel", "kernel_of"]
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.contracts import LinearMap, Vec
+from ucm.rows import CHUNK, Matrix, row_norms, squares, stored, weighted_gram
 
 __all__ = [
     "CenteredMap",
@@ -21,55 +22,8 @@ __all__ = [
     "StackedMap",
     "UnitMap",
     "ZeroMap",
-    "row_norms",
     "scaled",
 ]
-
-Matrix = Any  # a dense array or a CSR matrix
-_CHUNK = 1 << 20  # entries of a temporary
-
-
-def _stored(X: Matrix) -> int:
-    return int(X.nnz) if sparse.issparse(X) else X.size
-
-
-def _chunks(X: Matrix) -> list[slice]:
-    step = max(1, _CHUNK // max(1, X.shape[1]))
-    return [slice(i, min(i + step, X.shape[0])) for i in range(0, X.shape[0], step)]
-
-
-def row_norms(X: Matrix, center: Vec | None = None) -> Vec:
-    """Euclidean norms of the rows of `X - 1 center'`, without forming it."""
-    if sparse.issparse(X):
-        squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
-        if center is not None:
-            squares += center @ center - 2.0 * (X @ center)
-        return np.sqrt(np.maximum(squares, 0.0))
-    norms = np.empty(X.shape[0])
-    for rows in _chunks(X):
-        part = X[rows] if center is None else X[rows] - center
-        norms[rows] = np.sqrt(np.einsum("ij,ij->i", part, part, dtype=np.float64))
-    return norms
-
-
-def _weighted_row_gram(X: Matrix, d: Vec, center: Vec | None = None) -> NDArray[np.float64]:
-    """`(X - 1 c')' diag(d) (X - 1 c')` over the rows with d != 0, which all have d > 0."""
-    rows = np.flatnonzero(d)
-    if sparse.issparse(X):
-        part = X[rows].multiply(np.sqrt(d[rows])[:, None]).tocsr()
-        gram = (part.T @ part).toarray()
-        if center is not None:  # X'DX - s c' - c s' + (1'd) c c',  s = X'd
-            cross = np.outer(X.T @ d, center)
-            gram += d.sum() * np.outer(center, center) - cross - cross.T
-        return gram
-    out = np.zeros((X.shape[1], X.shape[1]))
-    step = max(1, _CHUNK // X.shape[1])
-    for i in range(0, rows.size, step):
-        index = rows[i : i + step]
-        part = X[index] if center is None else X[index] - center
-        part = part * np.sqrt(d[index])[:, None]
-        out += part.T @ part
-    return out
 
 
 class SampleMap(LinearMap):
@@ -78,7 +32,7 @@ class SampleMap(LinearMap):
     def __init__(self, X: Matrix, signs: Vec | None = None) -> None:
         self.X, self.signs = X, signs
         self.shape = (X.shape[1], X.shape[0])
-        self.entries = _stored(X)
+        self.entries, self.squares = stored(X), squares(X)
 
     def matvec(self, q: Vec) -> Vec:
         return self.X.T @ (q if self.signs is None else self.signs * q)
@@ -94,7 +48,7 @@ class SampleMap(LinearMap):
         return self.X.T @ (Q if self.signs is None else self.signs[:, None] * Q)
 
     def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
-        return _weighted_row_gram(self.X, d)
+        return weighted_gram(self.X, d)
 
     def matrix(self) -> Any:
         signed = self.X if self.signs is None else sparse.diags_array(self.signs) @ self.X
@@ -107,7 +61,7 @@ class UnitMap(LinearMap):
     def __init__(self, rows: NDArray[np.intp], m: int, signs: Vec | None = None) -> None:
         self.rows, self.signs = rows, signs
         self.shape = (m, rows.size)
-        self.entries = rows.size
+        self.entries, self.squares = rows.size, float(rows.size)
 
     def matvec(self, q: Vec) -> Vec:
         x = np.zeros(self.shape[0])
@@ -142,7 +96,7 @@ class CenteredMap(LinearMap):
         self.X, self.mean = X, mean
         self.root = np.sqrt(X.shape[0])
         self.shape = (X.shape[1], X.shape[0])
-        self.entries = _stored(X)
+        self.entries, self.squares = stored(X), squares(X)
 
     def matvec(self, q: Vec) -> Vec:
         return (self.X.T @ q - self.mean * q.sum()) / self.root
@@ -157,7 +111,7 @@ class CenteredMap(LinearMap):
         return (self.X.T @ Q - np.outer(self.mean, Q.sum(axis=0))) / self.root
 
     def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
-        return _weighted_row_gram(self.X, d, self.mean) / self.X.shape[0]
+        return weighted_gram(self.X, d, self.mean) / self.X.shape[0]
 
     def matrix(self) -> Any:
         dense = self.X.toarray() if sparse.issparse(self.X) else self.X
@@ -170,7 +124,8 @@ class MatrixMap(LinearMap):
     def __init__(self, M: Matrix) -> None:
         self.M = M
         self.shape = (M.shape[0], M.shape[1])
-        self.entries = _stored(M)
+        self.entries = stored(M)
+        self.squares = 0.5 * self.entries * self.entries / max(1, M.shape[1])
 
     def matvec(self, q: Vec) -> Vec:
         return self.M @ q
@@ -186,7 +141,7 @@ class MatrixMap(LinearMap):
 
     def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
         if sparse.issparse(self.M):
-            return _weighted_row_gram(sparse.csr_matrix(self.M.T), d)
+            return weighted_gram(sparse.csr_matrix(self.M.T), d)
         part = self.M * np.sqrt(d)
         return part @ part.T
 
@@ -200,7 +155,7 @@ class IdentityMap(LinearMap):
     def __init__(self, n: int, factor: float = 1.0) -> None:
         self.factor = factor
         self.shape = (n, n)
-        self.entries = n
+        self.entries, self.squares = n, float(n)
 
     def matvec(self, q: Vec) -> Vec:
         return self.factor * q
@@ -226,7 +181,7 @@ class ZeroMap(LinearMap):
 
     def __init__(self, n: int, d: int) -> None:
         self.shape = (n, d)
-        self.entries = 0
+        self.entries, self.squares = 0, 0.0
 
     def matvec(self, q: Vec) -> Vec:
         return np.zeros(self.shape[0])
@@ -253,7 +208,10 @@ class ComposedMap(LinearMap):
     def __init__(self, inner: LinearMap, M: Matrix | None = None, factor: float = 1.0) -> None:
         self.inner, self.M, self.factor = inner, M, factor
         self.shape = (inner.shape[0] if M is None else M.shape[0], inner.shape[1])
-        self.entries = inner.entries + (0 if M is None else _stored(M))
+        self.entries, self.squares = inner.entries, inner.squares
+        if M is not None:  # M (A d A') M'
+            self.entries += stored(M)
+            self.squares += float(stored(M)) * (inner.shape[0] + M.shape[0])
 
     def matvec(self, q: Vec) -> Vec:
         x = self.inner.matvec(q)
@@ -267,7 +225,7 @@ class ComposedMap(LinearMap):
             return abs(self.factor) * self.inner.column_norms()
         # the columns of M A, a few at a time
         norms = np.empty(self.shape[1])
-        step = max(1, _CHUNK // max(1, sum(self.shape)))
+        step = max(1, CHUNK // max(1, sum(self.shape)))
         for i in range(0, self.shape[1], step):
             width = min(step, self.shape[1] - i)
             unit = np.zeros((self.shape[1], width))
@@ -296,6 +254,7 @@ class StackedMap(LinearMap):
         self.ends = np.cumsum([A.shape[1] for A in maps])
         self.shape = (maps[0].shape[0], int(self.ends[-1]))
         self.entries = sum(A.entries for A in maps)
+        self.squares = sum(A.squares for A in maps)
 
     def _parts(self, q: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         return np.split(q, self.ends[:-1])
@@ -341,6 +300,9 @@ class RowsMap(LinearMap):
         self.rows = rows
         self.shape = (sum(n for _, n, _ in rows), d)
         self.entries = sum(A.entries for _, _, A in rows if A is not None)
+        self.squares = 0.5 * self.shape[0] ** 2 * d
+        if len(rows) == 1 and rows[0][2] is not None:
+            self.squares = rows[0][2].squares
 
     def matvec(self, q: Vec) -> Vec:
         return np.concatenate(

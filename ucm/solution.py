@@ -61,7 +61,7 @@ class Stats:
     iterations : outer iterations
     passes : products with the data, in units of one A q plus one A' w over all of it
     kernel_operations : inner products of samples, where the solver counts them
-    systems : Newton systems formed, where the solver counts them apart from the passes
+    systems : linear systems solved, where the solver forms them
     forming : what forming them took, in multiplications of a pass (a row of n entries takes n^2 / 2)
     """
 

@@ -63,6 +63,7 @@ ROUTES = (
     Route(GSK(), "reduced convex hulls: steps to extreme points", automatic=False),
     Route(MDM(), "reduced convex hulls: weight to extreme points; may stall", automatic=False),
     Route(ClipGSK(), "reduced convex hulls: clipped GSK; may stall", automatic=False),
+    Route(Newton(iterative=True), "any size: systems by conjugate gradients", automatic=False),
 )
 
 
@@ -107,7 +108,8 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
     | 10 | scaled-newton | norms between, where one of the Euclidean rows takes the set |
     | 11 | clarabel | everything convex |
 
-    Three carry the same name: by name, too, the first one that takes the form is meant.
+    Three carry the same name: by name, too, the first one that takes the form is meant, and for larger
+    orders the fourth with its systems solved by conjugate gradients.
 
     Raises
     ------

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import wrightomega, xlogy
 
+from ucm import numerics
 from ucm.contracts import Domain, Jacobian, Leveled, SemiSmooth, Size, Vec
 from ucm.domains import _common as common
 from ucm.domains import curved
@@ -32,13 +33,14 @@ class EntropyCurve(curved.Curve):
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
         # q + lam log q = u - lam (1 + log N), and omega + log omega = z
         q = lam * wrightomega(u / lam - (1.0 + math.log(self.dim) + math.log(lam)))
-        return q, q / (q + lam), self._normal(q)
+        return q, q / (q + lam), self.normal(q)
 
     def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
         q = np.exp(u / lam - 1.0) / self.dim
         return q, q / lam, u / lam
 
-    def _normal(self, q: Vec) -> Vec:
+    def normal(self, q: Vec) -> Vec:
+        """The gradient; 1 where q is 0."""
         return np.log(np.where(q > 0.0, self.dim * q, 1.0)) + 1.0
 
 
@@ -117,7 +119,7 @@ class SimplexKL(SemiSmooth, Leveled):
     -----
     Ito, Takeda and Toh (2015), section 5.2. The projection is
     `q_i = lam omega((v_i - theta)/lam - 1 - log N - log lam)`, omega the Wright function, theta and
-    lam scalar roots; the support function tilts exponentially.
+    lam roots of three equations; the support function tilts exponentially.
 
     Examples
     --------
@@ -144,9 +146,7 @@ class SimplexKL(SemiSmooth, Leveled):
         least = curve.value(q)
         if radius <= least:
             return q, curved.single_point(q, len(common.counts(v.size, classes)))
-        equation = curve.prox if prox else curve.tilt
-        parts = common.groups(v.size, classes)
-        point = curved.solve(equation, curve, v, parts, radius, least)
+        point = (_nearest if prox else _tilted)(curve, v, classes, radius, least)
         return point.q, point
 
     def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
@@ -202,6 +202,60 @@ class SimplexKL(SemiSmooth, Leveled):
 
     def formula(self, notation: Notation) -> str:
         return f"{Simplex().formula(notation)}, {_formula(notation, self.alpha)}"
+
+
+def _nearest(
+    curve: EntropyCurve, v: Vec, classes: Vec | None, radius: float, least: float
+) -> curved.Point:
+    """The projection where the divergence is `radius`, above its `least`."""
+    q = np.empty_like(v)
+    lam, *theta, found = numerics.project_entropy(
+        v, common.labels(classes), radius, least, float(np.ptp(v)), q
+    )
+    parts = common.groups(v.size, classes)
+    if not found:
+        return curved.solve(curve.prox, curve, v, parts, radius, least)
+    return curved.Point(q, q / (q + lam), curve.normal(q), lam, tuple(theta[: len(parts)]))
+
+
+def _tilted(
+    curve: EntropyCurve, g: Vec, classes: Vec | None, radius: float, least: float
+) -> curved.Point:
+    """The maximiser `q_i = mass_o exp(g_i / lam) / sum_o exp(g_j / lam)` where the divergence is
+    `radius`: Newton's method for lam on `(h - least)^(-1/2)`, within a bracket."""
+    parts = common.groups(g.size, classes)
+    spread = float(np.ptp(g))
+    tops = [float(g[index].max()) for index, _ in parts]
+    below = [(g[index] - top) / spread for (index, _), top in zip(parts, tops, strict=True)]
+    q, theta = np.empty_like(g), [0.0] * len(parts)
+    lam, low, high = 1.0, 0.0, np.inf  # in units of the spread
+    for _ in range(200):
+        height, slope = -least, 0.0
+        for o, ((index, mass), u) in enumerate(zip(parts, below, strict=True)):
+            share = np.exp(u / lam)
+            total = float(share.sum())
+            share /= total
+            mean = float(share @ u)
+            q[index] = mass * share
+            theta[o] = math.log(curve.dim * mass / total)
+            height += mass * (theta[o] + mean / lam)
+            slope += mass * float(share @ (u - mean) ** 2) / lam**3
+        excess = height - (radius - least)
+        low, high = (lam, high) if excess > 0.0 else (low, lam)
+        step = np.nan
+        if slope > 0.0 and height > 0.0:
+            step = 2.0 * height * (math.sqrt(height / (radius - least)) - 1.0) / slope
+        if abs(excess) <= 1e-15 * max(1.0, abs(radius)) or abs(step) <= 1e-15 * lam:
+            break
+        after = lam + step
+        if not low < after < high or not lam / 64.0 <= after <= 64.0 * lam:
+            after = curved.between(low, high, lam)
+            if not low < after < high:
+                break
+        lam = after
+    lam *= spread
+    levels = tuple(top - lam * (1.0 + t) for top, t in zip(tops, theta, strict=True))
+    return curved.Point(q, q / lam, curve.normal(q), lam, levels)
 
 
 def _radius(alpha: float) -> float:

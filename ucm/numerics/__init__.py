@@ -6,6 +6,7 @@ import lazy_loader
 
 if TYPE_CHECKING:
     from ucm.numerics.ball import project_ball_simplex as project_ball_simplex
+    from ucm.numerics.entropy import project_entropy as project_entropy
     from ucm.numerics.gram import add_rows as add_rows
     from ucm.numerics.gram import rbf_exponents as rbf_exponents
     from ucm.numerics.gram_hull import GRAM_STATE as GRAM_STATE
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ucm.numerics.mdm import clip_gsk as clip_gsk
     from ucm.numerics.mdm import clip_mdm as clip_mdm
     from ucm.numerics.mdm import extreme_steps as extreme_steps
+    from ucm.numerics.outer import add_outer as add_outer
     from ucm.numerics.power import power_root as power_root
     from ucm.numerics.psmo import hinge_gap as hinge_gap
     from ucm.numerics.psmo import hinge_levels as hinge_levels
@@ -34,11 +36,13 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "ball": ["project_ball_simplex"],
+        "entropy": ["project_entropy"],
         "gram": ["add_rows", "rbf_exponents"],
         "gram_hull": ["GRAM_STATE", "gram_march"],
         "hull": ["SIDE", "STATE", "march"],
         "margins": ["plus_newton"],
         "mdm": ["class_gaps", "clip_gsk", "clip_mdm", "extreme_steps"],
+        "outer": ["add_outer"],
         "power": ["power_root"],
         "psmo": ["hinge_gap", "hinge_levels", "slacks", "smo"],
         "simplex": ["project_capped", "threshold"],

@@ -67,7 +67,7 @@ def plus(v, t, d, out):
         out[i] = v[i] + t * d[i]
 
 
-@inner()
+@inner(inline=True)
 def score(parts, stride, ends, side, state, w, V, tags):
     """`a = Z w` on all rows, which all become the band."""
     for c in range(side.shape[0]):
@@ -80,7 +80,7 @@ def score(parts, stride, ends, side, state, w, V, tags):
     state[SLACK] = np.inf
 
 
-@inner()
+@inner(inline=True)
 def settle(parts, stride, ends, side, state, x, V, tags, work):
     """theta and p at the scores a, over the band; x with them."""
     changed = 0
@@ -95,7 +95,7 @@ def settle(parts, stride, ends, side, state, x, V, tags, work):
     state[PASSES] += 0.5 * changed / V.shape[1]
 
 
-@inner()
+@inner(inline=True)
 def narrow(ends, side, state, reach, V, tags, work):
     """Hold the rows of the band that are farther than `reach` from their kinks; at least two rows of
     each class stay. Movement is counted from here."""
@@ -162,7 +162,7 @@ def relative_gap(ends, side, state, w, x, V, work, far):
     return gap
 
 
-@inner()
+@inner(inline=True)
 def sharpen(ends, side, state, w, x, V, work):
     """sigma for a start: kinks 0.2 times as wide as the scores are off in the mean, which its gap says.
     Most of that gap is of q, and w is nearer (along paths 0.1 to 0.8 cost the same)."""
@@ -200,7 +200,7 @@ def hessian(side, sigma, ridge, H, S, work):
         work[i, i] += ridge
 
 
-@inner()
+@inner(inline=True)
 def direction(parts, stride, ends, side, state, g, V, tags, H, S, work, d):
     """`d = -(I + sigma (H - sum_c s_c s_c' / f_c))^-1 g`; False when the system is not definite."""
     count_free(parts, stride, ends, side, state, V, tags, H, S)
@@ -220,7 +220,7 @@ def direction(parts, stride, ends, side, state, g, V, tags, H, S, work, d):
     return False
 
 
-@inner()
+@inner(inline=True)
 def descend(parts, stride, ends, side, state, w, x, g, d, V, tags, work):
     """Move along d to where the slope, monotone in the step, is small; p and x follow."""
     start = dot(g, d)
@@ -268,7 +268,7 @@ def descend(parts, stride, ends, side, state, w, x, g, d, V, tags, work):
     return True
 
 
-@inner()
+@inner(inline=True)
 def minimise(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work):
     """Newton steps over the band until the gradient is small against the proximal step."""
     d = np.empty(w.size)

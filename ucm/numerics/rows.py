@@ -1,7 +1,7 @@
 """Products with some rows of a dense or CSR matrix.
 
-A `part` holds the samples of one class, (X, values, columns, starts): dense when `starts` is empty,
-else CSR. A tag is 2 k + f: row `stride * k`, whose z is `factor` times the sample; f says whether it
+A `part` holds the samples of one class, (values, columns, starts): CSR, or dense, row after row, when
+`starts` is empty. A tag is 2 k + f: row `stride * k`, whose z is `factor` times the sample; f says whether it
 counts among the free ones in H.
 Indices are unsigned, which spares a test for negative ones: products with CSR rows take less than half
 the time.
@@ -12,15 +12,14 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from ucm.numerics._jit import READ, f8, inner
+from ucm.numerics._jit import READ, inner
 from ucm.numerics._lapack import add_rows
 
 __all__ = ["PART", "TAGS", "accumulate", "exchange", "move", "pull"]
 
-_TABLE = types.Array(f8, 2, "C", readonly=True)
 _CSR = types.Array(types.uint32, 1, "C", readonly=True)
 TAGS = types.Array(types.uint32, 1, "C")
-PART = types.Tuple((_TABLE, READ, _CSR, _CSR))
+PART = types.Tuple((READ, _CSR, _CSR))
 _CHUNK = 64
 _ONE = np.uint64(1)
 
@@ -34,7 +33,7 @@ def place(stride, tag):
 @inner(reduction=True)
 def pull(part, stride, factor, tags, w, out):
     """`out_k = z_k'w`."""
-    X, values, columns, starts = part
+    values, columns, starts = part
     for k in range(tags.size):
         i = place(stride, tags[k])
         total = 0.0
@@ -42,15 +41,16 @@ def pull(part, stride, factor, tags, w, out):
             for e in range(starts[i], starts[i + _ONE]):
                 total += values[e] * w[columns[e]]
         else:
+            row = i * np.uint64(w.size)
             for j in range(w.size):
-                total += X[i, j] * w[j]
+                total += values[row + np.uint64(j)] * w[j]
         out[k] = factor * total
 
 
 @inner(reduction=True)
 def move(part, stride, factor, tags, target, p, x):
     """`p <- target` and `x <- x + sum (target - p)_k z_k`; returns how many rows changed."""
-    X, values, columns, starts = part
+    values, columns, starts = part
     changed = 0
     for k in range(tags.size):
         c = factor * (target[k] - p[k])
@@ -63,15 +63,16 @@ def move(part, stride, factor, tags, target, p, x):
             for e in range(starts[i], starts[i + _ONE]):
                 x[columns[e]] += c * values[e]
         else:
+            row = i * np.uint64(x.size)
             for j in range(x.size):
-                x[j] += c * X[i, j]
+                x[j] += c * values[row + np.uint64(j)]
     return changed
 
 
 @inner(reduction=True)
 def accumulate(part, i, factor, sign, H, s):
     """`H <- H + sign z z'` (upper triangle), `s <- s + sign z` for the CSR row i."""
-    _, values, columns, starts = part
+    values, columns, starts = part
     for e in range(starts[i], starts[i + _ONE]):
         c = sign * factor * values[e]
         s[columns[e]] += c
@@ -84,7 +85,7 @@ def accumulate(part, i, factor, sign, H, s):
 def exchange(part, stride, factor, tags, p, cap, sign, H, s):
     """Rows that enter (sign +1) or leave (-1) the set 0 < p < cap: `H <- H + sign sum z z'`,
     `s <- s + sign sum z`, and their tags; returns how many."""
-    X, _, _, starts = part
+    values, _, starts = part
     n = s.size
     chunk = np.empty((_CHUNK if starts.size == 0 else 0, n))
     held = 0
@@ -99,8 +100,9 @@ def exchange(part, stride, factor, tags, p, cap, sign, H, s):
         if starts.size > 0:
             accumulate(part, i, factor, sign, H, s)
             continue
+        row = i * np.uint64(n)
         for j in range(n):
-            chunk[held, j] = factor * X[i, j]
+            chunk[held, j] = factor * values[row + np.uint64(j)]
             s[j] += sign * chunk[held, j]
         held += 1
         if held == _CHUNK:

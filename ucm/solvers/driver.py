@@ -30,8 +30,9 @@ class Monitor:
     verbose : print a table
     passes : products with the data so far, in units of one A q plus one A' w; a product with some
         rows counts as their part of all rows
-    systems : Newton systems formed so far, by a solver that counts them apart
-    forming : what forming them took, in passes: n^2 / 2 multiplications for a row that enters or leaves
+    systems : linear systems so far, by a solver that forms them
+    forming : what forming them took, in passes: n^2 / 2 multiplications for a row that enters or leaves,
+        and one for each entry that a product with the low-rank part of a Jacobian touches
     """
 
     tol: float = 1e-6

@@ -236,14 +236,14 @@ def _table(X: Any) -> Any:
     return X.toarray() if full else X
 
 
-def _part(X: Any) -> tuple[Any, Any, Any, Any]:
+def _part(X: Any) -> tuple[Any, Any, Any]:
     if not sparse.issparse(X):
         none = np.empty(0, dtype=np.uint32)
-        return X, np.empty(0), none, none
+        return X.reshape(-1), none, none
     columns, starts = (
         v.astype(np.int32, copy=False).view(np.uint32) for v in (X.indices, X.indptr)
     )
-    return np.empty((0, X.shape[1])), X.data, columns, starts
+    return X.data, columns, starts
 
 
 class _Level:

@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import linalg
 
 from ucm.contracts import LinearMap, SemiSmooth, Solver, Vec
+from ucm.curvature import ConjugateGradients, Formed, Systems
 from ucm.errors import ParameterError
 from ucm.forms import MinNorm, Raw
 from ucm.solvers.driver import Monitor, blas_threads
@@ -30,6 +29,7 @@ from ucm.solvers.driver import Monitor, blas_threads
 __all__ = ["Newton"]
 
 _GROWTH = {1: 9.0, 2: 6.0, 3: 4.2, 0: 3.0, 4: 3.0, 5: 3.0}  # of sigma, by inner steps; else 2.1
+_BY_PASSES = ((12.0, 9.0), (25.0, 4.0), (60.0, 2.0))  # of sigma, with conjugate gradients
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -41,10 +41,12 @@ class Newton(Solver):
     ----------
     max_order : largest number of features plus coupling equations (the order of the linear systems)
     max_inner : Newton steps within one outer step
+    iterative : solve the linear systems by conjugate gradients, of any order
     """
 
     max_order: int = 1500
     max_inner: int = 40
+    iterative: bool = False
     name: ClassVar[str] = "newton"
 
     def __post_init__(self) -> None:
@@ -55,10 +57,10 @@ class Newton(Solver):
         if form.norm != 2.0:
             return "it takes the Euclidean norm only"
         order = form.n + form.coupled
-        if order > self.max_order:
+        if order > self.max_order and not self.iterative:
             return f"its linear systems would have order {order}, above {self.max_order}"
         parameters = sum(b.map.shape[1] for b in form.blocks)
-        if not form.couplings and form.n > max(300, 2 * parameters):
+        if not form.couplings and form.n > max(300, 2 * parameters) and not self.iterative:
             return f"{form.n} features exceed {parameters} parameters by far: too large a system"
         for b in form.blocks:
             if not isinstance(b.domain, SemiSmooth):
@@ -66,17 +68,18 @@ class Newton(Solver):
         return None
 
     def predicted_passes(self, form: MinNorm) -> float:
-        return 40.0 if form.couplings else 25.0
+        return 40.0 if form.couplings else 10.0
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
         with blas_threads(form.n + form.coupled):
             return self._solve(form, monitor, start)
 
     def _solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None) -> Raw:
-        state = _State(form, form.centers() if start is None else list(start))
+        state = _State(form, form.centers() if start is None else list(start), self.iterative)
         raw = Raw(state.q)
         rejected = 0
         for outer in range(1, monitor.limit(200) + 1):
+            spent = monitor.passes
             steps = self._inner(state, monitor)
             if steps == self.max_inner and rejected < 8:
                 # p is no proximal point of q: the kinks are too sharp for this sigma
@@ -105,24 +108,33 @@ class Newton(Solver):
                 return raw
             if state.stalled(gap, steps):
                 break
-            state.grow(_GROWTH.get(steps, 2.1))
+            state.grow(self._growth(steps, monitor.passes - spent))
         raw.status = "max_iter"
         raw.message = (
             f"the gap stayed at {state.best:.2g}; raise max_iter or tol, or scale the features"
         )
         return raw
 
+    def _growth(self, steps: int, passes: float) -> float:
+        """The factor of sigma after an outer step: the less it took, the larger."""
+        if not self.iterative:
+            return _GROWTH.get(steps, 2.1)
+        return next((factor for most, factor in _BY_PASSES if passes <= most), 1.0)
+
     def _inner(self, state: _State, monitor: Monitor) -> int:
         """Newton steps on psi until its gradient is small against the proximal step."""
         for step in range(self.max_inner):
             g = state.gradient()
             monitor.passes += state.cost / 2
-            if state.good_enough(g):
+            if state.good_enough(g) or state.near(g, monitor.tol):
                 return step
             d = state.newton_direction(g, monitor)
             if not state.line_search(d, g):
                 return step + 1
             monitor.passes += state.cost / 2
+            if float(np.linalg.norm(state.y)) <= 1e-3 * state.met:
+                state.pull_anew()
+                monitor.passes += state.cost / 2
         return self.max_inner
 
 
@@ -132,10 +144,11 @@ class _State:
     q, p : the proximal centre and the trial point, by block
     y, y0 : the stacked dual variable and its proximal centre (couplings only)
     pull : `G_k' y` by block
+    met : the largest norm of a y that it was carried on from
     sigma, tau : proximal parameters
     """
 
-    def __init__(self, form: MinNorm, q: list[Vec]) -> None:
+    def __init__(self, form: MinNorm, q: list[Vec], iterative: bool) -> None:
         self.form, self.q = form, q
         self.cost = form.pass_cost()
         x = form.matvec(q)
@@ -152,6 +165,8 @@ class _State:
         self.G: list[LinearMap] = [
             form.stacked(k, [self.scale / u for u in self.units]) for k in range(len(form.blocks))
         ]
+        self.sharpness = 3.0 if iterative else 30.0  # conjugate gradients like wide kinks
+        self.systems: Systems = (ConjugateGradients if iterative else Formed)(self.G, form.stored)
         self.h = np.concatenate(
             [
                 form.center,
@@ -167,13 +182,18 @@ class _State:
         self.ridge = np.ones(self.y.size)
         self.tau = 1e3
         self.ridge[n:] = 1.0 / self.tau
-        self.pull = [A.rmatvec(self.y) / self.scale for A in self.G]
+        self.pull_anew()
         self.sigma = [self._first_sigma(k) for k in range(len(form.blocks))]
         self.p = self.project()
         self.best = self.merit = np.inf
         self.floor = 1e-15
         self.largest = self.scale
         self.history: list[float] = []
+
+    def pull_anew(self) -> None:
+        """The pull of y, without the rounding of the larger ones before."""
+        self.pull = [A.rmatvec(self.y) / self.scale for A in self.G]
+        self.met = float(np.linalg.norm(self.y))
 
     def _unit(self, j: int) -> float:
         """The size of the terms that meet in coupling j."""
@@ -184,23 +204,23 @@ class _State:
         return top if top > 0.0 else 1.0
 
     def _first_sigma(self, k: int) -> float:
-        """30 times (reach of the domain) / (spread of the pull), as a step from the centre."""
+        """`sharpness` times (reach of the domain) / (spread of the pull), as a step from the centre."""
         b = self.form.blocks[k]
         g = self.pull[k]
         probe = g if np.ptp(g) > 0.0 else np.ones_like(g)
         _, far = b.domain.support(-probe, classes=b.classes)
         reach = float(np.abs(far - self.q[k]).max(initial=0.0))
         size = float(np.abs(self.q[k]).max(initial=0.0))
-        if self.form.couplings and size > 0.0:
-            reach = min(reach, size)  # a vertex of one operand is seldom in the other
+        if size > 0.0:  # a vertex of one operand is seldom in the other
+            reach = min(reach, size if self.form.couplings else 4.0 * size)
         spread = float(np.std(g)) or float(np.abs(g).max(initial=0.0))
         if not np.isfinite(reach) or reach == 0.0 or spread == 0.0:
             # a block that only couplings pull, or one without bounds
             norms = float(self.G[k].column_norms().max(initial=0.0)) / self.scale
             if norms == 0.0 or reach == 0.0:
                 return 1.0
-            return 30.0 * reach / norms if np.isfinite(reach) else 1.0 / norms**2
-        return 30.0 * reach / spread
+            return self.sharpness * reach / norms if np.isfinite(reach) else 1.0 / norms**2
+        return self.sharpness * reach / spread
 
     # --- the inner problem ---------------------------------------------------------------------
     def arguments(self, t: float = 0.0, move: Sequence[Vec] = ()) -> list[Vec]:
@@ -233,22 +253,28 @@ class _State:
         size = float(np.linalg.norm(g))
         return size <= max(0.5 * np.sqrt(move) * min(1.0, 10.0 * self.accuracy()), self.floor)
 
+    def near(self, g: Vec, tol: float) -> bool:
+        """Whether y and the image of p, both known, prove the gap already."""
+        n = self.form.n
+        z = self.ridge * (self.y - self._proximal()) - g
+        upper = float(np.linalg.norm(z[:n]))
+        if upper <= _TINY or float(np.linalg.norm(z[n:])) > 0.05 * tol * upper:
+            return False
+        return upper - self._bound() <= 0.4 * tol * upper
+
     def accuracy(self) -> float:
         return 1.0 if not np.isfinite(self.best) else min(1.0, max(self.best, 1e-6) ** 0.5)
 
     def newton_direction(self, g: Vec, monitor: Monitor) -> Vec:
-        H = np.zeros((self.y.size, self.y.size))
-        for b, A, s, v in zip(self.form.blocks, self.G, self.sigma, self.arguments(), strict=True):
-            J = b.domain.jacobian(v, classes=b.classes)  # type: ignore[attr-defined]
-            H += s * A.weighted_gram(J.d)
-            if J.U.shape[1]:
-                GU = A.matmat(J.U)
-                H += s * (GU @ J.S @ GU.T)
-            free = np.count_nonzero(J.d) / max(1, J.d.size)
-            monitor.passes += float(free) * b.map.entries / self.form.stored * self.form.n / 2
-        H /= self.scale**2
-        H[np.diag_indices_from(H)] += self.ridge
-        return -_solve(H, g)
+        J = [
+            b.domain.jacobian(v, classes=b.classes)  # type: ignore[attr-defined]
+            for b, v in zip(self.form.blocks, self.arguments(), strict=True)
+        ]
+        step = self.systems.step(J, [s / self.scale**2 for s in self.sigma], self.ridge, g)
+        monitor.systems += 1
+        monitor.passes += step.passes
+        monitor.forming += step.forming
+        return step.d
 
     def line_search(self, d: Vec, g: Vec) -> bool:
         """Move along d to where the (monotone) slope of psi is small; False when it cannot."""
@@ -278,6 +304,7 @@ class _State:
                 f_low /= 2.0
             t = 2.0 * t if not np.isfinite(high) else low - f_low * (high - low) / (f_high - f_low)
         self.y = self.y + t * d
+        self.met = max(self.met, float(np.linalg.norm(self.y)))
         self.pull = [u + t * e for u, e in zip(self.pull, move, strict=True)]
         self.p = p
         return True
@@ -300,20 +327,26 @@ class _State:
         x, self.residual = s * z[:n], float(np.linalg.norm(z[n:]))
         upper = self.form.space.norm(x)
         self.largest = max(self.largest, upper)
-        best = -np.inf
-        self.direction: Vec | None = None
-        self.multipliers: list[Vec] = []
-        for w in (x, s * self.y[:n]):
-            size = float(np.linalg.norm(w))
-            if size <= _TINY:
-                continue
-            mu = self._multipliers(size)
-            bound = self.form.lower_bound(w / size, mu)
+        lower = s * self._bound()
+        length = float(np.linalg.norm(self.y[:n]))
+        self.direction: Vec | None = self.y[:n] / length if length > _TINY else None
+        self.multipliers: list[Vec] = self._multipliers(s * length) if length > _TINY else []
+        floor = max(upper, 1e-12 * self.largest, _TINY)
+        if upper - lower > 0.5 * monitor.tol * floor and upper > _TINY:
+            mu = self._multipliers(upper)
+            bound = self.form.lower_bound(x / upper, mu)
             monitor.passes += self.cost / 2
-            if bound > best:
-                best, self.direction, self.multipliers = bound, w / size, mu
-        gap = (upper - best) / max(upper, 1e-12 * self.largest, _TINY)
-        return x, upper, gap
+            if bound > lower:
+                lower, self.direction, self.multipliers = bound, x / upper, mu
+        return x, upper, (upper - lower) / floor
+
+    def _bound(self) -> float:
+        """The lower bound that y along with its pull proves, in scaled units."""
+        size = float(np.linalg.norm(self.y[: self.form.n]))
+        if size <= _TINY:
+            return -np.inf
+        heights = self.form.supports([-u for u in self.pull])
+        return (float(self.h @ self.y) / self.scale - sum(h for h, _ in heights)) / size
 
     def _multipliers(self, size: float) -> list[Vec]:
         ends = np.cumsum([c.offset.size for c in self.form.couplings])[:-1]
@@ -350,17 +383,3 @@ class _State:
             and min(self.history[-8:]) >= 0.9 * old
             and gap > self.best * 0.99
         )
-
-
-def _solve(H: NDArray[np.float64], g: Vec) -> Vec:
-    """`H^-1 g` for a positive definite H that may be singular to rounding."""
-    ridge = 0.0
-    top = float(np.diagonal(H).max())
-    for _ in range(8):
-        try:
-            factor = linalg.cho_factor(H, check_finite=False)
-            return linalg.cho_solve(factor, g, check_finite=False)
-        except linalg.LinAlgError:
-            ridge = max(10.0 * ridge, 1e-15 * top)
-            H = H + ridge * np.eye(H.shape[0])
-    return np.linalg.lstsq(H, g)[0].astype(np.float64)

@@ -74,6 +74,7 @@ class ScaledNewton(Solver):
         for step in range(1, limit + 1):
             size = form.space.norm(x, form.norm)
             if size <= 0.5 * max(monitor.tol, 1e-9) * _size(form, q):
+                answer.q = q  # 0: no bound is relative to it
                 return answer
             h, target = _model(x, form.norm)
             scaled = _scaled(form, np.sqrt(h), target)
@@ -125,6 +126,8 @@ class ScaledNewton(Solver):
         below = Monitor(tol=max(tol, 1e-12))
         raw = solver.solve(form, below, start)
         monitor.passes += below.passes
+        monitor.systems += below.systems
+        monitor.forming += below.forming
         return raw
 
     def _duals(self, form, z, h, target, inner):  # type: ignore[no-untyped-def]

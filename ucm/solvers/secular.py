@@ -39,6 +39,7 @@ Matrix = NDArray[np.float64]
 _TINY = 1e-150
 _HUGE = 1e12  # s_k tr S_k at which x counts as 0
 _BLOCK = 16
+_FASTER = 3.0  # a multiplication of forming, than one of a product with the samples
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,13 @@ class Secular(Solver):
 
     Parameters
     ----------
-    max_forming : passes that forming the S_k may cost; above, a growing subspace
+    max_forming : passes that forming the S_k may cost, or half of a basis of their span; above, a
+        growing subspace
     max_order : largest number of features for which they are formed
     max_subspace : largest dimension of the subspace
     """
 
-    max_forming: float = 25.0
+    max_forming: float = 20.0
     max_order: int = 1500
     max_subspace: int = 400
     name: ClassVar[str] = "secular"
@@ -74,10 +76,14 @@ class Secular(Solver):
         return None
 
     def predicted_passes(self, form: MinNorm) -> float:
-        return 1.0 + (_forming(form) if self._forms(form) else 15.0 * form.pass_cost())
+        direct = self._forms(form) or self._spans(form)
+        return (1.0 if direct else 15.0) * form.pass_cost()
 
     def _forms(self, form: MinNorm) -> bool:
         return form.n <= self.max_order and _forming(form) <= self.max_forming
+
+    def _spans(self, form: MinNorm) -> bool:
+        return _columns(form) < form.n and _spanning(form) <= 2.0 * self.max_forming
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
         unit = _unit(form)
@@ -87,8 +93,10 @@ class Secular(Solver):
             run = _Run(form, monitor, unit)
             if self._forms(form):
                 return run.formed()
-            # a subspace that has cost as much as forming the S_k should have been that
-            budget = _forming(form) if form.n <= self.max_order else np.inf
+            if self._spans(form):
+                return run.spanned()
+            # a subspace that has taken as long as forming the S_k would should have been that
+            budget = _forming(form) / _FASTER if form.n <= self.max_order else np.inf
             return run.subspace(self.max_subspace, budget)
 
 
@@ -106,8 +114,17 @@ def _measured(form: MinNorm, unit: float) -> MinNorm:
 
 def _forming(form: MinNorm) -> float:
     """Passes that forming every S_k costs."""
-    maps = [b.map for b in form.blocks]
-    return sum(A.entries / max(1, form.stored) * A.entries / (2.0 * A.shape[1]) for A in maps)
+    return 0.5 * sum(b.map.squares for b in form.blocks) / max(1, form.stored)
+
+
+def _columns(form: MinNorm) -> int:
+    """The dimension of the span of all columns, at most."""
+    return 1 + sum(b.map.shape[1] for b in form.blocks)
+
+
+def _spanning(form: MinNorm) -> float:
+    """Passes that an orthonormal basis of the span of all columns costs."""
+    return form.n * _columns(form) ** 2 / (2.0 * max(1, form.stored))
 
 
 class _Run:
@@ -129,12 +146,30 @@ class _Run:
     def formed(self) -> Raw:
         form = self.form
         S = [b.map.weighted_gram(np.ones(b.map.shape[1])) for b in form.blocks]
-        self.monitor.passes += _forming(form)
+        self.monitor.forming += _forming(form)
+        self.monitor.systems += 1
         x, s = _nearest(S, form.center, self.radii, None)
-        pulls = form.rmatvec(x)
-        self.monitor.passes += form.pass_cost() / 2
+        return self.finish(x, s)
+
+    def spanned(self) -> Raw:
+        """By the S_k in coordinates of the span of all columns."""
+        form = self.form
+        columns = [b.map.matmat(np.eye(b.map.shape[1])) for b in form.blocks]
+        Q, R = np.linalg.qr(np.column_stack([form.center, *columns]))
+        self.monitor.forming += _spanning(form)
+        self.monitor.systems += 1
+        ends = np.cumsum([1, *(A.shape[1] for A in columns)])
+        parts = np.split(R, ends, axis=1)
+        x, s = _nearest([A @ A.T for A in parts[1:-1]], R[:, 0], self.radii, None)
+        return self.finish(Q @ x, s)
+
+    def finish(self, x: Vec, s: Vec) -> Raw:
+        """The answer at x and s."""
+        pulls = self.form.rmatvec(x)
+        self.monitor.passes += self.form.pass_cost() / 2
         point, gap, _ = self.assess(x, s, pulls)
-        self.monitor.report(self.monitor.iterations + 1, -self.unit * form.space.norm(point), gap)
+        size = self.unit * self.form.space.norm(point)
+        self.monitor.report(self.monitor.iterations + 1, -size, gap)
         return self.raw
 
     def assess(self, x: Vec, s: Vec, pulls: Sequence[Vec]) -> tuple[Vec, float, bool]:

@@ -39,7 +39,9 @@ def _figures(solution: Any) -> Row:
         "gap": certificate.relative_gap,
         "iterations": stats.iterations,
         "passes": stats.passes,
+        "systems": stats.systems,
         "forming": stats.forming,
+        "both": stats.passes + stats.forming,
         "seconds": stats.setup_time + stats.solve_time,
     }
 
