@@ -139,17 +139,25 @@ class RobustPlan(Plan):
             floor = self.regime.floor
             solution = self._solve_beyond(floor, monitor, warm_start, starts, bias_rule)
         else:
-            solution = self._finish(self._run(monitor, warm_start), monitor, bias_rule)
+            raw = self._run(monitor, warm_start)
+            if self._leaves_rows and raw.status == "max_iter" and monitor.goes_on:
+                return self._in_coordinates(monitor, starts, bias_rule)
+            solution = self._finish(raw, monitor, bias_rule)
         if solution.status == "zero_in_set" and self._leaves_rows:
-            vars(self).pop("regime", None)
-            self._bind(self.data.in_coordinates, "auto")
-            return self._solve(monitor, None, starts, bias_rule)
+            return self._in_coordinates(monitor, starts, bias_rule)
         if solution.status == "zero_in_set" and self._extends and self.unit.rank > 0:
             floor = solution.certificate.dual
             solution = self._solve_beyond(floor, monitor, warm_start, starts, bias_rule)
         if self.data.gram is None:
             return solution
         return expand(self.model, self.data, self.data.gram, solution)
+
+    def _in_coordinates(self, monitor: Monitor, starts: int, bias_rule: str) -> Solution:
+        """Where rows of the Gram matrix do not tell: 0 may lie in U, or a distance is too small for
+        inner products to resolve."""
+        vars(self).pop("regime", None)
+        self._bind(self.data.in_coordinates, "auto")
+        return self._solve(replace(monitor, iterations=0), None, starts, bias_rule)
 
     def _solve_beyond(
         self, floor: float, monitor: Monitor, warm_start: Solution | None, starts: int, rule: str
@@ -210,9 +218,9 @@ class RobustPlan(Plan):
         if abs(certificate.relative_gap) > monitor.tol:  # not proven to be off 0: how large is U?
             size = max(size, self._size(self.form.centers()), self._size(self._far()))
         weights = sample_weights(self.form, raw.q, self.data.m)
-        if norm <= max(monitor.tol, 1e-9) * size and certificate.violation <= max(
-            monitor.tol, 1e-6
-        ):
+        if norm <= max(
+            monitor.tol, self.data.space.resolution
+        ) * size and certificate.violation <= max(monitor.tol, 1e-6):
             certificate = Certificate(0.0, -norm, norm, 0.0, certificate.violation, "global")
             message = "0 lies in U, so no direction has a positive worst-case margin and w = 0."
             leaves = self._leaves_rows or (self._extends and self.unit.rank > 0)
