@@ -359,3 +359,21 @@ def test_an_exact_factor() -> None:
         F = Gram(kernel, X).factor()
         assert_allclose(F @ F.T, kernel(X, X), atol=1e-11)
     assert Gram(Kernel("linear"), X).factor().shape == (70, np.linalg.matrix_rank(X))
+
+
+@pytest.mark.parametrize("density", [0.02, 0.3, 1.0])
+def test_entries_are_the_same_however_they_are_computed(density: float) -> None:
+    draw = np.random.default_rng(0)
+    X = draw.standard_normal((90, 30)) * (draw.random((90, 30)) < density)
+    expected = np.exp(-0.1 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    for table in (X, sp.csr_matrix(X)):
+        gram = Gram(Kernel("rbf", gamma=0.1), table)
+        rows = np.array([5, 80, 3])
+        gram.keep(rows)
+        assert_allclose(gram.store[gram.where[rows]], expected[rows], atol=1e-14)
+        c = draw.standard_normal(90)
+        assert_allclose(gram.times(c), expected @ c, atol=1e-12)  # some rows kept, others not
+        assert_allclose(gram.between(rows, rows), expected[np.ix_(rows, rows)], atol=1e-14)
+        gram.keep_whole()
+        assert_allclose(gram.store[gram.where], expected, atol=1e-14)
+        assert_allclose(gram.whole(), expected, atol=1e-14)

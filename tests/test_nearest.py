@@ -194,6 +194,23 @@ def test_a_store_that_outgrows_hands_over() -> None:
     assert ucm.solve(model, X, y, solver=GramNewton(), **options).status == "optimal"
 
 
+def test_a_distance_that_inner_products_do_not_resolve() -> None:
+    draw = np.random.default_rng(0)
+    side = draw.standard_normal((40, 2))
+    X = np.column_stack([np.repeat([0.0, 1e-5], 20), side])
+    y = np.repeat([-1.0, 1.0], 20)
+    model = ucm.Hull(pos) - ucm.Hull(neg)
+    plan = ucm.compile(model, X, y, kernel="linear")
+    assert plan.solver.name == "newton-gram"
+    found = plan.solve(tol=1e-9)
+    assert found.status == "optimal" and plan.solver.name == "newton"  # in coordinates
+    features = ucm.solve(model, X, y, tol=1e-9)
+    assert found.objective == pytest.approx(features.objective, rel=1e-5)  # entries are rounded
+    rows = quietly(model, X, y, kernel="linear", solver="newton-gram", tol=1e-9)
+    assert rows.status == "max_iter" and "do not resolve" in rows.message
+    assert rows.objective == pytest.approx(found.objective, rel=1e-3)
+
+
 def test_newton_on_rows_stops_and_goes_on() -> None:
     X, y = blobs(900, 3, 2.0)
     plan = ucm.compile(ucm.models.nu_svm(0.3), X, y, kernel="rbf", solver="newton-gram")

@@ -33,6 +33,7 @@ K = RNG.standard_normal((2, 9))
 CSR = sparse.csr_matrix
 CENTERED = ((X - X.mean(0)) / 3.0).T
 
+TWICE = SampleMap(CSR(X))
 MAPS: dict[str, tuple[LinearMap, np.ndarray]] = {
     "samples": (SampleMap(X), X.T),
     "signed samples": (SampleMap(X, S), X.T * S),
@@ -58,6 +59,11 @@ MAPS: dict[str, tuple[LinearMap, np.ndarray]] = {
     "rows": (RowsMap([(2.0, 4, SampleMap(X)), (1.0, 3, None), (0.5, 2, MatrixMap(K))], 9),
              np.vstack([2 * X.T, np.zeros((3, 9)), 0.5 * K])),
     "one row": (RowsMap([(2.0, 4, SampleMap(CSR(X)))], 9), 2 * X.T),
+    "rows of zeros": (RowsMap([(1.0, 2, None), (3.0, 4, ZeroMap(4, 9))], 9), np.zeros((6, 9))),
+    "rows of one map": (
+        RowsMap([(2.0, 4, TWICE), (1.0, 3, None), (1.0, 4, scaled(TWICE, -0.5))], 9),
+        np.vstack([2 * X.T, np.zeros((3, 9)), -0.5 * X.T]),
+    ),
     "rows, sparse": (RowsMap([(1.0, 4, SampleMap(CSR(X))), (-1.0, 2, MatrixMap(CSR(K)))], 9),
                      np.vstack([X.T, -K])),
     "scaled": (scaled(scaled(SampleMap(X), 2.0), -0.5), -X.T),

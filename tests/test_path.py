@@ -105,4 +105,4 @@ def test_a_start_from_a_near_problem() -> None:
         cold, warm = plan.solve(), plan.solve(warm_start=before)
         assert warm.status == "optimal"
         assert warm.objective == pytest.approx(cold.objective, rel=2e-6)
-        assert warm.stats.systems < cold.stats.systems
+        assert warm.stats.passes < 0.8 * cold.stats.passes

@@ -13,7 +13,7 @@ from scipy import sparse
 
 import ucm
 from ucm import neg, pos, signed
-from ucm.compiler.routes import ROUTES, choose
+from ucm.compiler.routes import ROUTES, verdicts
 from ucm.contracts import Solver
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError
 from ucm.forms import MinNorm
@@ -448,7 +448,7 @@ def test_a_solver_of_ones_own() -> None:
     with pytest.raises(SolverError, match="too lazy"):
         ucm.compile(hulls + ucm.Ball(0, 1), X, y, solver=Lazy())
     form = ucm.compile(hulls, X, y).form
-    assert choose(form, Lazy())[1] == [("lazy", "chosen, by name")]
+    assert verdicts(form, Lazy()) == [("lazy", "chosen, by name")]
 
 
 @pytest.mark.parametrize(

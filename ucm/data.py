@@ -6,7 +6,7 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,14 @@ __all__ = ["Data", "EuclideanSpace", "GramSpace", "Space", "bind"]
 
 
 class Space(ABC):
-    """What feature vectors are: it owns their inner product, norms and dual vectors."""
+    """What feature vectors are: it owns their inner product, norms and dual vectors.
+
+    Attributes
+    ----------
+    resolution : norms below this part of what they are sums of are rounding
+    """
+
+    resolution: ClassVar[float]
 
     @abstractmethod
     def inner(self, w: Vec, x: Vec) -> float:
@@ -42,6 +49,8 @@ class GramSpace(Space):
     `<w, c> = sum_i w_i c_i`, `||c||^2 = c'K c`, and the dual vector of c is `K c / ||c||`: only the
     Euclidean norm of the feature space has a meaning.
     """
+
+    resolution: ClassVar[float] = 1e-7  # it is the root of a difference
 
     def __init__(self, gram: Gram) -> None:
         self.gram = gram
@@ -72,6 +81,8 @@ class GramSpace(Space):
 
 class EuclideanSpace(Space):
     """R^n."""
+
+    resolution: ClassVar[float] = 1e-9
 
     def __init__(self, n: int) -> None:
         self.n = n

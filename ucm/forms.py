@@ -105,6 +105,8 @@ class MinNorm:
 
     def stacked(self, block: int, weights: Sequence[float]) -> LinearMap:
         """`[A_k; weights_j B_jk]` for one block: features above, couplings below."""
+        if not self.couplings:
+            return self.blocks[block].map
         rows: list[tuple[float, int, LinearMap | None]] = [(1.0, self.n, self.blocks[block].map)]
         for c, weight in zip(self.couplings, weights, strict=True):
             maps = [B for k, B in c.terms if k == block]

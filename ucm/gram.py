@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from ucm.rows import row_norms
 
 __all__ = ["Expansion", "Gram", "check_gram", "pivoted_factor"]
 
+_DENSE = 0.05  # density of a CSR matrix above which products of its rows are faster dense
 _CHUNK = 1 << 17  # entries computed at a time: they stay in the cache of a processor
 
 
@@ -100,19 +102,37 @@ class Gram:
             out[:] = self.X[rows]
             return out
         self.computed += out.size
+        X = self._table
+        products = self._squares is not None and not sparse.issparse(X)
+        if products:  # of X and its own transpose half, as BLAS sees that it is symmetric
+            whole = rows.size == self.m and np.array_equal(rows, np.arange(self.m))
+            np.matmul(X if whole else X[rows], X.T, out=out)
         step = max(1, _CHUNK // self.m)
         for i in range(0, rows.size, step):
-            k = rows[i : i + step]
-            if self._squares is None or sparse.issparse(self.X):
-                out[i : i + step] = self.kernel(self.X[k], self.X)
+            k, part = rows[i : i + step], out[i : i + step]
+            if self._squares is None or not products:
+                part[:] = self.kernel(X[k], X)
             else:
-                np.matmul(self.X[k], self.X.T, out=out[i : i + step])
-                self.kernel.rbf(out[i : i + step], self._squares[k], self._squares)
+                self.kernel.rbf(part, self._squares[k], self._squares)
         return out
+
+    @functools.cached_property
+    def _table(self) -> Any:
+        """The samples, dense where products of dense rows are faster."""
+        X = self.X
+        if self.kernel.function is not None or not sparse.issparse(X):
+            return X
+        cells = X.shape[0] * X.shape[1]
+        return X.toarray() if X.nnz > _DENSE * cells and 8 * cells <= self.limit else X
 
     def fetch(self, i: int) -> None:
         """Put row i into the store, in place of the row that was not used for longest."""
         self.keep(np.array([i]))
+
+    def keep_whole(self) -> None:
+        """Put all rows into the store, which holds as many."""
+        self._filled = 0
+        self.keep(np.arange(self.m))
 
     def has_room(self, count: int) -> bool:
         """Whether the store takes so many rows without giving up others."""
@@ -163,7 +183,7 @@ class Gram:
         if self.given:
             return self.X[np.ix_(rows, columns)]
         self.computed += rows.size * columns.size
-        return self.kernel(self.X[rows], self.X[columns])
+        return self.kernel(self._table[rows], self._table[columns])
 
     def part(self, rows: NDArray[np.intp]) -> Gram:
         """The Gram matrix of some of the samples."""
@@ -203,7 +223,7 @@ class Gram:
         part, weights = rows[~there], c[~there]
         step = max(1, MEGABYTE // max(1, columns.size))
         for i in range(0, part.size, step):
-            K = self.kernel(self.X[part[i : i + step]], self.X[columns])
+            K = self.kernel(self._table[part[i : i + step]], self._table[columns])
             self.computed += K.size
             out += weights[i : i + step] @ K
         return out

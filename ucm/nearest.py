@@ -38,6 +38,7 @@ class ReducedHulls:
     cap, mass : of each group
     pull : (n,) `<c, z_i>`
     square : `||c||^2`
+    resolution : the part of the size of U below which ||W|| counts as 0
     """
 
     gram: Gram
@@ -49,6 +50,7 @@ class ReducedHulls:
     mass: Vec
     pull: Vec
     square: float
+    resolution: float
 
     @classmethod
     def of(cls, form: MinNorm) -> ReducedHulls:
@@ -84,7 +86,7 @@ class ReducedHulls:
         groups = np.concatenate(group).astype(np.int64)
         return cls(
             gram, order, index[order], s[order], groups[order], np.array(cap), np.array(mass),
-            pull[order], square,
+            pull[order], square, form.space.resolution,
         )  # fmt: skip
 
     @property
@@ -164,7 +166,7 @@ class ReducedHulls:
 
     def negligible(self, a: Vec, W: float, tol: float) -> bool:
         """Whether `||W||` is 0 for the purpose of `zero_in_set`."""
-        least = max(tol, 1e-9)
+        least = max(tol, self.resolution)
         if least * self.reach < W:
             return False
         size = np.sqrt(self.square)
@@ -202,8 +204,10 @@ class NearestPoint(Solver):
         if isinstance(form.space, GramSpace):
             if any(b.samples is None or b.weight == 0.0 for b in form.blocks):
                 return "a hull is not made of the samples behind the kernel"
-            used = np.concatenate([b.samples for b in form.blocks if b.samples is not None])
-            if np.unique(used).size < used.size:
+            uses = np.zeros(form.n, dtype=np.intp)
+            for b in form.blocks:
+                uses[b.samples] += 1
+            if uses.max() > 1:
                 return "two hulls share samples"
         return None
 

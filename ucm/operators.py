@@ -297,48 +297,64 @@ class RowsMap(LinearMap):
     """
 
     def __init__(self, rows: list[tuple[float, int, LinearMap | None]], d: int) -> None:
-        self.rows = rows
-        self.shape = (sum(n for _, n, _ in rows), d)
-        self.entries = sum(A.entries for _, _, A in rows if A is not None)
-        self.squares = 0.5 * self.shape[0] ** 2 * d
-        if len(rows) == 1 and rows[0][2] is not None:
-            self.squares = rows[0][2].squares
+        ends = np.cumsum([n for _, n, _ in rows])
+        self.shape = (int(ends[-1]), d)
+        # multiples of one map are one product: by map, where its rows stand and their factors
+        self.parts: dict[int, tuple[LinearMap, list[tuple[slice, float]]]] = {}
+        for end, (a, n, A) in zip(ends, rows, strict=True):
+            if A is None or isinstance(A, ZeroMap):
+                continue
+            if isinstance(A, ComposedMap) and A.M is None:
+                A, a = A.inner, a * A.factor
+            places = self.parts.setdefault(id(A), (A, []))[1]
+            places.append((slice(int(end) - n, int(end)), a))
+        maps = [A for A, _ in self.parts.values()]
+        self.entries = sum(A.entries for A in maps)
+        self.squares = maps[0].squares if len(maps) == 1 else 0.5 * self.shape[0] ** 2 * d
 
     def matvec(self, q: Vec) -> Vec:
-        return np.concatenate(
-            [np.zeros(n) if A is None else a * A.matvec(q) for a, n, A in self.rows]
-        )
+        return self.matmat(q[:, None])[:, 0]
 
     def rmatvec(self, w: Vec) -> Vec:
-        out, start = np.zeros(self.shape[1]), 0
-        for a, n, A in self.rows:
-            if A is not None:
-                out += a * A.rmatvec(w[start : start + n])
-            start += n
+        out = np.zeros(self.shape[1])
+        for A, places in self.parts.values():
+            out += A.rmatvec(sum((a * w[rows] for rows, a in places), start=np.zeros(A.shape[0])))
         return out
 
     def column_norms(self) -> Vec:
-        return np.sqrt(sum((a * A.column_norms()) ** 2 for a, _, A in self.rows if A is not None))
+        squares = np.zeros(self.shape[1])
+        for A, places in self.parts.values():
+            squares += sum(a * a for _, a in places) * A.column_norms() ** 2
+        return np.sqrt(squares)
 
     def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.vstack(
-            [np.zeros((n, Q.shape[1])) if A is None else a * A.matmat(Q) for a, n, A in self.rows]
-        )
+        out = np.zeros((self.shape[0], Q.shape[1]))
+        for A, places in self.parts.values():
+            X = A.matmat(Q)
+            for rows, a in places:
+                out[rows] = a * X
+        return out
 
     def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
-        if len(self.rows) == 1 and self.rows[0][2] is not None:
-            return self.rows[0][0] ** 2 * self.rows[0][2].weighted_gram(d)
+        if len(self.parts) == 1:
+            ((A, places),) = self.parts.values()
+            gram, out = A.weighted_gram(d), np.zeros((self.shape[0], self.shape[0]))
+            for above, a in places:
+                for left, b in places:
+                    out[above, left] = a * b * gram
+            return out
         kept = np.flatnonzero(d)
         M = self.matrix()[:, kept] * np.sqrt(d[kept])
         return M @ M.T
 
     @functools.cached_property
     def _dense(self) -> NDArray[np.float64]:
-        parts = []
-        for a, n, A in self.rows:
-            M: Any = np.zeros((n, self.shape[1])) if A is None else A.matrix()
-            parts.append(a * (M.toarray() if sparse.issparse(M) else M))
-        return np.vstack(parts)
+        out = np.zeros(self.shape)
+        for A, places in self.parts.values():
+            M = A.matrix()
+            for rows, a in places:
+                out[rows] = a * (M.toarray() if sparse.issparse(M) else M)
+        return out
 
     def matrix(self) -> Any:
         return self._dense
@@ -346,7 +362,7 @@ class RowsMap(LinearMap):
 
 def scaled(A: LinearMap, factor: float) -> LinearMap:
     """`factor A`; nested factors are folded into one."""
-    if factor == 1.0:
+    if factor == 1.0 or isinstance(A, ZeroMap):
         return A
     if isinstance(A, IdentityMap):
         return IdentityMap(A.shape[0], factor * A.factor)

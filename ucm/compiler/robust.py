@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.compiler.kernelised import check_kernel, expand, lowered, point_coefficients
+from ucm.compiler.kernelised import expand, lowered, point_coefficients
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import bias, sample_weights
 from ucm.compiler.regime import Regime, beyond, regime_of
-from ucm.compiler.routes import choose
+from ucm.compiler.routes import choose, verdicts
 from ucm.compiler.unit_routes import choose_unit, unit_solver
 from ucm.contracts import Resumable, Solver, Vec
 from ucm.data import Data, GramSpace
@@ -48,8 +48,6 @@ class RobustPlan(Plan):
 
     def __init__(self, model: RobustMargin, data: Data, solver: str | Solver) -> None:
         began = time.perf_counter()
-        if data.gram is not None:
-            check_kernel(model)
         model.set.dimension(data.n)
         why = model.set.emptiness(data)
         if why is not None:
@@ -67,7 +65,8 @@ class RobustPlan(Plan):
         by_rows = isinstance(space, GramSpace)
         self._extends = (solver == "auto" and not by_rows) or self._beyond is not None
         self._leaves_rows = solver == "auto" and isinstance(space, GramSpace) and space.gram.fits
-        self.solver, self._table = choose(self.form, "auto" if self._extends else solver)
+        self._asked = "auto" if self._extends else solver
+        self.solver = choose(self.form, self._asked)
 
     def explain(self) -> str:
         """The form, the route chosen, the routes refused and why, the cost of a pass."""
@@ -94,8 +93,9 @@ class RobustPlan(Plan):
             f"a pass    {2 * self.data.stored:,} multiplications; one product of this form costs "
             f"{form.pass_cost():.3g} passes",
         ]
-        width = max(len(name) for name, _ in self._table)
-        lines += [f"  {name:<{width}}  {verdict}" for name, verdict in self._table]
+        routes = verdicts(self.form, self._asked)
+        width = max(len(name) for name, _ in routes)
+        lines += [f"  {name:<{width}}  {verdict}" for name, verdict in routes]
         if regime.convex or not self._extends:
             if not regime.convex:
                 lines.append(f"0 in U    {self.solver.name}, named, ends with zero_in_set")
@@ -137,17 +137,25 @@ class RobustPlan(Plan):
             floor = self.regime.floor
             solution = self._solve_beyond(floor, monitor, warm_start, starts, bias_rule)
         else:
-            solution = self._finish(self._run(monitor, warm_start), monitor, bias_rule)
+            raw = self._run(monitor, warm_start)
+            if self._leaves_rows and raw.status == "max_iter" and monitor.goes_on:
+                return self._in_coordinates(monitor, starts, bias_rule)
+            solution = self._finish(raw, monitor, bias_rule)
         if solution.status == "zero_in_set" and self._leaves_rows:
-            vars(self).pop("regime", None)
-            self._bind(self.data.in_coordinates, "auto")
-            return self._solve(monitor, None, starts, bias_rule)
+            return self._in_coordinates(monitor, starts, bias_rule)
         if solution.status == "zero_in_set" and self._extends and self.unit.rank > 0:
             floor = solution.certificate.dual
             solution = self._solve_beyond(floor, monitor, warm_start, starts, bias_rule)
         if self.data.gram is None:
             return solution
         return expand(self.model, self.data, self.data.gram, solution)
+
+    def _in_coordinates(self, monitor: Monitor, starts: int, bias_rule: str) -> Solution:
+        """Where rows of the Gram matrix do not tell: 0 may lie in U, or a distance is too small for
+        inner products to resolve."""
+        vars(self).pop("regime", None)
+        self._bind(self.data.in_coordinates, "auto")
+        return self._solve(replace(monitor, iterations=0), None, starts, bias_rule)
 
     def _solve_beyond(
         self, floor: float, monitor: Monitor, warm_start: Solution | None, starts: int, rule: str
@@ -208,9 +216,9 @@ class RobustPlan(Plan):
         if abs(certificate.relative_gap) > monitor.tol:  # not proven to be off 0: how large is U?
             size = max(size, self._size(self.form.centers()), self._size(self._far()))
         weights = sample_weights(self.form, raw.q, self.data.m)
-        if norm <= max(monitor.tol, 1e-9) * size and certificate.violation <= max(
-            monitor.tol, 1e-6
-        ):
+        if norm <= max(
+            monitor.tol, self.data.space.resolution
+        ) * size and certificate.violation <= max(monitor.tol, 1e-6):
             certificate = Certificate(0.0, -norm, norm, 0.0, certificate.violation, "global")
             message = "0 lies in U, so no direction has a positive worst-case margin and w = 0."
             leaves = self._leaves_rows or (self._extends and self.unit.rank > 0)

@@ -29,7 +29,7 @@ from ucm.solvers import (
     Secular,
 )
 
-__all__ = ["ROUTES", "Route", "choose", "solver_named"]
+__all__ = ["ROUTES", "Route", "choose", "solver_named", "verdicts"]
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ def refusal(solver: Solver, form: MinNorm) -> str | None:
     return solver.refuse(form)
 
 
-def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str, str]]]:
-    """The solver for a form, and (name, "chosen" or the reason against it) for the whole table.
+def choose(form: MinNorm, solver: str | Solver) -> Solver:
+    """The solver for a form.
 
     `solver="auto"` takes the first automatic row of `ROUTES` that does not refuse:
 
@@ -123,21 +123,26 @@ def choose(form: MinNorm, solver: str | Solver) -> tuple[Solver, list[tuple[str,
             raise SolverError(
                 f'solver {wanted.name!r} does not take this model: {why}; use solver="auto"'
             )
-        return wanted, [(wanted.name, "chosen, by name")]
+        return wanted
+    for route in ROUTES:
+        if route.automatic and refusal(route.solver, form) is None:
+            return route.solver
+    against = [(route.solver.name, refusal(route.solver, form)) for route in ROUTES]
+    raise SolverError(f"no route takes this model: {against}")
+
+
+def verdicts(form: MinNorm, solver: str | Solver) -> list[tuple[str, str]]:
+    """(name, "chosen", "possible" or the reason against it) for the whole table."""
+    chosen = choose(form, solver)
+    if solver != "auto":
+        return [(chosen.name, "chosen, by name")]
     table: list[tuple[str, str]] = []
-    chosen: Solver | None = None
     for route in ROUTES:
         why = refusal(route.solver, form)
-        if why is not None:
-            table.append((route.solver.name, f"refused: {why}"))
-        elif chosen is None and route.automatic:
-            chosen = route.solver
-            table.append((route.solver.name, f"chosen{_predicted(route, form)}: {route.purpose}"))
-        else:
-            table.append((route.solver.name, f"possible{_predicted(route, form)}: {route.purpose}"))
-    if chosen is None:
-        raise SolverError(f"no route takes this model: {table}")
-    return chosen, table
+        word = "chosen" if route.solver is chosen else "possible"
+        taken = f"{word}{_predicted(route, form)}: {route.purpose}"
+        table.append((route.solver.name, taken if why is None else f"refused: {why}"))
+    return table
 
 
 def _predicted(route: Route, form: MinNorm) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ucm.contracts import Vec
 
-__all__ = ["Curve", "Point", "between", "single_point", "solve"]
+__all__ = ["Curve", "Point", "single_point", "solve"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -105,7 +105,7 @@ def solve(
             lo, hi = low[0] if low else 0.0, high[0] if high else np.inf
             outside = not lo < after < hi or not lam / 64.0 <= after <= 64.0 * lam
             if outside or abs(step) > 0.5 * before:  # neither inside nor converging
-                after = between(lo, hi, lam)
+                after = _between(lo, hi, lam)
                 before = np.inf
             else:
                 before = abs(step)
@@ -115,8 +115,7 @@ def solve(
     return _join(low, high)
 
 
-def between(lo: float, hi: float, lam: float) -> float:
-    """A point inside of the bracket: far from lam where an end is not known yet."""
+def _between(lo: float, hi: float, lam: float) -> float:
     if hi == np.inf:
         return 16.0 * lam
     if lo == 0.0:

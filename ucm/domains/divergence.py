@@ -221,40 +221,10 @@ def _nearest(
 def _tilted(
     curve: EntropyCurve, g: Vec, classes: Vec | None, radius: float, least: float
 ) -> curved.Point:
-    """The maximiser `q_i = mass_o exp(g_i / lam) / sum_o exp(g_j / lam)` where the divergence is
-    `radius`: Newton's method for lam on `(h - least)^(-1/2)`, within a bracket."""
-    parts = common.groups(g.size, classes)
-    spread = float(np.ptp(g))
-    tops = [float(g[index].max()) for index, _ in parts]
-    below = [(g[index] - top) / spread for (index, _), top in zip(parts, tops, strict=True)]
-    q, theta = np.empty_like(g), [0.0] * len(parts)
-    lam, low, high = 1.0, 0.0, np.inf  # in units of the spread
-    for _ in range(200):
-        height, slope = -least, 0.0
-        for o, ((index, mass), u) in enumerate(zip(parts, below, strict=True)):
-            share = np.exp(u / lam)
-            total = float(share.sum())
-            share /= total
-            mean = float(share @ u)
-            q[index] = mass * share
-            theta[o] = math.log(curve.dim * mass / total)
-            height += mass * (theta[o] + mean / lam)
-            slope += mass * float(share @ (u - mean) ** 2) / lam**3
-        excess = height - (radius - least)
-        low, high = (lam, high) if excess > 0.0 else (low, lam)
-        step = np.nan
-        if slope > 0.0 and height > 0.0:
-            step = 2.0 * height * (math.sqrt(height / (radius - least)) - 1.0) / slope
-        if abs(excess) <= 1e-15 * max(1.0, abs(radius)) or abs(step) <= 1e-15 * lam:
-            break
-        after = lam + step
-        if not low < after < high or not lam / 64.0 <= after <= 64.0 * lam:
-            after = curved.between(low, high, lam)
-            if not low < after < high:
-                break
-        lam = after
-    lam *= spread
-    levels = tuple(top - lam * (1.0 + t) for top, t in zip(tops, theta, strict=True))
+    """The maximiser where the divergence is `radius`, above its `least`."""
+    q = np.empty_like(g)
+    lam, *theta = numerics.support_entropy(g, common.labels(classes), radius, least, q)
+    levels = tuple(theta[: 1 if classes is None else 2])
     return curved.Point(q, q / lam, curve.normal(q), lam, levels)
 
 

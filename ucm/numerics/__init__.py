@@ -7,6 +7,7 @@ import lazy_loader
 if TYPE_CHECKING:
     from ucm.numerics.ball import project_ball_simplex as project_ball_simplex
     from ucm.numerics.entropy import project_entropy as project_entropy
+    from ucm.numerics.entropy import support_entropy as support_entropy
     from ucm.numerics.gram import add_rows as add_rows
     from ucm.numerics.gram import rbf_exponents as rbf_exponents
     from ucm.numerics.gram_hull import GRAM_STATE as GRAM_STATE
@@ -36,7 +37,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "ball": ["project_ball_simplex"],
-        "entropy": ["project_entropy"],
+        "entropy": ["project_entropy", "support_entropy"],
         "gram": ["add_rows", "rbf_exponents"],
         "gram_hull": ["GRAM_STATE", "gram_march"],
         "hull": ["SIDE", "STATE", "march"],

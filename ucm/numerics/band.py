@@ -133,7 +133,7 @@ def sift(v, marks, rest):
 @inner()
 def compact(V, tags, lo, hi, sigma, theta, cap, reach, work):
     """Bring the rows of `lo:hi` whose argument of the projection comes within `sigma reach` of
-    [0, cap] to the front, all orders kept; returns the end of them."""
+    [0, cap] to the front, all orders kept; returns the end of them. The scores last compared stay."""
     marks, rest = work[0, lo:hi], work[1, lo:hi]
     size = 0
     for i in range(lo, hi):
@@ -142,7 +142,7 @@ def compact(V, tags, lo, hi, sigma, theta, cap, reach, work):
         marks[i - lo] = 1.0 if inside else 0.0
         size += inside
     if size < hi - lo:
-        for r in range(V.shape[0]):
+        for r in (Q, P, A):
             sift(V[r, lo:hi], marks, rest)
         sift(tags[lo:hi], marks, rest)
     return lo + size

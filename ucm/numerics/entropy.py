@@ -1,4 +1,4 @@
-"""Projection on the simplex intersected with a ball of relative entropy.
+"""Projection on, and support of, the simplex intersected with a ball of relative entropy.
 
 With multipliers lam of `sum q log(N q) = r` and theta_o of the mass of each class,
 
@@ -23,7 +23,7 @@ from numba import types
 
 from ucm.numerics._jit import READ, WRITE, f8, inner, jit
 
-__all__ = ["project_entropy"]
+__all__ = ["project_entropy", "support_entropy"]
 
 _EPS = float(np.finfo(np.float64).eps)
 _LIMIT = 60
@@ -56,7 +56,6 @@ def omega(z):
 def sweep(v, classes, lam, tops, x, out, sums):
     """q at lam and `theta = top + x`; by class the sums of q, w, w n, w n^2 and q log(N q)."""
     shift = 1.0 + math.log(v.size) + math.log(lam)
-    log_size = math.log(v.size)
     for c in range(2):
         for k in range(5):
             sums[c, k] = 0.0
@@ -67,7 +66,7 @@ def sweep(v, classes, lam, tops, x, out, sums):
         q = lam * s
         out[i] = q
         if q > 0.0:
-            n = z - s + math.log(lam) + log_size + 1.0
+            n = z - s + shift
             w = s / (s + 1.0)
             sums[c, 0] += q
             sums[c, 1] += w
@@ -139,3 +138,77 @@ def project_entropy(v, classes, radius, least, lam, out):
             sweep(v, classes, lam, tops, x, out, sums)
             return lam, tops[0] + x[0], tops[1] + x[1], 1.0
     return lam, 0.0, 0.0, 0.0
+
+
+@inner()
+def tilt(g, classes, lam, tops, out, sums):
+    """`exp(u)` with `u = (g - top) / lam`; by class the sums of exp(u), u exp(u) and u^2 exp(u)."""
+    for c in range(2):
+        for k in range(3):
+            sums[c, k] = 0.0
+    for i in range(g.size):
+        c = 1 if classes.size > 0 and classes[i] <= 0.0 else 0
+        u = (g[i] - tops[c]) / lam
+        share = math.exp(u)
+        out[i] = share
+        sums[c, 0] += share
+        sums[c, 1] += share * u
+        sums[c, 2] += share * u * u
+
+
+@jit(types.UniTuple(f8, 3)(READ, READ, f8, f8, WRITE))
+def support_entropy(g, classes, radius, least, out):
+    """The maximiser of <g, q> with `sum q log(N q) = radius` and mass 1, or 1/2 in each class.
+
+    It is `mass_o exp(g_i / lam) / sum_o exp(g_j / lam)`; lam by Newton's method on `(h - least)^(-1/2)`
+    within a bracket. Returns lam and, for each class, theta with `lam (log(N q) + 1) = g - theta`.
+    """
+    count = 1 if classes.size == 0 else 2
+    mass = 1.0 / count
+    sums = np.zeros((2, 5))
+    tops = np.full(2, -np.inf)
+    bottom = np.inf
+    for i in range(g.size):
+        c = 1 if classes.size > 0 and classes[i] <= 0.0 else 0
+        tops[c] = max(tops[c], g[i])
+        bottom = min(bottom, g[i])
+    lam = max(tops[0], tops[1]) - bottom
+    low = 0.0
+    high = np.inf
+    target = radius - least
+    for _ in range(200):
+        tilt(g, classes, lam, tops, out, sums)
+        height = -least
+        slope = 0.0
+        for c in range(count):
+            mean = sums[c, 1] / sums[c, 0]
+            height += mass * (math.log(g.size * mass / sums[c, 0]) + mean)
+            slope += mass * max(sums[c, 2] / sums[c, 0] - mean * mean, 0.0) / lam
+        excess = height - target
+        if excess > 0.0:
+            low = lam
+        else:
+            high = lam
+        step = np.nan
+        if slope > 0.0 and height > 0.0:
+            step = 2.0 * height * (math.sqrt(height / target) - 1.0) / slope
+        if abs(excess) <= 4.0 * _EPS * max(1.0, abs(radius)) or abs(step) <= 4.0 * _EPS * lam:
+            break
+        after = lam + step
+        if not (low < after < high and lam / 64.0 <= after <= 64.0 * lam):
+            if high == np.inf:
+                after = 16.0 * lam
+            elif low == 0.0:
+                after = lam / 16.0
+            else:
+                after = math.sqrt(low * high) if high > 4.0 * low else 0.5 * (low + high)
+            if not low < after < high:
+                break
+        lam = after
+    for i in range(g.size):
+        c = 1 if classes.size > 0 and classes[i] <= 0.0 else 0
+        out[i] *= mass / sums[c, 0]
+    theta = np.zeros(2)
+    for c in range(count):
+        theta[c] = tops[c] - lam * (1.0 + math.log(g.size * mass / sums[c, 0]))
+    return lam, theta[0], theta[1]

@@ -33,17 +33,23 @@ GRAM_STATE = (
     "steps",  # Newton steps so far in this outer step
     "systems",  # Newton systems
     "missing",  # rows that were missing, listed in `need`
-    "status",  # 0 under way, 1 proven, 2 |x| is at the floor
+    "status",  # 0 under way, 1 proven, 2 |x| is at the floor, 3 rounding is left
+    "largest",  # sigma up to which systems are definite in spite of rounding
+    "best",  # the least absolute gap of any p so far
+    "idle",  # outer steps with the largest sigma that found no better p
 )
-SIGMA, TOL, SQUARE, FLOOR, GAP, NORM, STEPS, SYSTEMS, MISSING, STATUS = range(len(GRAM_STATE))
+SIGMA, TOL, SQUARE, FLOOR, GAP, NORM, STEPS, SYSTEMS, MISSING, STATUS, LARGEST, LEAST, IDLE = range(
+    len(GRAM_STATE)
+)
 CAP, MASS, THETA = range(3)
-Q, P, U, F, A, B, TARGET, WORK = range(8)
+Q, P, U, F, A, B, TARGET, WORK, BEST = range(9)
 """Rows of V: the proximal centre q, the trial point p, the weights u of w, the scores of x, those of
-w, those of a direction, the next p, scratch."""
+w, those of a direction, the next p, scratch, the p with the least gap."""
 _MATRIX = types.Array(f8, 2, "C", readonly=True)
 _INDEX = types.Array(i8, 1, "C", readonly=True)
 _LIST = types.Array(i8, 1, "C")
 _MAX_STEPS = 40
+_MAX_IDLE = 3
 _GROWTH = (20.0, 9.0, 6.0, 4.2, 3.0, 3.0)  # of sigma, by Newton steps; then 2.1
 
 
@@ -106,6 +112,10 @@ def judge(ends, side, state, pull, V):
         gap -= least(V[F, lo:hi], V[P, lo:hi], side[g, CAP], side[g, MASS], V[WORK, lo:hi])
     state[NORM] = np.sqrt(max(square, 0.0))
     state[GAP] = gap / max(square, 1e-300)
+    if gap < state[LEAST]:
+        state[LEAST] = gap
+        state[IDLE] = 0.0
+        V[BEST] = V[P]
 
 
 @inner()
@@ -302,7 +312,7 @@ def gram_march(rows, where, index, s, pull, ends, side, state, V, points, need, 
     rows, where : rows of the Gram matrix; that of sample i is `rows[where[i]]`, missing if negative
     index, s, pull : (n,) sample, factor and `<c, z>` of each variable, group after group
     ends : (groups + 1,) where the groups begin
-    side : (groups, 3) cap, mass and theta; state : see `GRAM_STATE`; V : (8, n), see above
+    side : (groups, 3) cap, mass and theta; state : see `GRAM_STATE`; V : (9, n), see above
     points : (3, m) products with the samples of the sums behind x, w and a direction
     need : (n,) the samples whose rows are missing; log : relative gap and |x| after each outer step
     """
@@ -310,6 +320,10 @@ def gram_march(rows, where, index, s, pull, ends, side, state, V, points, need, 
         if not minimise(rows, where, index, s, pull, ends, side, state, V, points, need):
             return k
         log[k, 0], log[k, 1] = state[GAP], state[NORM]
+        if state[SIGMA] >= state[LARGEST]:
+            state[IDLE] += 1.0
+            if state[IDLE] > _MAX_IDLE and state[STATUS] == 0.0:
+                state[STATUS] = 3.0
         if state[STATUS] > 0.0:
             return k + 1
         V[Q] = V[P]
@@ -317,7 +331,8 @@ def gram_march(rows, where, index, s, pull, ends, side, state, V, points, need, 
         if steps == _MAX_STEPS:  # the kinks are too sharp for this start
             state[SIGMA] *= 0.1
         else:
-            state[SIGMA] *= _GROWTH[steps] if steps < len(_GROWTH) else 2.1
+            growth = _GROWTH[steps] if steps < len(_GROWTH) else 2.1
+            state[SIGMA] = min(growth * state[SIGMA], max(state[LARGEST], state[SIGMA]))
         state[STEPS] = 0.0
         predict(rows, where, index, s, ends, side, state, pull, V, points)
     return log.shape[0]

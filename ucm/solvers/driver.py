@@ -52,6 +52,11 @@ class Monitor:
         return own if self.max_iter is None else self.max_iter
 
     @property
+    def goes_on(self) -> bool:
+        """Whether the caller allows more iterations."""
+        return self.max_iter is None or self.iterations < self.max_iter
+
+    @property
     def seconds(self) -> float:
         return time.perf_counter() - self.started
 

@@ -27,7 +27,11 @@ __all__ = ["GramNewton"]
 _STRIDE = 8
 _COARSE_GAP, _WIDTH = 0.01, 0.5  # gap of a coarse level; kinks of the next one, in its own
 _LIMIT = 150  # outer steps
+_DEFINITE = 1e12  # sigma times the largest square of a sample, at most
 _SMALL = 1 << 18  # entries of a Gram matrix that is formed sooner than its rows are chosen
+_WIDE = (
+    100  # features from which the whole matrix, by symmetry, costs no more than half of its rows
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ class GramNewton(NearestPoint):
             last = level if level.stride == 1 else level.refined(1)
             a = hulls.extreme(last.by_variable(4))
         else:
-            a = level.by_variable(1)
+            a = level.by_variable(1 if state == "converged" else 8)
         raw = Raw(hulls.blocks(form, a), status=state)
         if state == "interrupted":
             raw.message = "stopped by the callback"
@@ -86,6 +90,12 @@ class GramNewton(NearestPoint):
             )
         elif state == "max_iter":
             raw.message = f"the gap stayed at {level['gap']:.2g}; raise max_iter or tol"
+        elif state == "rounding":
+            raw.status = "max_iter"
+            raw.message = (
+                f"the gap stayed at {level['gap']:.2g}: inner products of a kernel do not resolve so "
+                'small a distance; raise tol, or use coordinates, solver="newton"'
+            )
         return raw
 
 
@@ -111,7 +121,9 @@ class _Level:
         self.side = np.column_stack([hulls.cap, hulls.mass, np.zeros(hulls.mass.size)])
         self.state = np.zeros(len(numerics.GRAM_STATE))
         self["square"] = hulls.square
-        self.V = np.zeros((8, hulls.n))
+        top = float((hulls.gram.diagonal[self.index] * self.s**2).max())
+        self["largest"], self["best"] = _DEFINITE / max(top, 1e-280), np.inf
+        self.V = np.zeros((9, hulls.n))
         self.points = np.zeros((3, hulls.gram.m))
         self.need = np.empty(hulls.n, dtype=np.int64)
 
@@ -171,7 +183,7 @@ class _Level:
     def run(self, monitor: Monitor, tol: float) -> str:
         """Outer steps to a relative gap of `tol`; answers how they ended."""
         hulls, gram = self.hulls, self.hulls.gram
-        self["tol"], self["floor"] = tol, max(monitor.tol, 1e-9) * hulls.reach
+        self["tol"], self["floor"] = tol, max(monitor.tol, hulls.resolution) * hulls.reach
         left = monitor.limit(_LIMIT) - monitor.iterations
         step_by_step = monitor.callback is not None or monitor.verbose
         spent, systems = monitor.passes, monitor.systems
@@ -192,6 +204,8 @@ class _Level:
                     return "full"
             elif self["status"] == 2.0 and not self._negligible(monitor.tol):
                 self["status"], self["floor"] = 0.0, 0.5 * self["norm"]
+            elif self["status"] == 3.0 and not stop:
+                return "rounding" if self.stride == 1 else "converged"
             elif self["status"] > 0.0 and (self.stride == 1 or (left > 0 and not stop)):
                 return "converged"
             if stop:
@@ -202,11 +216,19 @@ class _Level:
         a = self.by_variable(1)[self.members]
         return self.hulls.negligible(a, self["norm"], tol)
 
+    def _wants_all(self, count: int) -> bool:
+        """Whether the whole matrix costs less than its rows as they come, of which `count` are next:
+        it takes half the products, and no decisions."""
+        gram = self.hulls.gram
+        wide = gram.X.shape[1] > _WIDE
+        return gram.m**2 <= _SMALL or (wide and 2 * count > gram.m)
+
     def _fetch(self, rows: NDArray[np.int64]) -> bool:
         """Rows into the store, in place of those that no weight needs; whether there is room."""
         gram = self.hulls.gram
-        if gram.m * gram.m <= _SMALL and gram.store.shape[0] == gram.m:
-            rows = np.flatnonzero(gram.where < 0)
+        if gram.store.shape[0] == gram.m and self._wants_all(rows.size):
+            gram.keep_whole()
+            return True
         if not gram.has_room(rows.size):
             held = gram.where[self.index[(self.V[1] != 0.0) | (self.V[6] != self.V[1])]]
             held = held[held >= 0]

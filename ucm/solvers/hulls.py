@@ -292,6 +292,9 @@ class _Level:
     def begin_near(self, q: Vec, w: Vec | None) -> None:
         """Start at the weights q and, where it is known, the dual vector w of a near problem; sigma
         by their gap."""
+        for part, cap in zip(self._split(q), self.side[:, 0]):
+            if part.max() < cap < 1.25 * part.max():  # these were at a cap: so they stay
+                part *= cap / part.max()
         self._place(q)
         self.w[:] = self.x if w is None else w
         if self.x.any() and self.w.any():

@@ -145,12 +145,12 @@ class _State:
     y, y0 : the stacked dual variable and its proximal centre (couplings only)
     pull : `G_k' y` by block
     met : the largest norm of a y that it was carried on from
+    proven : a pull and the bound that it proves
     sigma, tau : proximal parameters
     """
 
     def __init__(self, form: MinNorm, q: list[Vec], iterative: bool) -> None:
         self.form, self.q = form, q
-        self.cost = form.pass_cost()
         x = form.matvec(q)
         parts = [
             float(np.linalg.norm(b.map.matvec(v))) for b, v in zip(form.blocks, q, strict=True)
@@ -165,6 +165,7 @@ class _State:
         self.G: list[LinearMap] = [
             form.stacked(k, [self.scale / u for u in self.units]) for k in range(len(form.blocks))
         ]
+        self.cost = sum(A.entries for A in self.G) / max(1, form.stored)  # couplings included
         self.sharpness = 3.0 if iterative else 30.0  # conjugate gradients like wide kinks
         self.systems: Systems = (ConjugateGradients if iterative else Formed)(self.G, form.stored)
         self.h = np.concatenate(
@@ -183,6 +184,7 @@ class _State:
         self.tau = 1e3
         self.ridge[n:] = 1.0 / self.tau
         self.pull_anew()
+        self.proven: tuple[list[Vec], float] = [], -np.inf
         self.sigma = [self._first_sigma(k) for k in range(len(form.blocks))]
         self.p = self.project()
         self.best = self.merit = np.inf
@@ -342,11 +344,15 @@ class _State:
 
     def _bound(self) -> float:
         """The lower bound that y along with its pull proves, in scaled units."""
-        size = float(np.linalg.norm(self.y[: self.form.n]))
-        if size <= _TINY:
-            return -np.inf
-        heights = self.form.supports([-u for u in self.pull])
-        return (float(self.h @ self.y) / self.scale - sum(h for h, _ in heights)) / size
+        if self.proven[0] is not self.pull:
+            size = float(np.linalg.norm(self.y[: self.form.n]))
+            bound = -np.inf
+            if size > _TINY:
+                heights = self.form.supports([-u for u in self.pull])
+                bound = float(self.h @ self.y) / self.scale - sum(h for h, _ in heights)
+                bound /= size
+            self.proven = self.pull, bound
+        return self.proven[1]
 
     def _multipliers(self, size: float) -> list[Vec]:
         ends = np.cumsum([c.offset.size for c in self.form.couplings])[:-1]
