@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.compiler.kernelised import check_kernel, expand, lowered, point_coefficients
+from ucm.compiler.kernelised import expand, lowered, point_coefficients
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import bias, sample_weights
 from ucm.compiler.regime import Regime, beyond, regime_of
@@ -48,8 +48,6 @@ class RobustPlan(Plan):
 
     def __init__(self, model: RobustMargin, data: Data, solver: str | Solver) -> None:
         began = time.perf_counter()
-        if data.gram is not None:
-            check_kernel(model)
         model.set.dimension(data.n)
         why = model.set.emptiness(data)
         if why is not None:
