@@ -157,7 +157,6 @@ class _Hulls:
                 self.places.append((k, rows))
         self.sizes = np.array([X.shape[0] for X in tables])
         self.n = form.n
-        self.share = form.pass_cost()
         self.factor: tuple[Any, Any, Any] | None = None
         if form.n > self.sizes.sum():
             tables = self._factored(tables, monitor)
@@ -166,6 +165,7 @@ class _Hulls:
         self.side[:, 2] /= self.unit
         self.parts = tuple(_part(X) for X in self.tables)
         self.entries = sum(X.nnz if sparse.issparse(X) else X.size for X in tables)
+        self.share = self.entries / max(1, form.stored)
 
     def _factored(self, tables: list[Any], monitor: Monitor) -> list[Any]:
         """The samples in coordinates of their span: rows of the pivoted Cholesky factor of X X'."""
@@ -173,9 +173,10 @@ class _Hulls:
         if not 1e-100 < unit < 1e100:  # inner products may overflow
             tables = [X / unit for X in tables]
             self.side[:, 2] *= unit
-        K: Any = [[X @ Y.T for Y in tables] for X in tables]
         dense = not sparse.issparse(tables[0])
-        F, pivots = pivoted_factor(np.block(K) if dense else sparse.block_array(K).toarray())
+        with blas_threads(int(self.sizes.sum())):
+            K: Any = [[X @ Y.T for Y in tables] for X in tables]
+            F, pivots = pivoted_factor(np.block(K) if dense else sparse.block_array(K).toarray())
         monitor.forming += 0.25 * self.sizes.sum()
         self.factor = tables, F[pivots[: F.shape[1]]], pivots[: F.shape[1]]
         self.n = F.shape[1]
