@@ -131,3 +131,16 @@ def test_many_features_and_many_samples(form: str) -> None:
     assert sol.stats.forming == 0.0 and direct.stats.forming > 0.0
     with pytest.raises(ucm.SolverError, match="would have order 400, above 300"):
         ucm.compile(model, data, y, solver=Newton(max_order=300))
+
+
+def test_large_coupled_sets_take_conjugate_gradients() -> None:
+    X, y = wide_samples(300, 12)
+    model = ucm.models.coherent_mm_fda(0.2)
+    plan = ucm.compile(model, X, y, solver=Newton(iterative=True))
+    sol = plan.solve()
+    assert sol.status == "optimal" and plan.verify().agrees
+    direct = ucm.solve(model, X, y, solver=Newton())
+    assert sol.objective == pytest.approx(direct.objective, rel=2e-6)
+    with pytest.raises(ucm.SolverError, match="would have order 24, above 22"):
+        ucm.compile(model, X, y, solver=Newton(max_order=11))
+    assert Newton(max_order=12).refuse(plan.form) is None

@@ -45,8 +45,9 @@ ROUTES = (
     Route(Secular(), "Euclidean balls only: scalar roots, or a small subspace"),
     Route(NewtonHull(), "two hulls of samples: a band of them, from few samples to all"),
     Route(InSpan(Newton()), "far more features than parameters: the next row in their span"),
-    Route(Newton(), "up to 1500 features and couplings: few passes, high accuracy"),
+    Route(Newton(), "systems of a few thousand at most: few passes, high accuracy"),
     Route(APG(), "any size: one pass an iteration, exact projections"),
+    Route(Newton(iterative=True), "coupled blocks: the same systems by conjugate gradients"),
     Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG"),
     Route(
         GramNewton(rest=ClipMDM()), "reduced convex hulls behind a kernel: few free samples decide"
@@ -54,7 +55,7 @@ ROUTES = (
     Route(ClipMDM(), "reduced convex hulls, by inner products: rows of the Gram matrix as needed"),
     Route(HiGHSDistance(), "norms 1 and inf of w, polyhedral sets: linear programs by HiGHS"),
     Route(
-        ScaledNewton((InSpan(Newton()), Newton(), APG(), ALM(APG()))),
+        ScaledNewton((InSpan(Newton()), Newton(), APG(), Newton(iterative=True), ALM(APG()))),
         "other norms: Newton steps, each a Euclidean problem for one of the above",
     ),
     Route(Clarabel(), "anything convex: interior point, through CVXPY"),
@@ -63,7 +64,6 @@ ROUTES = (
     Route(GSK(), "reduced convex hulls: steps to extreme points", automatic=False),
     Route(MDM(), "reduced convex hulls: weight to extreme points; may stall", automatic=False),
     Route(ClipGSK(), "reduced convex hulls: clipped GSK; may stall", automatic=False),
-    Route(Newton(iterative=True), "any size: systems by conjugate gradients", automatic=False),
 )
 
 
@@ -99,17 +99,17 @@ def choose(form: MinNorm, solver: str | Solver) -> Solver:
     | 1 | secular | Euclidean norm, Euclidean balls of parameters, no couplings |
     | 2 | newton | Euclidean norm, two hulls with caps or without, features or samples at most 2000 |
     | 3 | newton | as the next row, where features are more than twice the parameters |
-    | 4 | newton | Euclidean norm, semismooth projections, order at most 1500; couplings too |
+    | 4 | newton | Euclidean norm, semismooth projections, order at most 1500; 3000 with couplings |
     | 5 | apg | Euclidean norm, exact projections, no couplings |
-    | 6 | alm | Euclidean norm, exact projections, coupled blocks |
-    | 7 | newton-gram | Euclidean norm, reduced convex hulls; behind a kernel without coordinates |
-    | 8 | clip-mdm | the same; goes on where the support vectors are too many for the one above |
-    | 9 | highs | norms 1 and inf, polyhedral domains |
-    | 10 | scaled-newton | norms between, where one of the Euclidean rows takes the set |
-    | 11 | clarabel | everything convex |
+    | 6 | newton | as the fourth, its systems of any order by conjugate gradients |
+    | 7 | alm | Euclidean norm, exact projections, coupled blocks |
+    | 8 | newton-gram | Euclidean norm, reduced convex hulls; behind a kernel without coordinates |
+    | 9 | clip-mdm | the same; goes on where the support vectors are too many for the one above |
+    | 10 | highs | norms 1 and inf, polyhedral domains |
+    | 11 | scaled-newton | norms between, where one of the Euclidean rows takes the set |
+    | 12 | clarabel | everything convex |
 
-    Three carry the same name: by name, too, the first one that takes the form is meant, and for larger
-    orders the fourth with its systems solved by conjugate gradients.
+    Four carry the same name: by name, too, the first one that takes the form is meant.
 
     Raises
     ------

@@ -76,8 +76,7 @@ class NewtonHull(Resumable):
     def _solve(
         self, hulls: _Hulls, monitor: Monitor, start: Sequence[Vec] | None, near: Vec | None
     ) -> Raw:
-        # systems of an order that one thread factors best, steps between them
-        with blas_threads(0):
+        with blas_threads(0):  # one thread factors such systems best, and there are steps between
             strides = [1]
             while start is None and hulls.can_skip(_STRIDE * strides[-1], self.coarse):
                 strides.append(_STRIDE * strides[-1])
@@ -96,8 +95,10 @@ class NewtonHull(Resumable):
             if not strides or state != "converged":
                 break
             level = level.refined(strides.pop())
-        early = level.stride > 1  # then the weights of all samples that w stands for
-        q = hulls.projected(level.refined(1).start()) if early else hulls.blocks(level.weights())
+        if level.stride > 1:  # the weights of all samples that w stands for
+            q = hulls.projected(np.split(level.refined(1).V[0], hulls.sizes[:1]))
+        else:
+            q = hulls.blocks(level.weights())
         raw = Raw(q, hulls.normal(level.w), status=state)
         if state == "interrupted":
             raw.message = "stopped by the callback"
@@ -172,28 +173,31 @@ class _Hulls:
         if not 1e-100 < unit < 1e100:  # inner products may overflow
             tables = [X / unit for X in tables]
             self.side[:, 2] *= unit
-        X: Any = sparse.vstack(tables, "csr") if sparse.issparse(tables[0]) else np.vstack(tables)
-        K: Any = X @ X.T
-        F, pivots = pivoted_factor(K.toarray() if sparse.issparse(K) else K)
+        K: Any = [[X @ Y.T for Y in tables] for X in tables]
+        dense = not sparse.issparse(tables[0])
+        F, pivots = pivoted_factor(np.block(K) if dense else sparse.block_array(K).toarray())
         monitor.forming += 0.25 * self.sizes.sum()
-        self.factor = X, F[pivots[: F.shape[1]]], pivots[: F.shape[1]]
+        self.factor = tables, F[pivots[: F.shape[1]]], pivots[: F.shape[1]]
         self.n = F.shape[1]
         return np.split(F, self.sizes[:1])
 
     def normal(self, w: Vec) -> Vec | None:
         """w in the space of the samples, of norm 1: `X'c` with `F'c = w`. None for w = 0."""
         if self.factor is not None and w.any():
-            X, L, pivots = self.factor
-            c = linalg.solve_triangular(L, w, lower=True, trans=1)
-            w = X[pivots].T @ c
+            tables, L, pivots = self.factor
+            c = np.zeros(self.sizes.sum())
+            c[pivots] = linalg.solve_triangular(L, w, lower=True, trans=1)
+            first, second = np.split(c, self.sizes[:1])
+            w = tables[0].T @ first + tables[1].T @ second
         norm = float(np.linalg.norm(w))
         return w / norm if norm > _TINY else None
 
     def inward(self, x: Vec) -> Vec:
         """A point in the space of the samples, in the coordinates worked in."""
         if self.factor is not None:
-            X, L, pivots = self.factor
-            x = linalg.solve_triangular(L, X[pivots] @ x, lower=True)
+            tables, L, pivots = self.factor
+            scores = np.concatenate([X @ x for X in tables])
+            x = linalg.solve_triangular(L, scores[pivots], lower=True)
         return x / self.unit
 
     def can_skip(self, stride: int, least: int) -> bool:
@@ -383,10 +387,6 @@ class _Level:
         monitor.systems += int(self["systems"])
         monitor.forming += share * self["forming"]
         return status
-
-    def start(self) -> list[Vec]:
-        """q of both hulls, before any step."""
-        return self._split(self.V[0])
 
     def weights(self) -> list[Vec]:
         """p of both hulls in the order of the samples."""

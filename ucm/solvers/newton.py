@@ -30,6 +30,7 @@ __all__ = ["Newton"]
 
 _GROWTH = {1: 9.0, 2: 6.0, 3: 4.2, 0: 3.0, 4: 3.0, 5: 3.0}  # of sigma, by inner steps; else 2.1
 _BY_PASSES = ((12.0, 9.0), (25.0, 4.0), (60.0, 2.0))  # of sigma, with conjugate gradients
+_COUPLED = 2
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -39,7 +40,8 @@ class Newton(Solver):
 
     Parameters
     ----------
-    max_order : largest number of features plus coupling equations (the order of the linear systems)
+    max_order : largest number of features, the order of the linear systems; with couplings, whose
+        equations count too, twice that, as first-order methods take long there
     max_inner : Newton steps within one outer step
     iterative : solve the linear systems by conjugate gradients, of any order
     """
@@ -57,8 +59,9 @@ class Newton(Solver):
         if form.norm != 2.0:
             return "it takes the Euclidean norm only"
         order = form.n + form.coupled
-        if order > self.max_order and not self.iterative:
-            return f"its linear systems would have order {order}, above {self.max_order}"
+        most = self.max_order * (_COUPLED if form.couplings else 1)
+        if order > most and not self.iterative:
+            return f"its linear systems would have order {order}, above {most}"
         parameters = sum(b.map.shape[1] for b in form.blocks)
         if not form.couplings and form.n > max(300, 2 * parameters) and not self.iterative:
             return f"{form.n} features exceed {parameters} parameters by far: too large a system"
