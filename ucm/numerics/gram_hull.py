@@ -19,7 +19,7 @@ from ucm.numerics._jit import READ, WRITE, f8, i8, inner, jit
 from ucm.numerics._lapack import cholesky_solve
 from ucm.numerics.band import ROWS, least, project
 from ucm.numerics.gram import add_rows
-from ucm.numerics.hull import dot, plus
+from ucm.numerics.vectors import copy, dot, plus
 
 __all__ = ["GRAM_STATE", "gram_march"]
 
@@ -61,14 +61,13 @@ def gather(points, index, s, out):
 
 
 @inner()
-def settle(ends, side, state, V):
-    """theta and the p that minimises the augmented Lagrangian at the scores A, in `V[TARGET]`."""
+def settle(ends, side, state, V, t, theta):
+    """theta and the p that minimises the augmented Lagrangian at the scores A + t B, in `V[TARGET]`."""
     for g in range(side.shape[0]):
         lo, hi = ends[g], ends[g + 1]
-        a = V[A, lo:hi]
-        side[g, THETA] = project(
-            V[Q, lo:hi], a, a, 0.0, state[SIGMA], side[g, THETA], side[g, CAP], side[g, MASS],
-            V[TARGET, lo:hi],
+        theta[g] = project(
+            V[Q, lo:hi], V[A, lo:hi], V[B, lo:hi], t, state[SIGMA], theta[g],
+            side[g, CAP], side[g, MASS], V[TARGET, lo:hi],
         )  # fmt: skip
 
 
@@ -115,7 +114,7 @@ def judge(ends, side, state, pull, V):
     if gap < state[LEAST]:
         state[LEAST] = gap
         state[IDLE] = 0.0
-        V[BEST] = V[P]
+        copy(V[P], V[BEST])
 
 
 @inner()
@@ -161,7 +160,7 @@ def newton(rows, where, index, s, groups, state, target, free, owner):
             for g in range(groups):
                 sides[(g + 1) * f + i] = 1.0 if owner[i] == g else 0.0
         if cholesky_solve(K, sides):
-            y[:] = sides[:f]
+            copy(sides[:f], y)
             if multipliers(sides[f:], owner, groups, y):
                 state[SYSTEMS] += 1.0
                 return True, y
@@ -227,10 +226,10 @@ def predict(rows, where, index, s, ends, side, state, pull, V, points):
     found, y = newton(rows, where, index, s, side.shape[0], state, V[WORK], free, owner)
     if not found or count == 0:
         return
-    V[U] = V[P]
+    copy(V[P], V[U])
     for i in range(count):
         V[U, free[i]] += y[i]
-    points[1] = points[0]
+    copy(points[0], points[1])
     spread(rows, where, index, s, free, y, points[1])
     gather(points[1], index, s, V[A])
     plus(V[A], 1.0, pull, V[A])
@@ -246,15 +245,11 @@ def descend(ends, side, state, V, points, d):
         return False
     square = dot(d, V[B])
     low, high, f_low, f_high, t = 0.0, np.inf, start, np.inf, 1.0
-    theta = side[:, THETA].copy()
+    theta = np.empty(side.shape[0])
+    copy(side[:, THETA], theta)
     for _ in range(40):
         slope = start + t * square
-        for g in range(side.shape[0]):
-            lo, hi = ends[g], ends[g + 1]
-            theta[g] = project(
-                V[Q, lo:hi], V[A, lo:hi], V[B, lo:hi], t, state[SIGMA], theta[g],
-                side[g, CAP], side[g, MASS], V[TARGET, lo:hi],
-            )  # fmt: skip
+        settle(ends, side, state, V, t, theta)
         for k in range(d.size):
             slope -= (V[TARGET, k] - V[P, k]) * V[B, k]
         if abs(slope) <= 0.2 * abs(start):
@@ -266,7 +261,7 @@ def descend(ends, side, state, V, points, d):
             high, f_high = t, slope
             f_low *= 0.5
         t = 2.0 * t if not high < np.inf else low - f_low * (high - low) / (f_high - f_low)
-    side[:, THETA] = theta
+    copy(theta, side[:, THETA])
     plus(V[U], t, d, V[U])
     plus(V[A], t, V[B], V[A])
     plus(points[1], t, points[2], points[1])
@@ -278,7 +273,10 @@ def minimise(rows, where, index, s, pull, ends, side, state, V, points, need):
     """Newton steps until the gradient is small against the proximal step; False when rows that it
     needs are not at hand."""
     d = np.empty(index.size)
-    settle(ends, side, state, V)
+    theta = np.empty(side.shape[0])
+    copy(side[:, THETA], theta)
+    settle(ends, side, state, V, 0.0, theta)
+    copy(theta, side[:, THETA])
     while True:
         count = absent(where, index, V, need)
         state[MISSING] = count
@@ -326,7 +324,7 @@ def gram_march(rows, where, index, s, pull, ends, side, state, V, points, need, 
                 state[STATUS] = 3.0
         if state[STATUS] > 0.0:
             return k + 1
-        V[Q] = V[P]
+        copy(V[P], V[Q])
         steps = int(state[STEPS])
         if steps == _MAX_STEPS:  # the kinks are too sharp for this start
             state[SIGMA] *= 0.1

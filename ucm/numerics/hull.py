@@ -20,6 +20,7 @@ from ucm.numerics._jit import WRITE, i8, inner, jit
 from ucm.numerics._lapack import SQUARE, cholesky_solve
 from ucm.numerics.band import ROWS, A, P, Q, R, beneath, compact, least, project, slope
 from ucm.numerics.rows import PART, TAGS, exchange, move, pull
+from ucm.numerics.vectors import dot, plus
 
 __all__ = ["SIDE", "STATE", "march"]
 
@@ -50,21 +51,6 @@ _PARTS = types.UniTuple(PART, 2)
 _ENDS = types.Array(types.int64, 2, "C")
 _MAX_STEPS = 40
 _GROWTH = (3.0, 9.0, 6.0, 4.2, 3.0, 3.0)  # of sigma, by Newton steps; then 2.1
-
-
-@inner(reduction=True)
-def dot(v, w):
-    total = 0.0
-    for i in range(v.size):
-        total += v[i] * w[i]
-    return total
-
-
-@inner()
-def plus(v, t, d, out):
-    """`out <- v + t d`; out may be v."""
-    for i in range(v.size):
-        out[i] = v[i] + t * d[i]
 
 
 @inner(inline=True)
