@@ -28,7 +28,7 @@ from ucm.forms import Raw, UnitNorm
 from ucm.language.objective import RobustMargin
 from ucm.notation import TEXT
 from ucm.solution import Certificate, Solution, Stats
-from ucm.solvers.driver import Monitor
+from ucm.solvers.driver import Monitor, blas_threads
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -59,7 +59,8 @@ class RobustPlan(Plan):
 
     def _bind(self, data: Data, solver: str | Solver) -> None:
         self.data = data
-        self.form = lowered(self.model, data)
+        with blas_threads(data.n):  # covariances are formed and factored here
+            self.form = lowered(self.model, data)
         # the other side of the boundary needs coordinates
         space = data.space
         by_rows = isinstance(space, GramSpace)
