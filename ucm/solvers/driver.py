@@ -13,6 +13,7 @@ from threadpoolctl import ThreadpoolController
 
 __all__ = ["Monitor", "blas_threads"]
 
+_ALONE = 9000  # entries of a matrix below which OpenBLAS takes one thread
 _HEADER = (
     f"{'iteration':>9}  {'objective':>16}  {'relative gap':>12}  {'passes':>9}  {'seconds':>8}"
 )
@@ -86,7 +87,9 @@ def _pools() -> Any:
     return ThreadpoolController()
 
 
-def blas_threads(order: int) -> AbstractContextManager[Any]:
+def blas_threads(order: int, entries: int = _ALONE) -> AbstractContextManager[Any]:
     """One BLAS thread for products and systems of an order below 500: with more, the threads of a
-    busy machine wait for each other (measured: a Cholesky factor of order 192 took 283 ms, not 1)."""
-    return _pools().limit(limits=1, user_api="blas") if order < 500 else nullcontext()
+    busy machine wait for each other (measured: a Cholesky factor of order 192 took 283 ms, not 1).
+    Products with fewer `entries` than that have one thread anyway."""
+    alone = order >= 500 or entries < _ALONE
+    return nullcontext() if alone else _pools().limit(limits=1, user_api="blas")

@@ -76,7 +76,7 @@ class NewtonHull(Resumable):
     def _solve(
         self, hulls: _Hulls, monitor: Monitor, start: Sequence[Vec] | None, near: Vec | None
     ) -> Raw:
-        with blas_threads(0):  # one thread factors such systems best, and there are steps between
+        with blas_threads(0, hulls.entries):  # one thread factors such systems best
             strides = [1]
             while start is None and hulls.can_skip(_STRIDE * strides[-1], self.coarse):
                 strides.append(_STRIDE * strides[-1])
@@ -175,7 +175,9 @@ class _Hulls:
             self.side[:, 2] *= unit
         dense = not sparse.issparse(tables[0])
         with blas_threads(int(self.sizes.sum())):
-            K: Any = [[X @ Y.T for Y in tables] for X in tables]
+            A, B = tables
+            C = A @ B.T
+            K: Any = [[A @ A.T, C], [C.T, B @ B.T]]
             F, pivots = pivoted_factor(np.block(K) if dense else sparse.block_array(K).toarray())
         monitor.forming += 0.25 * self.sizes.sum()
         self.factor = tables, F[pivots[: F.shape[1]]], pivots[: F.shape[1]]
@@ -245,10 +247,8 @@ def _part(X: Any) -> tuple[Any, Any, Any]:
     if not sparse.issparse(X):
         none = np.empty(0, dtype=np.uint32)
         return X.reshape(-1), none, none
-    columns, starts = (
-        v.astype(np.int32, copy=False).view(np.uint32) for v in (X.indices, X.indptr)
-    )
-    return X.data, columns, starts
+    index = [v.astype(np.int32, copy=False).view(np.uint32) for v in (X.indices, X.indptr)]
+    return X.data, index[0], index[1]
 
 
 class _Level:
@@ -289,9 +289,9 @@ class _Level:
         self._place(q)
         self.w[:] = self.x
         a = self._score()
-        self.side[:, 3] = [part.mean() for part in self._split(a)]
+        self.side[:, 3] = np.add.reduceat(a, self.ends[:, 0]) / self.sizes
         cap = min(self.side[:, 0].max(), 2.0 * (self.side[:, 1] / self.sizes).max())
-        spread = float(np.std(a)) or float(np.abs(a).max()) or 1.0
+        spread = float(np.linalg.norm(a - a.mean())) / a.size**0.5 or float(np.abs(a).max()) or 1.0
         self["sigma"] = 30.0 * cap / max(spread, 1e-280)
 
     def begin_near(self, q: Vec, w: Vec | None) -> None:
