@@ -28,7 +28,7 @@ FLOORS = [
     {"domains"},
     {"language"},
     {"models", "composite", "hulls", "radial", "forms", "generation", "solution", "serialization"},
-    {"curvature"},
+    {"curvature", "spectrum"},
     {"nearest"},
     {"solvers"},
     {"evidence"},

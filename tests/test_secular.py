@@ -131,3 +131,18 @@ def test_stops_refusals_and_bad_options() -> None:
     for bad in ({"max_forming": np.nan}, {"max_order": 0}, {"max_subspace": 0}):
         with pytest.raises(ParameterError, match="Secular"):
             Secular(**bad)
+
+
+@pytest.mark.parametrize("name", ["mm_fda", "mm_mpm"])
+def test_a_path_forms_the_covariances_once(name: str) -> None:
+    rng = np.random.default_rng(8)
+    y = np.where(np.arange(90) % 2 == 0, 1.0, -1.0)
+    X = rng.standard_normal((90, 60)) + 0.4 * y[:, None]
+    grid = [0.1, 0.3, 0.6]
+    model = getattr(ucm.models, name)(0.1)
+    found = ucm.path(model, X, y, kappa=grid, solver=Secular(max_forming=1e9))
+    assert sorted(s.stats.forming > 0.0 for s in found) == [False, False, True]
+    for kappa, sol in zip(grid, found, strict=True):
+        alone = ucm.solve(model.with_params(kappa=kappa), X, y, solver="clarabel", tol=1e-5)
+        assert sol.status == "optimal"
+        assert sol.objective == pytest.approx(alone.objective, rel=1e-6)

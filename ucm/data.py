@@ -199,7 +199,7 @@ class Data:
         """`q -> sum q_i x_i` over `pos` or `neg`, `q -> sum q_i y_i x_i` over `signed`."""
         if isinstance(self.space, GramSpace):
             return UnitMap(self.rows(kind), self.m, self.signs(kind))
-        return SampleMap(self._matrix(kind), self.signs(kind))
+        return self.once(("samples", kind), lambda: SampleMap(self._matrix(kind), self.signs(kind)))
 
     def mean(self, kind: str) -> Vec:
         """The mean of the samples, (n,)."""
@@ -209,14 +209,18 @@ class Data:
 
     def covariance_factor(self, kind: str) -> LinearMap:
         """F with F F' the 1/m covariance of the samples, through the samples themselves."""
-        X = self._matrix(kind)
-        if kind == "signed":
-            X = (
-                sparse.csr_matrix(X.multiply(self.y[:, None]))
-                if sparse.issparse(X)
-                else (X * self.y[:, None])
-            )
-        return CenteredMap(X, self.mean(kind))
+
+        def make() -> LinearMap:
+            X = self._matrix(kind)
+            if kind == "signed":
+                X = (
+                    sparse.csr_matrix(X.multiply(self.y[:, None]))
+                    if sparse.issparse(X)
+                    else (X * self.y[:, None])
+                )
+            return CenteredMap(X, self.mean(kind))
+
+        return self.once(("centred", kind), make)
 
     def covariance(self, kind: str) -> NDArray[np.float64]:
         """The 1/m covariance, dense (n, n)."""

@@ -32,6 +32,7 @@ from ucm.errors import ParameterError
 from ucm.forms import MinNorm, Raw
 from ucm.operators import scaled
 from ucm.solvers.driver import Monitor, blas_threads
+from ucm.spectrum import Spectrum, known, spectrum
 
 __all__ = ["Secular"]
 
@@ -113,8 +114,9 @@ def _measured(form: MinNorm, unit: float) -> MinNorm:
 
 
 def _forming(form: MinNorm) -> float:
-    """Passes that forming every S_k costs."""
-    return 0.5 * sum(b.map.squares for b in form.blocks) / max(1, form.stored)
+    """Passes that forming the S_k costs, those that are not known."""
+    maps = [b.map for b in form.blocks if not known(b.map)]
+    return 0.5 * sum(A.squares for A in maps) / max(1, form.stored)
 
 
 def _columns(form: MinNorm) -> int:
@@ -145,9 +147,9 @@ class _Run:
 
     def formed(self) -> Raw:
         form = self.form
-        S = [b.map.weighted_gram(np.ones(b.map.shape[1])) for b in form.blocks]
         self.monitor.forming += _forming(form)
         self.monitor.systems += 1
+        S = [spectrum(b.map) for b in form.blocks]
         x, s = _nearest(S, form.center, self.radii, None)
         return self.finish(x, s)
 
@@ -160,7 +162,8 @@ class _Run:
         self.monitor.systems += 1
         ends = np.cumsum([1, *(A.shape[1] for A in columns)])
         parts = np.split(R, ends, axis=1)
-        x, s = _nearest([A @ A.T for A in parts[1:-1]], R[:, 0], self.radii, None)
+        S = [Spectrum.of(A @ A.T) for A in parts[1:-1]]
+        x, s = _nearest(S, R[:, 0], self.radii, None)
         return self.finish(Q @ x, s)
 
     def finish(self, x: Vec, s: Vec) -> Raw:
@@ -214,7 +217,7 @@ class _Run:
             for rows, pull in zip(W, form.rmatvec(v), strict=True):
                 rows.append(pull)
             monitor.passes += form.pass_cost() / 2
-            S = [rows.gram for rows in W]
+            S = [Spectrum.of(rows.gram) for rows in W]
             y, s = _nearest(S, V.dot(form.center), self.radii, s)
             x = V.combine(y)
             point, gap, done = self.assess(x, s, [rows.combine(y) for rows in W])
@@ -278,10 +281,10 @@ class _Rows:
         self._gram[j, : j + 1] = self._gram[: j + 1, j] = self.dot(row)
 
 
-def _nearest(S: Sequence[Matrix], c: Vec, radii: Vec, s: Vec | None) -> tuple[Vec, Vec]:
+def _nearest(S: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None) -> tuple[Vec, Vec]:
     """x and s for formed S_k; `s` is where to start."""
     least = 1e-15 * float(np.linalg.norm(c))  # what moves x by less is rounding
-    reach = [r * math.sqrt(float(np.trace(T))) for T, r in zip(S, radii, strict=True)]
+    reach = [r * math.sqrt(T.trace) for T, r in zip(S, radii, strict=True)]
     used = [k for k, size in enumerate(reach) if size > least]
     all_s = np.zeros(radii.size)
     x = c.copy()
@@ -296,20 +299,12 @@ def _nearest(S: Sequence[Matrix], c: Vec, radii: Vec, s: Vec | None) -> tuple[Ve
     return x, all_s
 
 
-def _root(S: Matrix) -> Matrix:
-    """R with R R' = S, without what is rounding."""
-    values, vectors = np.linalg.eigh(S)
-    kept = values > values.size * np.finfo(float).eps * values[-1]
-    return vectors[:, kept] * np.sqrt(values[kept])
-
-
-def _one_ball(S: Matrix, c: Vec, radius: float) -> tuple[Vec, float]:
+def _one_ball(S: Spectrum, c: Vec, radius: float) -> tuple[Vec, float]:
     """The root u of `||q(u)|| = r`, `q(u) = -(u I + A'A)^-1 A'c`, and s = 1/u.
 
     1/||q(u)|| is concave and nearly linear, so Newton's method for it climbs to the root from the left.
     """
-    values, vectors = np.linalg.eigh(S)
-    values[values <= values.size * np.finfo(float).eps * values[-1]] = 0.0
+    values, vectors = S.values, S.vectors
     b = vectors.T @ c
     weight = values * b * b
     u = max(values[-1] / _HUGE, float(np.sqrt(weight.sum())) / radius - values[-1])
@@ -324,15 +319,15 @@ def _one_ball(S: Matrix, c: Vec, radius: float) -> tuple[Vec, float]:
     return vectors @ (b * u / (u + values)), 1.0 / u
 
 
-def _several(S: Sequence[Matrix], c: Vec, radii: Vec, s: Vec | None) -> tuple[Vec, Vec]:
+def _several(spectra: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None) -> tuple[Vec, Vec]:
     """Newton's method on g(u) over u_k >= 0, in steps that leave 1/20 of each u_k at least, with
     `s_k <- r_k / ||A_k'x||`, which never raises g, where a step fails.
 
     s_k at its end means that q_k lies within its ball: x is then orthogonal to the range of A_k, but
     for a share of 1e-8. Where all are at their ends, 0 may be in U: then the ends move out.
     """
-    roots = [_root(T) for T in S]
-    traces = np.array([float(np.trace(T)) for T in S])
+    S, roots = [T.matrix for T in spectra], [T.root for T in spectra]
+    traces = np.array([T.trace for T in spectra])
     first = radii / np.sqrt([max(float(c @ T @ c), _TINY) for T in S])
     x, s = _newton(S, roots, c, radii, first if s is None else s, 1e8 / traces)
     tiny = float(np.linalg.norm(x)) <= 1e-4 * float(np.linalg.norm(c))

@@ -91,7 +91,7 @@ class Ellipsoid(UncertaintySet):
         c = self.center.evaluate(data)
         factors = self.shape.factors(data)
         parts = [F.rmatvec(d) for F in factors]
-        height = float(np.sqrt(sum(p @ p for p in parts)))
+        height = float(np.sqrt(sum(np.einsum("i,i->", p, p) for p in parts)))  # in this thread
         radius = self._domain().size().number
         if height == 0.0:
             return float(c @ d), c
