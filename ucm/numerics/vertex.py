@@ -44,7 +44,7 @@ def _factor(Z, slot, active, k, T):
             T[c, s] = E[c, s - k]
 
 
-@inner()
+@inner(inline=True)
 def _fresh(Z, columns, u, o, top, a, slot, active, k, basic, z, t, beta, sign, gamma, norm, T):
     """Everything of the vertex from its kinks alone, which are brought into order."""
     m, p = Z.shape
@@ -81,7 +81,7 @@ def _fresh(Z, columns, u, o, top, a, slot, active, k, basic, z, t, beta, sign, g
             norm[s] += T[c, s] * T[c, s]
 
 
-@inner()
+@inner(inline=True)
 def _steepest(m, slot, active, k, gamma, norm, top, a, tol, T, mu):
     """Multipliers of the slots; the slot of the steepest edge that descends, and its slope. -1: none."""
     p = slot.size
@@ -100,7 +100,7 @@ def _steepest(m, slot, active, k, gamma, norm, top, a, tol, T, mu):
     return leave, slope
 
 
-@inner()
+@inner(inline=True)
 def _follow(columns, out, way, leave, active, k, T, d, rate):
     """The edge: what the active coordinates and the scores change by; the smallest rate that counts."""
     m = rate.size
@@ -115,7 +115,7 @@ def _follow(columns, out, way, leave, active, k, T, d, rate):
     return _TINY * largest
 
 
-@inner()
+@inner(inline=True)
 def _ahead(o, top, a, z, t, beta, sign, basic, active, k, d, rate, small, step, weight, queue):
     """Kinks on the edge: how far, by how much the slope grows there, and which; returns how many."""
     m = rate.size
@@ -144,7 +144,7 @@ def _swap(i, j, step, weight, queue):
     queue[i], queue[j] = queue[j], queue[i]
 
 
-@inner()
+@inner(inline=True)
 def _stop(step, weight, queue, count, over):
     """Where the slope `-over` has become 0, by selection: kinks before that place come first.
 
@@ -182,7 +182,7 @@ def _stop(step, weight, queue, count, over):
     return low if low < count and weight[low] >= over else -1
 
 
-@inner()
+@inner(inline=True)
 def _cross(Z, top, a, queue, place, active, beta, sign, gamma):
     """Go over the kinks before the place."""
     m = Z.shape[0]
@@ -198,7 +198,7 @@ def _cross(Z, top, a, queue, place, active, beta, sign, gamma):
             sign[j] = -sign[j]
 
 
-@inner()
+@inner(inline=True)
 def _eliminate(Z, enter, leave, slot, active, k, norm, rho, T):
     """The entering kink takes the slot: the rows of the table that stay. `rho` becomes the row of the
     entering kink without its pivot, which is returned."""
@@ -224,7 +224,7 @@ def _eliminate(Z, enter, leave, slot, active, k, norm, rho, T):
     return pivot
 
 
-@inner()
+@inner(inline=True)
 def _exchange(Z, enter, out, leave, slot, active, k, norm, rho, pivot, T):
     """The slot's new kink, the active coordinates, and the row of the one that leaves 0; returns k."""
     m, p = Z.shape
