@@ -10,10 +10,10 @@ import numpy as np
 
 from ucm.compiler.compile import plan_of
 from ucm.compiler.kernelised import gram_of, in_rows
-from ucm.contracts import Domain, Solver, UncertaintySet
+from ucm.contracts import Solver, UncertaintySet
 from ucm.data import Data, bind
 from ucm.errors import ParameterError, brief
-from ucm.expression import Param
+from ucm.evidence.admissible import sizes_of
 from ucm.kernels import KERNEL_OPTIONS
 from ucm.language.objective import RobustMargin, as_model
 from ucm.language.regularised import Objective
@@ -135,12 +135,5 @@ def _grows(model: RobustMargin | Objective, name: str, data: Data) -> bool:
     """Whether the set grows with the parameter."""
     if isinstance(model, Objective):
         return False
-    for node in model.set.walk():
-        size = None
-        if isinstance(node, UncertaintySet):
-            size = node.size(data)
-        elif isinstance(node, Domain):
-            size = node.size()
-        if size is not None and isinstance(size.declared, Param) and size.declared.name == name:
-            return size.grows
-    return False
+    found = sizes_of(model, data, name)
+    return bool(found) and found[0].grows

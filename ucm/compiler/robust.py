@@ -90,7 +90,7 @@ class RobustPlan(Plan):
         lines += [
             f"regime    {side}: {regime.how}",
             f"route     {self.solver.name}"
-            + ("" if np.isnan(passes) else f", about {passes:g} passes to a gap of 1e-6"),
+            + ("" if np.isnan(passes) else f", about {round(passes, 1):g} passes to a gap of 1e-6"),
             f"a pass    {2 * self.data.stored:,} multiplications; one product of this form costs "
             f"{form.pass_cost():.3g} passes",
         ]

@@ -47,7 +47,7 @@ ROUTES = (
     Route(InSpan(Newton()), "far more features than parameters: the next row in their span"),
     Route(Newton(), "systems of a few thousand at most: few passes, high accuracy"),
     Route(APG(), "any size: one pass an iteration, exact projections"),
-    Route(Newton(iterative=True), "coupled blocks: the same systems by conjugate gradients"),
+    Route(Newton(iterative=True), "the same with systems of any order, by conjugate gradients"),
     Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG"),
     Route(
         GramNewton(rest=ClipMDM()), "reduced convex hulls behind a kernel: few free samples decide"
@@ -147,4 +147,4 @@ def verdicts(form: MinNorm, solver: str | Solver) -> list[tuple[str, str]]:
 
 def _predicted(route: Route, form: MinNorm) -> str:
     passes = route.solver.predicted_passes(form)
-    return "" if math.isnan(passes) else f", about {passes:g} passes"
+    return "" if math.isnan(passes) else f", about {round(passes, 1):g} passes"

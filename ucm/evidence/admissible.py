@@ -24,7 +24,7 @@ from ucm.language.vectors import ConstantVector
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["Interval", "admissible", "advice"]
+__all__ = ["Interval", "admissible", "advice", "sizes_of"]
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class _SizeScope(Scope):
         return value(scalar)
 
 
-def _sizes(model: RobustMargin, data: Data, name: str) -> list[Size]:
+def sizes_of(model: RobustMargin, data: Data, name: str) -> list[Size]:
     """The sizes that this hyperparameter sets."""
     found = []
     for node in model.walk():
@@ -172,7 +172,7 @@ def _in_their_span(model: RobustMargin, data: Data) -> Data:
 
 
 def _interval(model: RobustMargin, data: Data, name: str, time_limit: float) -> Interval:
-    sizes = _sizes(model, data, name)
+    sizes = sizes_of(model, data, name)
     used = sum(isinstance(p, Param) and p.name == name for p in model.walk())
     if used != len(sizes):
         return Interval(-math.inf, math.inf, f"{name} scales a set; its size is not the question")

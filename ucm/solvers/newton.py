@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ucm.contracts import LinearMap, SemiSmooth, Solver, Vec
+from ucm.contracts import Capped, LinearMap, SemiSmooth, Solver, Vec
 from ucm.curvature import ConjugateGradients, Formed, Systems
 from ucm.errors import ParameterError
 from ucm.forms import MinNorm, Raw
@@ -71,7 +71,11 @@ class Newton(Solver):
         return None
 
     def predicted_passes(self, form: MinNorm) -> float:
-        return 40.0 if form.couplings else 10.0
+        if form.couplings:
+            return 1000.0 if self.iterative else 40.0
+        if self.iterative:
+            return 100.0
+        return 25.0 if any(isinstance(b.domain, Capped) for b in form.blocks) else 10.0
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
         with blas_threads(form.n + form.coupled):
