@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm import Param
-from ucm.domains import (
+from ucm.language.domains import (
     Box,
     CappedSimplex,
     KLBall,
@@ -22,8 +22,8 @@ from ucm.domains import (
 )
 from ucm.language.losses import Exponential, Hinge, Logistic, Ramp, SquaredHinge
 from ucm.language.penalties import L1, L2, MCP, SCAD, CappedL1, ElasticNet, ExpL0, LInf, Lp
-from ucm.language.samples import neg, pos, signed
 from ucm.language.sets import Ball, Ellipsoid, Hull, Image, Point, ReducedHull
+from ucm.language.statistics.samples import neg, pos, signed
 
 LOSSES = [
     Hinge(),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from threadpoolctl import threadpool_limits
 
-import ucm.datasets
+import ucm.data.datasets
 
 # two test processes share the cores: BLAS threads beside them would only wait for each other
 threadpool_limits(limits=1, user_api="blas")

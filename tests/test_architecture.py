@@ -1,4 +1,4 @@
-"""The rules of the code's structure: who may import whom, how long a file is, what stays lazy."""
+"""The rules of the code's structure: who may import whom, and what stays lazy."""
 
 from __future__ import annotations
 
@@ -13,32 +13,24 @@ from pathlib import Path
 
 import pytest
 
+import ucm.solvers
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "ucm"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-# Low to high. A module imports only from its own floor or a lower one.
+# Low to high. A module imports only from its own floor or a lower one, for types too.
 FLOORS = [
-    {"errors"},
-    {"notation", "parameter", "expression", "contracts", "terms"},
-    {"numerics"},
-    {"rows", "operators"},
-    {"kernels", "gram"},
+    {"errors", "numerics"},
     {"data"},
-    {"domains"},
     {"language"},
-    {"models", "composite", "hulls", "radial", "forms", "generation", "solution", "serialization"},
-    {"curvature", "spectrum"},
-    {"nearest"},
-    {"solvers"},
-    {"evidence"},
+    {"forms"},
+    {"solvers", "evidence"},
     {"compiler"},
-    {"testing"},
-    {"estimators"},
-    {""},  # the package itself: the public names
-    {"bench", "datasets", "files", "plot"},
-    {"cli"},
+    {"estimators", "testing", ""},  # and the package itself: the public names
+    {"bench", "cli"},
 ]
+LOOSE = {"__init__.py", "cli.py", "errors.py"}
 LEVEL = {name: level for level, names in enumerate(FLOORS) for name in names}
 LAZY = {"cvxpy", "matplotlib", "numba", "sklearn"}
 # What `from ucm import x` may mean below the floor of the package itself: nothing but a module.
@@ -60,23 +52,25 @@ def is_type_checking(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
 
 
-def imports(tree: ast.AST, inside: bool = False) -> Iterator[tuple[ast.stmt, str, bool]]:
-    """(statement, imported module, whether inside a function); TYPE_CHECKING blocks left out."""
+def imports(
+    tree: ast.AST, inside: bool = False, typing: bool = False
+) -> Iterator[tuple[ast.stmt, str, bool, bool]]:
+    """(statement, imported module, whether inside a function, whether for types only)."""
     for node in ast.iter_child_nodes(tree):
-        if is_type_checking(node):
-            for other in node.orelse:  # type: ignore[attr-defined]
-                yield from imports(other, inside)
+        if isinstance(node, ast.If) and is_type_checking(node):
+            yield from imports(ast.Module(node.body, []), inside, True)
+            yield from imports(ast.Module(node.orelse, []), inside, typing)
         elif isinstance(node, ast.Import):
             for name in node.names:
-                yield node, name.name, inside
+                yield node, name.name, inside, typing
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             for name in node.names:
                 full = f"{base}.{name.name}"
-                yield node, full if full in MODULES else base, inside
+                yield node, full if full in MODULES else base, inside, typing
         else:
             deeper = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-            yield from imports(node, inside or deeper)
+            yield from imports(node, inside or deeper, typing)
 
 
 def tree_of(file: Path) -> ast.Module:
@@ -99,14 +93,14 @@ def test_a_file_belongs_to_a_floor(file: Path) -> None:
 @per_file("file")
 def test_imports_go_down(file: Path) -> None:
     here = module_name(file)
-    for node, module, _ in imports(tree_of(file)):
+    for node, module, _, _ in imports(tree_of(file)):
         if internal(module):
             assert LEVEL[unit(module)] <= LEVEL[unit(here)], f"line {node.lineno}: {module}"
 
 
 @per_file("file")
 def test_no_relative_import_and_none_of_ucm_inside_a_function(file: Path) -> None:
-    for node, module, inside in imports(tree_of(file)):
+    for node, module, inside, _ in imports(tree_of(file)):
         assert not (isinstance(node, ast.ImportFrom) and node.level), f"line {node.lineno}"
         assert not (inside and internal(module)), f"line {node.lineno}: {module} in a function"
 
@@ -114,7 +108,9 @@ def test_no_relative_import_and_none_of_ucm_inside_a_function(file: Path) -> Non
 @per_file("file")
 def test_who_imports_the_heavy_libraries(file: Path) -> None:
     here = unit(module_name(file))
-    for node, module, inside in imports(tree_of(file)):
+    for node, module, inside, typing in imports(tree_of(file)):
+        if typing:
+            continue
         top = module.split(".")[0]
         where = f"line {node.lineno}: {module}"
         if top == "numba":
@@ -125,27 +121,34 @@ def test_who_imports_the_heavy_libraries(file: Path) -> None:
             assert inside, f"{where}: load it lazily"
 
 
+def test_no_loose_module() -> None:
+    assert {f.name for f in PACKAGE.glob("*.py")} == LOOSE
+
+
 def test_domains_know_only_the_contracts_and_the_numerics() -> None:
-    allowed = {*FLOORS[0], *FLOORS[1], "numerics", "domains"}
-    for file in (PACKAGE / "domains").rglob("*.py"):
-        for node, module, _ in imports(tree_of(file)):
-            if internal(module):
-                assert unit(module) in allowed, f"{file.name}, line {node.lineno}: {module}"
+    allowed = {"ucm.errors", "ucm.data.linear", "ucm.language"}
+    for file in (PACKAGE / "language" / "domains").rglob("*.py"):
+        for node, module, _, _ in imports(tree_of(file)):
+            if internal(module) and unit(module) != "numerics":
+                where = f"{file.name}, line {node.lineno}: {module}"
+                folder = module.rpartition(".")[0]
+                assert {module, folder} & {*allowed, "ucm.language.domains"}, where
 
 
 def test_solvers_do_not_import_each_other() -> None:
+    """What several share stands in a file without a solver."""
+    homes = {vars(ucm.solvers)[name].__module__ for name in ucm.solvers.__all__}
     for file in (PACKAGE / "solvers").rglob("*.py"):
         here = module_name(file)
         if here == "ucm.solvers":
             continue  # the list of exports
-        for node, module, _ in imports(tree_of(file)):
-            if unit(module) == "solvers" and internal(module):
-                assert module in {"ucm.solvers.driver", here}, f"{file.name}, line {node.lineno}"
+        for node, module, _, _ in imports(tree_of(file)):
+            assert module == here or module not in homes, f"{file.name}, line {node.lineno}"
 
 
 def test_there_is_no_import_cycle() -> None:
     graph = {
-        module_name(f): {m for _, m, _ in imports(tree_of(f)) if internal(m)} - {module_name(f)}
+        module_name(f): {m for _, m, _, _ in imports(tree_of(f)) if internal(m)} - {module_name(f)}
         for f in FILES
     }
     done: set[str] = set()
@@ -163,11 +166,6 @@ def test_there_is_no_import_cycle() -> None:
 
 
 @per_file("file")
-def test_a_file_has_at_most_400_lines(file: Path) -> None:
-    assert len(file.read_text(encoding="utf-8").splitlines()) <= 400
-
-
-@per_file("file", [f for f in FILES if f.name != "testing.py"])
 def test_no_assert_guards_what_a_user_can_cause(file: Path) -> None:
     found = [node.lineno for node in ast.walk(tree_of(file)) if isinstance(node, ast.Assert)]
     assert not found, f"assert on lines {found}"

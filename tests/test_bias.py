@@ -13,7 +13,7 @@ from sklearn.svm import NuSVC
 import ucm
 from ucm import neg, pos, signed
 from ucm.compiler.recover import BIAS_RULES, feature_normal
-from ucm.data import bind
+from ucm.data.bound import bind
 from ucm.errors import ParameterError
 
 

@@ -12,13 +12,14 @@ from catalogue import SETS
 
 import ucm
 from ucm import neg, pos
-from ucm.contracts import Solver, UncertaintySet
-from ucm.data import bind
+from ucm.data.bound import bind
 from ucm.errors import ConvergenceWarning, EmptySetError, SolverError
 from ucm.evidence.certificate import certify
-from ucm.forms import Raw
-from ucm.language.objective import RobustMargin
-from ucm.solution import Certificate
+from ucm.forms.answer import Raw
+from ucm.forms.solution import Certificate
+from ucm.forms.solver import Solver
+from ucm.language.contracts import UncertaintySet
+from ucm.language.robust import RobustMargin
 
 MODELS = {
     "nu-SVM": ucm.models.nu_svm(0.85),
@@ -143,7 +144,7 @@ def test_a_wrong_multiplier_is_never_optimal() -> None:
         assert sol.certificate.gap >= -1e-8
 
 
-class Bent(ucm.contracts.UncertaintySet):  # type: ignore[name-defined]
+class Bent(ucm.UncertaintySet):
     """A hull whose lowering is wrong by a factor; everything else is right."""
 
     hull: UncertaintySet

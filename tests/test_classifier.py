@@ -31,8 +31,8 @@ from sklearn.utils.validation import check_is_fitted
 
 import ucm
 from ucm import neg, pos
-from ucm.contracts import Solver
-from ucm.models import kl_svm, l2_nu_svm, mm_fda, mm_mpm, nu_svm
+from ucm.forms.solver import Solver
+from ucm.language.models import kl_svm, l2_nu_svm, mm_fda, mm_mpm, nu_svm
 
 ESTIMATORS = [ucm.Classifier(), ucm.Classifier(mm_fda(0.05)), ucm.Classifier(mm_mpm(0.05))]
 PROJECTION = np.array([[1.0, 0.0, 2.0, 0.0], [0.0, 1.0, 0.0, -1.0]])

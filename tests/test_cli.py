@@ -14,7 +14,7 @@ import pytest
 from sklearn.datasets import dump_svmlight_file
 
 import ucm
-import ucm.datasets
+import ucm.data.datasets
 from ucm import cli
 from ucm.bench import projection
 

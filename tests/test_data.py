@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 import ucm
-from ucm.data import EuclideanSpace, bind
+from ucm.data.bound import EuclideanSpace, bind
 from ucm.errors import DataError, ParameterError
 
 RNG = np.random.default_rng(8)

@@ -10,8 +10,9 @@ from catalogue import DOMAINS, LOSSES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ucm.contracts import Domain, Jacobian, Leveled, Projectable, Scalar, SemiSmooth, Size
-from ucm.domains import (
+from ucm.errors import CompositionError
+from ucm.language.contracts import Domain, Jacobian, Leveled, Projectable, Scalar, SemiSmooth, Size
+from ucm.language.domains import (
     Box,
     CappedSimplex,
     DomainIntersection,
@@ -25,13 +26,12 @@ from ucm.domains import (
     SimplexLoss,
     curved,
 )
-from ucm.domains import _common as common
-from ucm.domains.divergence import EntropyCurve
-from ucm.errors import CompositionError
-from ucm.expression import LATEX, Notation, Param
+from ucm.language.domains import _common as common
+from ucm.language.domains.divergence import EntropyCurve
+from ucm.language.json import from_json, to_json
 from ucm.language.losses import Exponential, Hinge, ScaledLoss, SquaredHinge
-from ucm.serialization import from_json, to_json
-from ucm.terms import ConvexLoss
+from ucm.language.node import LATEX, Notation, Param
+from ucm.language.terms import ConvexLoss
 from ucm.testing import check_domain
 
 Y = np.array([1.0, 1.0, -1.0, 1.0, -1.0, 1.0])

@@ -25,7 +25,7 @@ from scipy.sparse import csr_matrix
 import ucm
 from ucm import Param, neg, pos, signed
 from ucm.errors import CompositionError
-from ucm.expression import LATEX, Node, registered
+from ucm.language.node import LATEX, Node, registered
 from ucm.language.sets import Intersection, LinearImage, Scaled, Sum
 
 MODELS = [

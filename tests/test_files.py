@@ -11,9 +11,9 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
-import ucm.datasets
+import ucm.data.datasets
+from ucm.data.files import read_table
 from ucm.errors import DataError
-from ucm.files import read_table
 
 LIBSVM = "+1 1:0.5 3:-2\n-1 2:1e-3\n\n# a comment\n+1\n"
 

@@ -16,9 +16,9 @@ from sklearn.metrics.pairwise import pairwise_kernels
 
 import ucm
 from ucm import models
-from ucm.gram import Gram
-from ucm.kernels import Kernel, kernel_of
-from ucm.models import psvm
+from ucm.data.gram import Gram
+from ucm.data.kernels import Kernel, kernel_of
+from ucm.language.models import psvm
 
 MODELS = {
     "nu_svm": models.nu_svm(0.3),

@@ -11,11 +11,11 @@ from scipy import sparse
 
 import ucm
 from ucm import Param, neg, pos, signed
-from ucm.data import bind
+from ucm.data.bound import bind
 from ucm.errors import CompositionError
-from ucm.language.matrices import MatrixNode
 from ucm.language.sets import LinearImage, Scaled, Sum
-from ucm.language.vectors import VectorNode
+from ucm.language.statistics.matrices import MatrixNode
+from ucm.language.statistics.vectors import VectorNode
 
 RNG = np.random.default_rng(5)
 Y = np.array([1.0, -1.0, -1.0, 1.0, -1.0, 1.0, -1.0])

@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose
 
 import ucm
 from ucm import neg, pos, signed
+from ucm.data.kernels import Kernel
 from ucm.errors import ConvergenceWarning, EmptySetError, ParameterError, SolverError
-from ucm.kernels import Kernel
-from ucm.nearest import ReducedHulls
+from ucm.forms.nearest import ReducedHulls
 from ucm.solvers import GSK, MDM, ClipGSK, ClipMDM, GramNewton
 from ucm.solvers.driver import Monitor
 

@@ -15,9 +15,11 @@ import ucm
 from ucm import neg, pos
 from ucm.bench import erch
 from ucm.compiler.unit_routes import UNIT_ROUTES
-from ucm.data import bind
+from ucm.data.bound import bind
 from ucm.errors import ParameterError, SolverError
-from ucm.forms import MinNorm, UnitNorm, UnitSolver, Witness
+from ucm.forms.answer import Witness
+from ucm.forms.distance import MinNorm
+from ucm.forms.sphere import UnitNorm, UnitSolver
 from ucm.solvers import Faces, Facets, Linearize, Rapminos, SecularSphere
 from ucm.solvers.driver import Monitor
 

@@ -14,7 +14,7 @@ from scipy import sparse
 import ucm
 from ucm import models
 from ucm.bench.dca_exact import exact, instances
-from ucm.composite import Composite, InnerSolver, Point, Session, Tilt
+from ucm.forms.objective import Composite, InnerSolver, Point, Session, Tilt
 from ucm.solvers import DCA, ClarabelComposite, DualNewton, HiGHS, PrimalAPG, Simplex
 from ucm.solvers.driver import Monitor
 

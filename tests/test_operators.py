@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ucm.contracts import LinearMap
-from ucm.data import bind
-from ucm.operators import (
+from ucm.data.bound import bind
+from ucm.data.linear import LinearMap
+from ucm.data.maps import (
     CenteredMap,
     ComposedMap,
     IdentityMap,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ucm import numerics
-from ucm.domains import CappedSimplex, NormBall, Simplex, SimplexBall, SimplexKL
+from ucm.language.domains import CappedSimplex, NormBall, Simplex, SimplexBall, SimplexKL
 
 NONE = np.empty(0)
 ENTRIES = st.floats(-1e3, 1e3, width=32) | st.sampled_from([0.0, 1.0, 1.0, -2.0, 1e12, 1e-12])

@@ -16,9 +16,9 @@ from sklearn.svm import SVC, LinearSVC
 
 import ucm
 from ucm.bench.kernels import dual_reference
-from ucm.gram import Gram
-from ucm.kernels import Kernel, kernel_of
-from ucm.models import psvm
+from ucm.data.gram import Gram
+from ucm.data.kernels import Kernel, kernel_of
+from ucm.language.models import psvm
 from ucm.numerics import psmo
 from ucm.solvers import PSMO, HingeNewton
 

@@ -20,12 +20,13 @@ from hypothesis import strategies as st
 
 import ucm
 from ucm import neg, pos, signed
-from ucm.contracts import Domain, Solver, UncertaintySet
-from ucm.data import Data, bind
+from ucm.data.bound import Data, bind
 from ucm.errors import ConvergenceWarning, EmptySetError, SolverError
 from ucm.evidence.reference import ParameterScope, twin
-from ucm.forms import MinNorm
-from ucm.language.objective import RobustMargin
+from ucm.forms.distance import MinNorm
+from ucm.forms.solver import Solver
+from ucm.language.contracts import Domain, UncertaintySet
+from ucm.language.robust import RobustMargin
 from ucm.solvers import ALM, APG, Newton
 
 TOUCH = 1e-6

@@ -13,15 +13,16 @@ from scipy import sparse
 
 import ucm
 from ucm import neg, pos, signed
-from ucm.contracts import AffineImage, Block, Scope, Size, Splits, UncertaintySet, Vec
-from ucm.data import Data, bind
-from ucm.domains import NormBall
+from ucm.data.bound import Data, bind
+from ucm.data.linear import Vec
+from ucm.data.maps import IdentityMap
 from ucm.errors import CompositionError, EmptySetError
 from ucm.evidence.reference import ParameterScope
-from ucm.expression import Node
-from ucm.notation import Notation
-from ucm.operators import IdentityMap
-from ucm.parameter import Param, Scalar
+from ucm.language.contracts import AffineImage, Block, Scope, Size, Splits, UncertaintySet
+from ucm.language.domains import NormBall
+from ucm.language.node import Node
+from ucm.language.notation import Notation
+from ucm.language.parameter import Param, Scalar
 from ucm.testing import check_set
 
 RNG = np.random.default_rng(3)
@@ -210,7 +211,7 @@ class Stick(UncertaintySet):
         return self.v
 
     def lower(self, data: Data) -> AffineImage:
-        from ucm.operators import MatrixMap
+        from ucm.data.maps import MatrixMap
 
         block = Block(MatrixMap(self._v()[:, None]), NormBall(self.length))
         return AffineImage(np.zeros(self.v.size), (block,))

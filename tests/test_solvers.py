@@ -14,9 +14,9 @@ from scipy import sparse
 import ucm
 from ucm import neg, pos, signed
 from ucm.compiler.routes import ROUTES, verdicts
-from ucm.contracts import Solver
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError
-from ucm.forms import MinNorm
+from ucm.forms.distance import MinNorm
+from ucm.forms.solver import Solver
 from ucm.solvers import ALM, APG, ECOS, SCS, Clarabel, InSpan, Newton
 
 
@@ -435,7 +435,7 @@ class Lazy(Solver):
         return 0.0
 
     def solve(self, form: MinNorm, monitor: Any, start: Any = None) -> Any:
-        from ucm.forms import Raw
+        from ucm.forms.answer import Raw
 
         return Raw(form.centers())
 

@@ -22,15 +22,17 @@ from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
-from ucm import __version__, bench, datasets, models
+from ucm import __version__, bench
 from ucm.bench.choose import declare, model_names, sample, signature
 from ucm.bench.clock import timed
 from ucm.compiler import compile as compiler
+from ucm.data import datasets
+from ucm.data.files import read_table
 from ucm.errors import ConvergenceWarning, DataError, ParameterError, UCMError
 from ucm.evidence.admissible import admissible
-from ucm.expression import TEXT
-from ucm.files import read_table
-from ucm.serialization import to_json
+from ucm.language import models
+from ucm.language.json import to_json
+from ucm.language.node import TEXT
 
 __all__ = ["main"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ucm import datasets
 from ucm.bench.clock import timed
 from ucm.compiler import compile as plan
-from ucm.models import nu_svm
+from ucm.data import datasets
+from ucm.language.models import nu_svm
 from ucm.solvers import APG
 
 __all__ = ["rows"]

@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from ucm import models
 from ucm.errors import ParameterError
 from ucm.evidence.admissible import admissible
+from ucm.language import models
 
 __all__ = ["declare", "model_names", "sample", "signature"]
 

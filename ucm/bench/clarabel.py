@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ucm import datasets
 from ucm.bench.choose import declare, model_names
 from ucm.bench.clock import timed
 from ucm.compiler import compile as compiler
+from ucm.data import datasets
 from ucm.evidence.admissible import admissible
 
 __all__ = ["rows"]

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm import datasets, models
 from ucm.compiler import compile as plan
+from ucm.data import datasets
 from ucm.errors import ConvergenceWarning, DataError
 from ucm.evidence.sparsity import sparsity
+from ucm.language import models
 
 __all__ = ["DC_MODELS", "MODELS", "PARTS", "UCI", "simulated", "standardised"]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ucm import models
 from ucm.compiler.compile import solve
-from ucm.contracts import Vec
+from ucm.data.linear import Vec
+from ucm.language import models
 
 __all__ = ["exact", "instances", "rows"]
 

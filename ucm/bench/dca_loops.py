@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ucm import datasets
 from ucm.bench.clock import timed
 from ucm.bench.dca import DC_MODELS, MODELS, standardised
 from ucm.compiler import compile as plan
-from ucm.composite import Composite, DifferenceOfConvex
+from ucm.data import datasets
 from ucm.errors import ConvergenceWarning, DataError
-from ucm.terms import Coefficient, Weights
+from ucm.forms.objective import Composite, DifferenceOfConvex
+from ucm.language.terms import Coefficient, Weights
 
 __all__ = ["COMPARED", "dccp", "loop_over_cvxpy", "rows"]
 

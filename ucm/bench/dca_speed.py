@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from ucm import datasets
 from ucm.bench.clock import timed
 from ucm.bench.dca import DC_MODELS, ITERATIONS, MODELS, UCI, standardised
 from ucm.compiler import compile as plan
-from ucm.composite import Composite, DifferenceOfConvex, InnerSolver
+from ucm.data import datasets
 from ucm.errors import DataError
+from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver
 from ucm.language.losses import Hinge
 from ucm.language.penalties import L1
 from ucm.solvers.driver import Monitor
-from ucm.solvers.highs import HiGHS
-from ucm.solvers.simplex import Simplex
+from ucm.solvers.objective.highs import HiGHS
+from ucm.solvers.objective.simplex import Simplex
 
 __all__ = ["generation", "inner", "later"]
 

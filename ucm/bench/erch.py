@@ -14,17 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from ucm import datasets, models
 from ucm.bench.clock import timed
 from ucm.compiler.compile import compile
 from ucm.compiler.robust import RobustPlan
-from ucm.data import bind
+from ucm.data import datasets
+from ucm.data.bound import bind
 from ucm.errors import ConvergenceWarning, DataError, SolverError
 from ucm.evidence.admissible import admissible
-from ucm.forms import MinNorm, UnitNorm
-from ucm.language.objective import RobustMargin
-from ucm.language.samples import neg, pos
+from ucm.forms.distance import MinNorm
+from ucm.forms.sphere import UnitNorm
+from ucm.language import models
+from ucm.language.robust import RobustMargin
 from ucm.language.sets import ReducedHull
+from ucm.language.statistics.samples import neg, pos
 from ucm.solvers import Linearize, Rapminos
 from ucm.solvers.driver import Monitor
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm import datasets, models
 from ucm.bench.clock import timed
 from ucm.compiler import compile as compiler
+from ucm.data import datasets
 from ucm.errors import DataError
+from ucm.language import models
 
 __all__ = ["dual", "dual_reference", "linear", "rbf", "sample_models"]
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ucm import datasets
 from ucm.bench.clock import timed
 from ucm.compiler.compile import solve
-from ucm.models import mm_mpm
+from ucm.data import datasets
+from ucm.language.models import mm_mpm
 
 __all__ = ["rows"]
 

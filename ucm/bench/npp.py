@@ -13,18 +13,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ucm import datasets
 from ucm.bench.clock import timed
 from ucm.compiler.compile import compile
-from ucm.data import bind
+from ucm.data import datasets
+from ucm.data.bound import bind
+from ucm.data.gram import Gram
+from ucm.data.kernels import MEGABYTE, Kernel
 from ucm.errors import ConvergenceWarning, DataError
 from ucm.evidence.certificate import certify
-from ucm.gram import Gram
-from ucm.kernels import MEGABYTE, Kernel
-from ucm.language.objective import RobustMargin
-from ucm.language.samples import neg, pos
+from ucm.language.models import nu_svm
+from ucm.language.robust import RobustMargin
 from ucm.language.sets import ReducedHull
-from ucm.models import nu_svm
+from ucm.language.statistics.samples import neg, pos
 from ucm.solvers import GSK, ClipMDM
 
 __all__ = ["PARTS"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ucm.bench.clock import median_time
-from ucm.domains import CappedSimplex
+from ucm.language.domains import CappedSimplex
 
 __all__ = ["rows"]
 

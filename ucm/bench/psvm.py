@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from ucm import Classifier, datasets
+from ucm import Classifier
 from ucm.bench.clock import timed
 from ucm.compiler import compile as compiler
+from ucm.data import datasets
 from ucm.errors import DataError
-from ucm.models import psvm
+from ucm.language.models import psvm
 
 __all__ = ["BINARY", "SEVERAL", "binary", "several", "times"]
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from ucm import datasets
 from ucm.bench.choose import sample
 from ucm.bench.clock import timed
+from ucm.data import datasets
 from ucm.errors import DataError, SolverError
 from ucm.evidence.admissible import admissible
 

@@ -10,13 +10,14 @@ from ucm.compiler.kernelised import check_kernel, gram_of, in_rows
 from ucm.compiler.plan import Plan
 from ucm.compiler.regularised import ObjectivePlan
 from ucm.compiler.robust import RobustPlan
-from ucm.contracts import Solver, UncertaintySet
-from ucm.data import Data, bind
-from ucm.gram import Gram
-from ucm.kernels import KERNEL_OPTIONS
-from ucm.language.objective import RobustMargin, as_model
-from ucm.language.regularised import Objective
-from ucm.solution import Solution
+from ucm.data.bound import Data, bind
+from ucm.data.gram import Gram
+from ucm.data.kernels import KERNEL_OPTIONS
+from ucm.forms.solution import Solution
+from ucm.forms.solver import Solver
+from ucm.language.contracts import UncertaintySet
+from ucm.language.objective import Objective
+from ucm.language.robust import RobustMargin, as_model
 
 __all__ = ["compile", "plan_of", "solve"]
 
@@ -43,7 +44,7 @@ def compile(
     solver : "auto", a name, or an instance such as `ucm.solvers.APG(stop="paper")`
     class_weight : factors of the losses, or of the caps, of the samples of class +1 and of class -1
     kernel_params : gamma, degree, coef0 as in `sklearn.svm.SVC`, and cache_size: megabytes for the
-        rows of the Gram matrix, above which it is never formed whole (see `ucm.kernels.kernel_of`)
+        rows of the Gram matrix, above which it is never formed whole (see `ucm.data.kernels.kernel_of`)
 
     Raises
     ------

@@ -11,20 +11,22 @@ import numpy as np
 
 from ucm import numerics
 from ucm.compiler.plan import Plan
-from ucm.contracts import Solver, Vec
-from ucm.data import Data
+from ucm.data.bound import Data
+from ucm.data.gram import Expansion, Gram
+from ucm.data.kernels import Kernel
+from ucm.data.linear import Vec
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError
 from ucm.evidence.hinge import HingeTwin, certify_hinge, compare_hinge
 from ucm.evidence.verify import Verification
-from ucm.forms import HingeDual, Raw
-from ucm.gram import Expansion, Gram
-from ucm.kernels import Kernel
+from ucm.forms.answer import Raw
+from ucm.forms.pair import HingeDual
+from ucm.forms.solution import Solution, Stats
+from ucm.forms.solver import Solver
 from ucm.language.loss_algebra import ScaledLoss
 from ucm.language.losses import Hinge
+from ucm.language.objective import Objective
 from ucm.language.penalties import L2
 from ucm.language.penalty_algebra import ScaledPenalty
-from ucm.language.regularised import Objective
-from ucm.solution import Solution, Stats
 from ucm.solvers import PSMO, HingeNewton
 from ucm.solvers.driver import Monitor
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ucm.composite import DifferenceOfConvex, InnerSolver
-from ucm.contracts import Solver
 from ucm.errors import ParameterError, SolverError
+from ucm.forms.objective import DifferenceOfConvex, InnerSolver
+from ucm.forms.solver import Solver
 from ucm.solvers import DCA, ClarabelComposite, DualNewton, HiGHS, PrimalAPG, Simplex
 
 __all__ = ["INNER_ROUTES", "choose_objective"]

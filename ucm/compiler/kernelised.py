@@ -8,19 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from ucm.contracts import Solver, Vec
-from ucm.data import Data, GramSpace
+from ucm.data.bound import Data, GramSpace
+from ucm.data.gram import Expansion, Gram
+from ucm.data.kernels import KERNEL_OPTIONS, kernel_of
+from ucm.data.linear import Vec
 from ucm.errors import CompositionError, ParameterError
-from ucm.forms import MinNorm
-from ucm.gram import Expansion, Gram
-from ucm.kernels import KERNEL_OPTIONS, kernel_of
-from ucm.language.matrices import ConstantMatrix
-from ucm.language.objective import RobustMargin
-from ucm.language.regularised import Objective
+from ucm.forms.distance import MinNorm
+from ucm.forms.nearest import NearestPoint
+from ucm.forms.solution import Solution
+from ucm.forms.solver import Solver
+from ucm.language.objective import Objective
+from ucm.language.robust import RobustMargin
 from ucm.language.sets import Ball, Image, LinearImage
-from ucm.language.vectors import ConstantVector
-from ucm.nearest import NearestPoint
-from ucm.solution import Solution
+from ucm.language.statistics.matrices import ConstantMatrix
+from ucm.language.statistics.vectors import ConstantVector
 from ucm.solvers import GSK, MDM, ClipGSK, ClipMDM, GramNewton, Newton
 
 __all__ = ["check_kernel", "expand", "gram_of", "in_rows", "lowered", "point_coefficients"]

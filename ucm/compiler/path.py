@@ -10,14 +10,15 @@ import numpy as np
 
 from ucm.compiler.compile import plan_of
 from ucm.compiler.kernelised import gram_of, in_rows
-from ucm.contracts import Solver, UncertaintySet
-from ucm.data import Data, bind
+from ucm.data.bound import Data, bind
+from ucm.data.kernels import KERNEL_OPTIONS
 from ucm.errors import ParameterError, brief
 from ucm.evidence.admissible import sizes_of
-from ucm.kernels import KERNEL_OPTIONS
-from ucm.language.objective import RobustMargin, as_model
-from ucm.language.regularised import Objective
-from ucm.solution import Solution
+from ucm.forms.solution import Solution
+from ucm.forms.solver import Solver
+from ucm.language.contracts import UncertaintySet
+from ucm.language.objective import Objective
+from ucm.language.robust import RobustMargin, as_model
 
 __all__ = ["path"]
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ucm.compiler.recover import BIAS_RULES
-from ucm.contracts import Solver
-from ucm.data import Data
+from ucm.data.bound import Data
 from ucm.errors import ParameterError, brief
 from ucm.evidence.verify import Verification
-from ucm.solution import Solution
+from ucm.forms.solution import Solution
+from ucm.forms.solver import Solver
 from ucm.solvers.driver import Monitor
 
 if TYPE_CHECKING:

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ucm.contracts import Leveled, UncertaintySet, Vec
-from ucm.data import Data
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.expression import Node, value
-from ucm.forms import MinNorm
-from ucm.language.samples import Samples
+from ucm.forms.distance import MinNorm
+from ucm.language.contracts import Leveled, UncertaintySet
+from ucm.language.node import Node, value
 from ucm.language.sets import LinearImage, Scaled, Sum
+from ucm.language.statistics.samples import Samples
 
 __all__ = ["BIAS_RULES", "bias", "feature_normal", "sample_weights"]
 

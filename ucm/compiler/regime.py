@@ -9,16 +9,17 @@ import numpy as np
 
 from ucm.compiler.recover import bias, sample_weights
 from ucm.compiler.unit_routes import choose_unit
-from ucm.contracts import Vec
-from ucm.data import Data
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
 from ucm.errors import ConvergenceWarning, ParameterError, warn_of
 from ucm.evidence.bounds import lower_bound
 from ucm.evidence.stationary import at_kink, certify_unit, pinned, proven
-from ucm.forms import Raw, UnitNorm, UnitSolver
-from ucm.language.objective import RobustMargin
-from ucm.radial import radial
-from ucm.solution import Certificate, Solution, Stats
+from ucm.forms.answer import Raw
+from ucm.forms.solution import Certificate, Solution, Stats
+from ucm.forms.sphere import UnitNorm, UnitSolver
+from ucm.language.robust import RobustMargin
 from ucm.solvers.driver import Monitor
+from ucm.solvers.sphere.radial import radial
 
 __all__ = ["Regime", "beyond", "regime_of"]
 

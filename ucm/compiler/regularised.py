@@ -10,9 +10,7 @@ import numpy as np
 
 from ucm.compiler.inner_routes import choose_objective
 from ucm.compiler.plan import Plan
-from ucm.composite import InnerSolver, Point
-from ucm.contracts import Solver
-from ucm.data import Data
+from ucm.data.bound import Data
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError
 from ucm.evidence.criticality import (
     certify_point,
@@ -22,10 +20,12 @@ from ucm.evidence.criticality import (
 )
 from ucm.evidence.majorant import majorant, verify_objective
 from ucm.evidence.verify import Verification
-from ucm.language.regularised import Objective
-from ucm.solution import Certificate, Solution, Stats
-from ucm.solvers.dca import DCA
+from ucm.forms.objective import InnerSolver, Point
+from ucm.forms.solution import Certificate, Solution, Stats
+from ucm.forms.solver import Solver
+from ucm.language.objective import Objective
 from ucm.solvers.driver import Monitor, blas_threads
+from ucm.solvers.objective.dca import DCA
 
 if TYPE_CHECKING:
     import cvxpy as cp

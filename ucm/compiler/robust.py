@@ -16,18 +16,20 @@ from ucm.compiler.recover import bias, sample_weights
 from ucm.compiler.regime import Regime, beyond, regime_of
 from ucm.compiler.routes import choose, verdicts
 from ucm.compiler.unit_routes import choose_unit, unit_solver
-from ucm.contracts import Resumable, Solver, Vec
-from ucm.data import Data, GramSpace
+from ucm.data.bound import Data, GramSpace
+from ucm.data.linear import Vec
 from ucm.errors import ConvergenceWarning, EmptySetError, ParameterError, SolverError, warn_of
 from ucm.evidence.admissible import advice
 from ucm.evidence.certificate import certify
 from ucm.evidence.reference import twin
 from ucm.evidence.verify import Verification, verify
 from ucm.evidence.verify_unit import linearised, verify_stationary
-from ucm.forms import Raw, UnitNorm
-from ucm.language.objective import RobustMargin
-from ucm.notation import TEXT
-from ucm.solution import Certificate, Solution, Stats
+from ucm.forms.answer import Raw
+from ucm.forms.solution import Certificate, Solution, Stats
+from ucm.forms.solver import Resumable, Solver
+from ucm.forms.sphere import UnitNorm
+from ucm.language.notation import TEXT
+from ucm.language.robust import RobustMargin
 from ucm.solvers.driver import Monitor, blas_threads
 
 if TYPE_CHECKING:

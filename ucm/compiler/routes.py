@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ucm.contracts import Solver
-from ucm.data import GramSpace
+from ucm.data.bound import GramSpace
 from ucm.errors import ParameterError, SolverError, brief
-from ucm.forms import MinNorm
-from ucm.nearest import NearestPoint
+from ucm.forms.distance import MinNorm
+from ucm.forms.nearest import NearestPoint
+from ucm.forms.solver import Solver
 from ucm.solvers import (
     ALM,
     APG,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ucm.contracts import Solver
 from ucm.errors import ParameterError, SolverError
-from ucm.forms import UnitNorm, UnitSolver
+from ucm.forms.solver import Solver
+from ucm.forms.sphere import UnitNorm, UnitSolver
 from ucm.solvers import Faces, Facets, Linearize, Rapminos, SecularSphere, Subgradient
 
 __all__ = ["UNIT_ROUTES", "UnitRoute", "choose_unit", "unit_solver"]

@@ -12,22 +12,23 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ucm import models
 from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
-from ucm.contracts import Solver, UncertaintySet
+from ucm.data.gram import Expansion
+from ucm.data.kernels import Kernel
 from ucm.errors import ParameterError, SolverError
 from ucm.estimators.multiclass import Pair, one_vs_one_scores, pairs_of, solve_pairs
 from ucm.estimators.options import check_options, kernel_options
 from ucm.estimators.probability import agreeing, calibrated
 from ucm.estimators.validation import class_weights, data_errors, labels_of, normal_in_features
 from ucm.evidence.sparsity import sparsity
-from ucm.expression import Node
-from ucm.gram import Expansion
-from ucm.kernels import Kernel
-from ucm.language.objective import RobustMargin, as_model
-from ucm.language.regularised import Objective
-from ucm.solution import Solution
+from ucm.forms.solution import Solution
+from ucm.forms.solver import Solver
+from ucm.language import models
+from ucm.language.contracts import UncertaintySet
+from ucm.language.node import Node
+from ucm.language.objective import Objective
+from ucm.language.robust import RobustMargin, as_model
 
 __all__ = ["Classifier"]
 

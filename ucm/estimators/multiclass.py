@@ -11,7 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from ucm.contracts import Vec
+from ucm.data.linear import Vec
 
 __all__ = ["Pair", "one_vs_one_scores", "pairs_of", "solve_pairs"]
 

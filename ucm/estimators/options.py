@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ucm.data.gram import check_gram
+from ucm.data.kernels import Kernel, kernel_of
 from ucm.errors import ParameterError
-from ucm.gram import check_gram
-from ucm.kernels import Kernel, kernel_of
 
 __all__ = ["check_options", "kernel_options"]
 

@@ -12,11 +12,11 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from ucm.compiler.recover import feature_normal
-from ucm.contracts import Vec
+from ucm.data.linear import Vec
 from ucm.errors import CompositionError, DataError, ParameterError, UCMError
-from ucm.language.objective import RobustMargin
-from ucm.language.regularised import Objective
-from ucm.solution import Solution
+from ucm.forms.solution import Solution
+from ucm.language.objective import Objective
+from ucm.language.robust import RobustMargin
 
 __all__ = ["class_weights", "data_errors", "labels_of", "normal_in_features"]
 

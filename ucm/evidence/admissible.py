@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.contracts import Domain, Scope, Size, UncertaintySet
-from ucm.data import Data, bind
-from ucm.domains import DomainIntersection
+from ucm.data.bound import Data, bind
 from ucm.errors import CompositionError, EmptySetError, SolverError
-from ucm.expression import Param, Scalar, value
-from ucm.language.matrices import ConstantMatrix
-from ucm.language.objective import RobustMargin, as_model
-from ucm.language.regularised import Objective
+from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
+from ucm.language.domains import DomainIntersection
+from ucm.language.node import Param, Scalar, value
+from ucm.language.objective import Objective
+from ucm.language.robust import RobustMargin, as_model
 from ucm.language.sets import Ellipsoid, Hull, Intersection, ReducedHull, Scaled, Sum
-from ucm.language.vectors import ConstantVector
+from ucm.language.statistics.matrices import ConstantMatrix
+from ucm.language.statistics.vectors import ConstantVector
 
 if TYPE_CHECKING:
     import cvxpy as cp

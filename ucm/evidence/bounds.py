@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
-from ucm.data import Data
-from ucm.forms import UnitNorm, Witness
-from ucm.language.objective import RobustMargin
+from ucm.data.bound import Data
+from ucm.forms.answer import Witness
+from ucm.forms.sphere import UnitNorm
+from ucm.language.robust import RobustMargin
 
 __all__ = ["lower_bound"]
 

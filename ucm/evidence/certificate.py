@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ucm.contracts import Splits, UncertaintySet, Vec
-from ucm.data import Data
-from ucm.language.objective import RobustMargin
-from ucm.solution import Certificate
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.forms.solution import Certificate
+from ucm.language.contracts import Splits, UncertaintySet
+from ucm.language.robust import RobustMargin
 
 __all__ = ["certify"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ucm.composite import Composite, DifferenceOfConvex
-from ucm.contracts import Vec
-from ucm.data import Data
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.forms.objective import Composite, DifferenceOfConvex
+from ucm.forms.solution import Certificate
+from ucm.language.objective import Objective
 from ucm.language.penalties import PenaltySum
-from ucm.language.regularised import Objective
-from ucm.solution import Certificate
-from ucm.terms import FoldedConcave, Penalty, ProximalPenalty
+from ucm.language.terms import FoldedConcave, Penalty, ProximalPenalty
 
 __all__ = ["certify_point", "difference_of_convex", "falls_forever", "is_local"]
 

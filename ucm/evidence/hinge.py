@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.contracts import Vec
-from ucm.data import Data
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
 from ucm.errors import SolverError
 from ucm.evidence.majorant import ParameterWeights
 from ucm.evidence.verify import Verification, compared, solved, tight
-from ucm.language.regularised import Objective
-from ucm.solution import Certificate, Solution
-from ucm.terms import Coefficient, ConvexLoss, ProximalPenalty, loss_cvxpy
+from ucm.forms.solution import Certificate, Solution
+from ucm.language.objective import Objective
+from ucm.language.terms import Coefficient, ConvexLoss, ProximalPenalty, loss_cvxpy
 
 if TYPE_CHECKING:
     import cvxpy as cp

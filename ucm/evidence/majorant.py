@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.contracts import Vec
-from ucm.data import Data
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
 from ucm.evidence.verify import Verification, compared, solved, tight
-from ucm.expression import Param, Scalar, value
-from ucm.language.regularised import Objective
-from ucm.solution import Solution
-from ucm.terms import (
+from ucm.forms.solution import Solution
+from ucm.language.node import Param, Scalar, value
+from ucm.language.objective import Objective
+from ucm.language.terms import (
     Coefficient,
     ConvexLoss,
     ProximalPenalty,

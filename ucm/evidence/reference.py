@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ucm.contracts import Scope, Size, Vec
-from ucm.data import Data
-from ucm.expression import Param, Scalar, value
-from ucm.language.objective import RobustMargin
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.language.contracts import Scope, Size
+from ucm.language.node import Param, Scalar, value
+from ucm.language.robust import RobustMargin
 
 if TYPE_CHECKING:
     import cvxpy as cp

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ucm.contracts import Vec
-from ucm.data import Data
-from ucm.language.objective import RobustMargin
-from ucm.language.regularised import Objective
-from ucm.solution import Solution
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.forms.solution import Solution
+from ucm.language.objective import Objective
+from ucm.language.robust import RobustMargin
 
 __all__ = ["FEATURE", "SAMPLE", "Sparsity", "sparsity"]
 

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from ucm.contracts import Splits, Vec
-from ucm.data import Data
-from ucm.forms import UnitNorm
-from ucm.hulls import least_norm
-from ucm.language.objective import RobustMargin
-from ucm.solution import Certificate
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.forms.hulls import least_norm
+from ucm.forms.solution import Certificate
+from ucm.forms.sphere import UnitNorm
+from ucm.language.contracts import Splits
+from ucm.language.robust import RobustMargin
 
 __all__ = ["at_kink", "certify_unit", "normal_near", "pinned", "proven"]
 

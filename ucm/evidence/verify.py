@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.data import Data
+from ucm.data.bound import Data
 from ucm.errors import SolverError
 from ucm.evidence.reference import Twin, twin
-from ucm.language.objective import RobustMargin
-from ucm.solution import Solution
+from ucm.forms.solution import Solution
+from ucm.language.robust import RobustMargin
 
 if TYPE_CHECKING:
     import cvxpy as cp

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.data import Data
+from ucm.data.bound import Data
 from ucm.evidence.reference import ParameterScope
 from ucm.evidence.stationary import normal_near
 from ucm.evidence.verify import Verification, solved, tight
-from ucm.forms import Raw, UnitNorm
-from ucm.language.objective import RobustMargin
-from ucm.solution import Solution
+from ucm.forms.answer import Raw
+from ucm.forms.solution import Solution
+from ucm.forms.sphere import UnitNorm
+from ucm.language.robust import RobustMargin
 
 if TYPE_CHECKING:
     import cvxpy as cp

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.errors import CompositionError, brief
-from ucm.expression import Node, Notation, Param, Scalar, source, value
+from ucm.language.node import Node, Notation, Param, Scalar, source, value
 
 __all__ = [
     "axes",

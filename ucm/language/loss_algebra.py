@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ucm.contracts import Vec
-from ucm.expression import Scalar
+from ucm.data.linear import Vec
+from ucm.language.node import Scalar
 from ucm.language.term_algebra import TermMultiple, TermSum
-from ucm.terms import Coefficient, ConvexLoss, Loss, Term, Weights
+from ucm.language.terms import Coefficient, ConvexLoss, Loss, Term, Weights
 
 if TYPE_CHECKING:
     import cvxpy as cp

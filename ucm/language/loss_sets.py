@@ -21,17 +21,18 @@ from typing import Any
 
 import numpy as np
 
-from ucm.contracts import UncertaintySet, Vec, operator
-from ucm.domains import CappedSimplex, KLBall, LossBall, NormBall
+from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.expression import Param
+from ucm.language.contracts import UncertaintySet, operator
+from ucm.language.domains import CappedSimplex, KLBall, LossBall, NormBall
 from ucm.language.loss_algebra import ScaledLoss
 from ucm.language.losses.exponential import Exponential
 from ucm.language.losses.hinge import Hinge
-from ucm.language.samples import Samples, signed
+from ucm.language.node import Param
 from ucm.language.sets.hull import Hull
 from ucm.language.sets.reduced_hull import ReducedHull
-from ucm.terms import ConvexLoss
+from ucm.language.statistics.samples import Samples, signed
+from ucm.language.terms import ConvexLoss
 
 __all__ = ["to_loss", "to_set"]
 

@@ -1,90 +1,201 @@
-"""The robust-margin model: what a set means as a classifier."""
+"""`loss + lam * penalty`: the objective of Ong and Le Thi (2013), and its difference-of-convex split."""
 
 from __future__ import annotations
 
-import math
+import functools
+from numbers import Real
 from typing import Any
 
-from ucm.contracts import UncertaintySet
-from ucm.errors import CompositionError, brief
-from ucm.expression import Node, Notation
-from ucm.terms import Loss, Penalty
+import numpy as np
 
-__all__ = ["RobustMargin", "as_model", "dual_exponent"]
+from ucm.data.linear import Vec
+from ucm.errors import CompositionError
+from ucm.language.contracts import operator
+from ucm.language.loss_algebra import LossSum, scaled_loss
+from ucm.language.node import Node, Notation, Param
+from ucm.language.penalty_algebra import PenaltySum, scaled_penalty
+from ucm.language.terms import (
+    ConvexLoss,
+    Loss,
+    Penalty,
+    ProximalPenalty,
+    SubtractedPenalty,
+    Term,
+    loss_value,
+)
+
+__all__ = ["ConvexPart", "Objective"]
 
 
-def dual_exponent(p: float) -> float:
-    """q with 1/p + 1/q = 1."""
-    if p == 1.0:
-        return math.inf
-    return 1.0 if p == math.inf else p / (p - 1.0)
-
-
-class RobustMargin(Node):
-    """`min over ||w||_p = 1 of max over x in U of -w'x`; a bare set is this with p = 2.
-
-    It is convex when 0 is not in U, and then equal to minus the distance from 0 to U in the q-norm,
-    1/p + 1/q = 1.
+class Objective(Term):
+    """`min over w, b of sum_i l(y_i (w'x_i + b)) + R(w)`.
 
     Parameters
     ----------
-    set : UncertaintySet
-    norm : float in [1, inf], the p of the constraint on w
+    loss : Loss
+    penalty : Penalty
+
+    Raises
+    ------
+    CompositionError
+        Not a loss and a penalty.
 
     Notes
     -----
-    Ito, Takeda and Toh (2015), equation (2).
+    Ong and Le Thi (2013), equation (1).
 
     Examples
     --------
     >>> import ucm
-    >>> print(ucm.RobustMargin(ucm.Point(ucm.pos.mean)))
-    min_{‖w‖₂ = 1} max_{x ∈ U} -w'x,  U = {x̄₊}
+    >>> objective = ucm.Ramp() + 0.5 * ucm.CappedL1(a=1)
+    >>> G, H = objective.dc()
+    >>> print(G)
+    Σ_{i} max(0, 1 - t_i) + 0.5·‖w‖₁
+    >>> print(H)
+    Σ_{i} max(0, -1 - t_i) + 0.5·Σ_{j} max(0, |w_j| - 1)
     """
 
-    set: UncertaintySet
-    norm: float = 2.0
+    loss: Loss
+    penalty: Penalty
 
     def __post_init__(self) -> None:
-        if not isinstance(self.set, UncertaintySet):
+        if not isinstance(self.loss, Loss) or not isinstance(self.penalty, Penalty):
             raise CompositionError(
-                f"RobustMargin: expected an uncertainty set, got {brief(self.set)}; "
-                "write for example RobustMargin(Hull(pos) - Hull(neg))"
+                f"Objective: expected a loss and a penalty, got {self.loss!r} and "
+                f"{self.penalty!r}; write for example Hinge() + 0.5 * L1()"
             )
         super().__post_init__()
-        if not isinstance(self.norm, float) or not self.norm >= 1.0:
-            raise CompositionError(
-                f"RobustMargin: the norm is a number p >= 1 (or inf), got {brief(self.norm)}"
-            )
+
+    def value(
+        self,
+        margin: Vec,
+        w: Vec,
+        y: Vec | None = None,
+        class_weight: tuple[float, float] = (1.0, 1.0),
+    ) -> float:
+        """The objective at the margins `y_i (w'x_i + b)` and the normal w; with labels y, the losses of
+        the samples of class +1 and -1 multiplied by `class_weight`."""
+        if y is None:
+            return self.loss.value(margin) + self.penalty.value(w)
+        return loss_value(self.loss, margin, y, class_weight) + self.penalty.value(w)
+
+    def dc(self) -> tuple[ConvexPart, ConvexPart]:
+        """Convex functions (G, H) whose difference this objective is, from the splits of its terms."""
+        return self._parts
+
+    @functools.cached_property
+    def _parts(self) -> tuple[ConvexPart, ConvexPart]:
+        added, subtracted = self.loss.split()
+        plus, minus = self.penalty.split()
+        return ConvexPart(added, plus), ConvexPart(subtracted, minus)
 
     @property
-    def dual(self) -> float:
-        """The exponent q of the norm in feature space."""
-        return dual_exponent(self.norm)
+    def convex(self) -> bool:
+        """Whether nothing is subtracted."""
+        H = self.dc()[1]
+        return not H.losses and not H.penalties
+
+    def __repr__(self) -> str:
+        return f"{self.loss!r} + {self.penalty!r}"
 
     def formula(self, notation: Notation) -> str:
-        outer = notation.under("min", f"{notation.norm('w', f'{self.norm:g}')} = 1")
-        inner = notation.under("max", f"x{notation.element}U")
-        return notation.separated(f"{outer} {inner} -w'x", f"U = {self.set.formula(notation)}")
+        total = f"{self.loss.formula(notation)} + {self.penalty.formula(notation)}"
+        t, y, x = (notation.sub(name, "i") for name in "tyx")
+        return notation.separated(
+            f"{notation.under('min', 'w, b')} {total}", f"{t} = {y}(w'{x} + b)"
+        )
 
 
-def as_model(model: Any, where: str) -> RobustMargin:
-    """A model as it is; a bare set as its `RobustMargin`."""
-    if isinstance(model, RobustMargin):
-        return model
-    if isinstance(model, UncertaintySet):
-        return RobustMargin(model)
-    if isinstance(model, Loss):
-        raise CompositionError(
-            f"{where}: {model!r} is a loss without a penalty, so that w may grow without bound (on "
-            "separable data it has no minimum); write loss + lam * penalty, as Hinge() + 0.5 * L1()"
+class ConvexPart(Node):
+    """A sum of convex losses and convex functions of w: one side of a split.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> print((ucm.Hinge() + ucm.L1()).dc()[1])
+    0
+    """
+
+    losses: tuple[ConvexLoss, ...] = ()
+    penalties: tuple[ProximalPenalty | SubtractedPenalty, ...] = ()
+
+    def value(
+        self,
+        margin: Vec,
+        w: Vec,
+        y: Vec | None = None,
+        class_weight: tuple[float, float] = (1.0, 1.0),
+    ) -> float:
+        """The function at the margins and the normal; y and `class_weight` as for `Objective`."""
+        y = np.ones_like(margin) if y is None else y
+        return sum(loss_value(loss, margin, y, class_weight) for loss in self.losses) + sum(
+            penalty.value(w) for penalty in self.penalties
         )
-    if isinstance(model, Penalty):
-        raise CompositionError(
-            f"{where}: {model!r} is a penalty without a loss, whose minimum is w = 0; "
-            "write loss + lam * penalty, as Hinge() + 0.5 * L1()"
-        )
+
+    def formula(self, notation: Notation) -> str:
+        return " + ".join(term.formula(notation) for term in (*self.losses, *self.penalties)) or "0"
+
+
+def _scalar(c: Any, term: Term) -> float | Param:
+    if isinstance(c, np.ndarray) and c.ndim == 0:
+        c = c.item()
+    if isinstance(c, bool) or not isinstance(c, Param | Real):
+        what = "two terms do not multiply" if isinstance(c, Term) else f"got the factor {c!r}"
+        raise CompositionError(f"{term!r}: {what}; a term is multiplied by a number or a Param")
+    return c if isinstance(c, Param) else float(c)
+
+
+@operator("term *")
+def scale(c: Any, term: Any) -> Any:
+    """`c * term`, c positive."""
+    return _scaled(_scalar(c, term), term)
+
+
+@operator("term /")
+def divide(term: Any, c: Any) -> Any:
+    """`term / c`, c positive."""
+    return _scaled(1.0, term, _scalar(c, term))
+
+
+def _scaled(factor: float | Param, term: Any, divisor: float | Param = 1.0) -> Any:
+    if isinstance(term, Loss):
+        return scaled_loss(factor, term, divisor)
+    if isinstance(term, Penalty):
+        return scaled_penalty(factor, term, divisor)
+    return Objective(
+        scaled_loss(factor, term.loss, divisor), scaled_penalty(factor, term.penalty, divisor)
+    )
+
+
+@operator("term +")
+def add(a: Any, b: Any) -> Any:
+    """Losses and penalties gather; a loss and a penalty make an objective."""
+    losses: list[Loss] = []
+    penalties: list[Penalty] = []
+    for term in (a, b):
+        if not isinstance(term, Term):
+            raise CompositionError(
+                f"{a!r} + {b!r}: expected losses and penalties, got {term!r}; "
+                "write for example Hinge() + 0.5 * L1()"
+            )
+        if isinstance(term, Objective | Loss):
+            loss = term.loss if isinstance(term, Objective) else term
+            losses += loss.terms if isinstance(loss, LossSum) else (loss,)
+        if isinstance(term, Objective | Penalty):
+            penalty = term.penalty if isinstance(term, Objective) else term
+            penalties += penalty.terms if isinstance(penalty, PenaltySum) else (penalty,)
+    loss = losses[0] if len(losses) == 1 else LossSum(tuple(losses)) if losses else None
+    penalty = (
+        penalties[0] if len(penalties) == 1 else PenaltySum(tuple(penalties)) if penalties else None
+    )
+    return Objective(loss, penalty) if loss and penalty else loss or penalty
+
+
+@operator("term -")
+def subtract(a: Any, b: Any) -> Any:
+    """Refused: a subtracted loss or penalty leaves no convex part to rely on."""
     raise CompositionError(
-        f"{where}: expected an uncertainty set or a RobustMargin, got {brief(model)}; "
-        "write for example ucm.models.nu_svm(0.3)"
+        f"{a!r} - {b!r}: losses and penalties are only added; a subtracted one would make the "
+        "objective concave in places without bound (Ramp, CappedL1, ExpL0, MCP and SCAD are the "
+        "bounded differences)"
     )

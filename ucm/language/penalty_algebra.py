@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from ucm.contracts import Vec
+from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.expression import Notation, Scalar
 from ucm.language.arithmetic import multiple
+from ucm.language.node import Notation, Scalar
 from ucm.language.term_algebra import TermMultiple, TermSum
-from ucm.terms import Coefficient, FoldedConcave, Penalty, ProximalPenalty, Term, Weights
+from ucm.language.terms import Coefficient, FoldedConcave, Penalty, ProximalPenalty, Term, Weights
 
 if TYPE_CHECKING:
     import cvxpy as cp

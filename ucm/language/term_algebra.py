@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ucm.contracts import Vec
+from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.expression import Notation, Scalar, value
 from ucm.language.arithmetic import multiple, multiple_source, positive
-from ucm.terms import Term
+from ucm.language.node import Notation, Scalar, value
+from ucm.language.terms import Term
 
 __all__ = ["TermMultiple", "TermSum"]
 

@@ -88,7 +88,7 @@ def slope_along(t, along, alpha, v, sigma, offset, top, s):
 def plus_newton(Z, v, z, alpha, offset, top, c, sigma, tol, outers):
     """`min c |w|^2 + sum top_i max(0, offset - t_i) - <v, t>`, t = Z z, z = (w, b).
 
-    z and alpha are overwritten, as in `ucm.solvers.quadratic`. Returns the relative gap, the outer
+    z and alpha are overwritten, as in `ucm.solvers.objective.quadratic`. Returns the relative gap, the outer
     steps, and the passes over Z.
     """
     m, k = Z.shape

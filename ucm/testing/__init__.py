@@ -4,8 +4,8 @@ As `check_estimator` does for scikit-learn: `check_domain(MyDomain(...))` and `c
 return nothing, or raise an `AssertionError` that names the law, what broke it and the numbers.
 """
 
-from ucm.testing.domains import check_domain
-from ucm.testing.sets import check_set
-from ucm.testing.terms import check_loss, check_penalty
+from ucm.evidence.laws.domains import check_domain
+from ucm.evidence.laws.sets import check_set
+from ucm.evidence.laws.terms import check_loss, check_penalty
 
 __all__ = ["check_domain", "check_loss", "check_penalty", "check_set"]

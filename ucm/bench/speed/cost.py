@@ -10,11 +10,11 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ucm import models
 from ucm.bench.clock import timed
 from ucm.bench.speed.sets import NU, load
 from ucm.compiler.compile import solve
 from ucm.estimators.classifier import Classifier
+from ucm.language import models
 
 __all__ = ["first_fit", "overhead"]
 

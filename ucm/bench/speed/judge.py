@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data import bind
-from ucm.domains import CappedSimplex
+from ucm.data.bound import bind
 from ucm.evidence.certificate import certify
-from ucm.language.objective import as_model
-from ucm.models import nu_svm
+from ucm.language.domains import CappedSimplex
+from ucm.language.models import nu_svm
+from ucm.language.robust import as_model
 
 __all__ = ["direction_bound", "matched_C", "weights_gap"]
 

@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from ucm import datasets, models
 from ucm.bench.clock import timed
 from ucm.bench.speed.isolate import isolated
 from ucm.bench.speed.peers import pass_seconds
 from ucm.bench.speed.sets import KAPPA, NU, load
 from ucm.compiler.compile import solve
 from ucm.compiler.path import path
-from ucm.data import bind
+from ucm.data import datasets
+from ucm.data.bound import bind
 from ucm.errors import ConvergenceWarning
-from ucm.language.objective import as_model
+from ucm.language import models
+from ucm.language.robust import as_model
 
 __all__ = ["declared_by_size", "every_model", "growth", "nu_path", "precise"]
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ucm import models
 from ucm.bench.clock import median_time
 from ucm.bench.speed.isolate import measured
 from ucm.bench.speed.judge import direction_bound, matched_C, weights_gap
 from ucm.bench.speed.sets import load
 from ucm.compiler.compile import solve
+from ucm.data.kernels import MEGABYTE
 from ucm.errors import ConvergenceWarning
-from ucm.kernels import MEGABYTE
+from ucm.language import models
 from ucm.solvers import APG
 
 __all__ = ["LINEAR", "RBF", "Problem", "run"]

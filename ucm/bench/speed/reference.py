@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ucm import models
 from ucm.bench.choose import declare
 from ucm.bench.speed.isolate import STOPPED, isolated, measured
 from ucm.bench.speed.more import declared_by_size
@@ -15,6 +14,7 @@ from ucm.bench.speed.sets import KAPPA, NU, load
 from ucm.compiler.compile import compile as compiled
 from ucm.compiler.compile import solve
 from ucm.errors import ConvergenceWarning
+from ucm.language import models
 
 __all__ = ["CONVEX", "clarabel", "declared", "ours", "theirs"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm import datasets
+from ucm.data import datasets
 
 __all__ = ["KAPPA", "NU", "OUT_OF_MEMORY", "load", "present"]
 

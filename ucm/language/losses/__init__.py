@@ -6,7 +6,7 @@ from ucm.language.losses.exponential import Exponential
 from ucm.language.losses.hinge import Hinge, SquaredHinge
 from ucm.language.losses.logistic import Logistic
 from ucm.language.losses.ramp import Ramp, RampPart
-from ucm.language.regularised import Objective  # installs + and * between terms
+from ucm.language.objective import Objective  # installs + and * between terms
 
 __all__ = [
     "Exponential",

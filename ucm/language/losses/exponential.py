@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import wrightomega, xlogy
 
-from ucm.contracts import Vec
-from ucm.expression import Notation
-from ucm.terms import Coefficient, ConvexLoss, Weights
+from ucm.data.linear import Vec
+from ucm.language.node import Notation
+from ucm.language.terms import Coefficient, ConvexLoss, Weights
 
 if TYPE_CHECKING:
     import cvxpy as cp

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ucm import numerics
-from ucm.contracts import Vec
+from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
-from ucm.expression import Notation
-from ucm.terms import Coefficient, ConvexLoss, Weights
+from ucm.language.node import Notation
+from ucm.language.terms import Coefficient, ConvexLoss, Weights
 
 if TYPE_CHECKING:
     import cvxpy as cp

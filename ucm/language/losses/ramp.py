@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.contracts import Vec
+from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.expression import Node, Notation, Param, Scalar, value
-from ucm.terms import Coefficient, ConvexLoss, Loss, Weights
+from ucm.language.node import Node, Notation, Param, Scalar, value
+from ucm.language.terms import Coefficient, ConvexLoss, Loss, Weights
 
 if TYPE_CHECKING:
     import cvxpy as cp

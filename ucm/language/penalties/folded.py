@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ucm.contracts import Vec
+from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.expression import Node, Notation, Param, Scalar, value
+from ucm.language.node import Node, Notation, Param, Scalar, value
 from ucm.language.penalties.norms import L1
 from ucm.language.penalty_algebra import scaled_penalty
-from ucm.terms import FoldedConcave, ProximalPenalty
+from ucm.language.terms import FoldedConcave, ProximalPenalty
 
 __all__ = ["MCP", "SCAD", "CappedL1", "ExpL0"]
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ucm.contracts import Vec
+from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.expression import Notation, Param, Scalar, value
-from ucm.terms import Coefficient, ProximalPenalty, Weights
+from ucm.language.node import Notation, Param, Scalar, value
+from ucm.language.terms import Coefficient, ProximalPenalty, Weights
 
 if TYPE_CHECKING:
     import cvxpy as cp

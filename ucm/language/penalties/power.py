@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ucm import numerics
-from ucm.contracts import Vec
+from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.expression import Notation
-from ucm.terms import Coefficient, ProximalPenalty, Weights
+from ucm.language.node import Notation
+from ucm.language.terms import Coefficient, ProximalPenalty, Weights
 
 if TYPE_CHECKING:
     import cvxpy as cp

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ucm.contracts import Domain, UncertaintySet, operator
 from ucm.errors import CompositionError, brief
-from ucm.expression import Node, Param
 from ucm.language.arithmetic import axes
-from ucm.language.samples import Samples
+from ucm.language.contracts import Domain, UncertaintySet, operator
+from ucm.language.node import Node, Param
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.linear_image import LinearImage
 from ucm.language.sets.minkowski import Sum
 from ucm.language.sets.point import Point
 from ucm.language.sets.scaled import Scaled
-from ucm.language.vectors import VectorNode
+from ucm.language.statistics.samples import Samples
+from ucm.language.statistics.vectors import VectorNode
 
 __all__ = ["as_set"]
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ucm.contracts import AffineImage, Block, Scope, Size, Splits, UncertaintySet, Vec
-from ucm.data import Data
-from ucm.domains import NormBall
-from ucm.expression import Notation, Scalar
-from ucm.language.vectors import VectorNode, as_vector, offset
-from ucm.operators import IdentityMap
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.data.maps import IdentityMap
+from ucm.language.contracts import AffineImage, Block, Scope, Size, Splits, UncertaintySet
+from ucm.language.domains import NormBall
+from ucm.language.node import Notation, Scalar
+from ucm.language.statistics.vectors import VectorNode, as_vector, offset
 
 if TYPE_CHECKING:
     import cvxpy as cp

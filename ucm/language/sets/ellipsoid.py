@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from ucm.contracts import AffineImage, Block, LinearMap, Scope, Size, Splits, UncertaintySet, Vec
-from ucm.data import Data
-from ucm.domains import NormBall
-from ucm.expression import Notation, Scalar
+from ucm.data.bound import Data
+from ucm.data.linear import LinearMap, Vec
 from ucm.language.arithmetic import common_dimension
-from ucm.language.matrices import MatrixNode, as_matrix, covariance_map
-from ucm.language.vectors import VectorNode, as_vector, offset
+from ucm.language.contracts import AffineImage, Block, Scope, Size, Splits, UncertaintySet
+from ucm.language.domains import NormBall
+from ucm.language.node import Notation, Scalar
+from ucm.language.statistics.matrices import MatrixNode, as_matrix, covariance_map
+from ucm.language.statistics.vectors import VectorNode, as_vector, offset
 
 if TYPE_CHECKING:
     import cvxpy as cp

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ucm.contracts import AffineImage, Domain, Scope, Size, Splits, UncertaintySet, Vec
-from ucm.data import Data
-from ucm.domains import Simplex
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
-from ucm.expression import Notation
-from ucm.language.samples import Samples
+from ucm.language.contracts import AffineImage, Domain, Scope, Size, Splits, UncertaintySet
+from ucm.language.domains import Simplex
+from ucm.language.node import Notation
 from ucm.language.sets.weights import WeightSpace, below, placed, weigh
+from ucm.language.statistics.samples import Samples
 
 if TYPE_CHECKING:
     import cvxpy as cp

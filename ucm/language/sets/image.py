@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from ucm.contracts import AffineImage, Domain, Scope, Size, Splits, UncertaintySet, Vec
-from ucm.data import Data
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.data.maps import MatrixMap
 from ucm.errors import CompositionError, brief
-from ucm.expression import Notation
 from ucm.language.arithmetic import axes
+from ucm.language.contracts import AffineImage, Domain, Scope, Size, Splits, UncertaintySet
+from ucm.language.node import Notation
 from ucm.language.sets.weights import WeightSpace, below, placed
-from ucm.language.vectors import Origin, VectorNode, as_vector, offset
-from ucm.operators import MatrixMap
+from ucm.language.statistics.vectors import Origin, VectorNode, as_vector, offset
 
 if TYPE_CHECKING:
     import cvxpy as cp

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ucm.contracts import AffineImage, Coupling, Scope, Size, Splits, UncertaintySet, Vec
-from ucm.data import Data
-from ucm.expression import Notation
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.data.maps import ZeroMap, scaled
 from ucm.language.arithmetic import common_dimension, in_parentheses
+from ucm.language.contracts import AffineImage, Coupling, Scope, Size, Splits, UncertaintySet
+from ucm.language.node import Notation
 from ucm.language.sets.weights import below, placed
-from ucm.operators import ZeroMap, scaled
 
 if TYPE_CHECKING:
     import cvxpy as cp

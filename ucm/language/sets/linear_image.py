@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ucm.contracts import AffineImage, Scope, Size, Splits, UncertaintySet, Vec
-from ucm.data import Data
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.data.maps import ComposedMap
 from ucm.errors import CompositionError
-from ucm.expression import Notation, source
 from ucm.language.arithmetic import in_parentheses
+from ucm.language.contracts import AffineImage, Scope, Size, Splits, UncertaintySet
+from ucm.language.node import Notation, source
 from ucm.language.sets.image import as_linear_map
 from ucm.language.sets.weights import below, placed
-from ucm.operators import ComposedMap
 
 if TYPE_CHECKING:
     import cvxpy as cp

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ucm.contracts import AffineImage, Scope, Size, Splits, UncertaintySet, Vec
-from ucm.data import Data
-from ucm.expression import Notation
-from ucm.language.vectors import VectorNode, as_vector
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.language.contracts import AffineImage, Scope, Size, Splits, UncertaintySet
+from ucm.language.node import Notation
+from ucm.language.statistics.vectors import VectorNode, as_vector
 
 if TYPE_CHECKING:
     import cvxpy as cp

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ucm.contracts import AffineImage, Scope, Size, Splits, UncertaintySet, Vec
-from ucm.data import Data
-from ucm.domains import CappedSimplex
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
-from ucm.expression import Notation, Param, Scalar, value
-from ucm.language.samples import Samples
+from ucm.language.contracts import AffineImage, Scope, Size, Splits, UncertaintySet
+from ucm.language.domains import CappedSimplex
+from ucm.language.node import Notation, Param, Scalar, value
 from ucm.language.sets.hull import Hull, hull_formula
+from ucm.language.statistics.samples import Samples
 
 if TYPE_CHECKING:
     import cvxpy as cp

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ucm.contracts import AffineImage, Scope, Size, Splits, UncertaintySet, Vec
-from ucm.data import Data
-from ucm.expression import Notation, Param, Scalar, number_source, value
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.data.maps import scaled
 from ucm.language.arithmetic import in_parentheses
+from ucm.language.contracts import AffineImage, Scope, Size, Splits, UncertaintySet
+from ucm.language.node import Notation, Param, Scalar, number_source, value
 from ucm.language.sets.weights import below, placed
-from ucm.operators import scaled
 
 if TYPE_CHECKING:
     import cvxpy as cp

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ucm import domains
-from ucm.contracts import Block, Coupling, Domain, LinearMap, Path, Scope, Splits, Vec
+from ucm.data.linear import LinearMap, Vec
+from ucm.data.maps import IdentityMap, ZeroMap
 from ucm.errors import CompositionError
-from ucm.operators import IdentityMap, ZeroMap
+from ucm.language import domains
+from ucm.language.contracts import Block, Coupling, Domain, Path, Scope, Splits
 
 __all__ = ["WeightSpace", "below", "placed", "weigh"]
 

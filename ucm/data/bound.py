@@ -1,0 +1,341 @@
+"""Bound samples: validated X and y, the classes, their statistics, the feature space."""
+
+from __future__ import annotations
+
+import functools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm.data.gram import Gram
+from ucm.data.linear import LinearMap, Vec
+from ucm.data.maps import CenteredMap, SampleMap, UnitMap
+from ucm.errors import DataError, ParameterError
+
+__all__ = ["Data", "EuclideanSpace", "GramSpace", "Space", "bind"]
+
+
+class Space(ABC):
+    """What feature vectors are: it owns their inner product, norms and dual vectors.
+
+    Attributes
+    ----------
+    resolution : norms below this part of what they are sums of are rounding
+    """
+
+    resolution: ClassVar[float]
+
+    @abstractmethod
+    def inner(self, w: Vec, x: Vec) -> float:
+        """`<w, x>` of a dual vector and a vector."""
+
+    @abstractmethod
+    def norm(self, x: Vec, q: float = 2.0) -> float:
+        """`||x||_q`."""
+
+    @abstractmethod
+    def dual_vector(self, x: Vec, q: float) -> Vec:
+        """The w with ||w||_p = 1 and <w, x> = ||x||_q, 1/p + 1/q = 1."""
+
+
+class GramSpace(Space):
+    """Coefficients over samples: the vector c is `sum c_i phi(x_i)`, a dual vector its scores.
+
+    `<w, c> = sum_i w_i c_i`, `||c||^2 = c'K c`, and the dual vector of c is `K c / ||c||`: only the
+    Euclidean norm of the feature space has a meaning.
+    """
+
+    resolution: ClassVar[float] = 1e-7  # it is the root of a difference
+
+    def __init__(self, gram: Gram) -> None:
+        self.gram = gram
+        self._last: tuple[Vec, Vec] = (np.zeros(0), np.zeros(0))
+
+    @property
+    def scale(self) -> float:
+        """The largest norm of a sample."""
+        return math.sqrt(max(float(self.gram.diagonal.max(initial=0.0)), 0.0)) or 1.0
+
+    def scores(self, c: Vec) -> Vec:
+        """`K c`; the last one is kept."""
+        if not np.array_equal(self._last[0], c):
+            self._last = (c.copy(), self.gram.times(c))
+        return self._last[1]
+
+    def inner(self, w: Vec, x: Vec) -> float:
+        return float(w @ x)
+
+    def norm(self, x: Vec, q: float = 2.0) -> float:
+        support = np.flatnonzero(x)
+        square = float(x[support] @ self.scores(x)[support]) if support.size else 0.0
+        return math.sqrt(max(square, 0.0))
+
+    def dual_vector(self, x: Vec, q: float) -> Vec:
+        return self.scores(x) / self.norm(x, q)
+
+
+class EuclideanSpace(Space):
+    """R^n."""
+
+    resolution: ClassVar[float] = 1e-9
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def inner(self, w: Vec, x: Vec) -> float:
+        return float(w @ x)
+
+    def norm(self, x: Vec, q: float = 2.0) -> float:
+        """`||x||_q`, safe against overflow and underflow."""
+        top = float(np.abs(x).max(initial=0.0))
+        return top * float(np.linalg.norm(x / top, q)) if top > 0.0 else 0.0
+
+    def dual_vector(self, x: Vec, q: float) -> Vec:
+        """The w with ||w||_p = 1 and <w, x> = ||x||_q, 1/p + 1/q = 1; not unique for q in {1, inf}.
+
+        For 1 < q < inf it is `sign(x) |x|^(q-1) / ||x||_q^(q-1)`.
+        """
+        top = float(np.abs(x).max(initial=0.0))
+        if top == 0.0:
+            return np.zeros_like(x)
+        v = np.abs(x) / top
+        if q == np.inf:
+            w = np.zeros_like(x)
+            k = int(np.argmax(v))
+            w[k] = np.sign(x[k])
+            return w
+        w = v ** (q - 1.0)
+        return np.sign(x) * w / float(np.linalg.norm(v, q)) ** (q - 1.0)
+
+
+class Data:
+    """m samples of two classes.
+
+    Attributes
+    ----------
+    X : (m, n) array or CSR matrix of float64
+    y : (m,) array of +1.0 and -1.0
+    class_weight : factors of the caps of class +1 and class -1
+    gram : None, or the Gram matrix of a kernel; then X holds coordinates of the samples in its
+        feature space
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: Vec,
+        class_weight: tuple[float, float] = (1.0, 1.0),
+        gram: Gram | None = None,
+        space: Space | None = None,
+    ) -> None:
+        self.X, self.y = X, y
+        self.gram = gram
+        self.class_weight = class_weight
+        self.m, self.n = X.shape
+        self.space = EuclideanSpace(self.n) if space is None else space
+        self._cache: dict[Hashable, Any] = {}
+
+    def in_gram_space(self, gram: Gram) -> Data:
+        """The same samples as coefficients over themselves, with the inner product of a kernel: no
+        coordinates, and no more of the Gram matrix than a solver asks for."""
+        X = sparse.eye_array(self.m, format="csr")
+        return Data(X, self.y, self.class_weight, gram, GramSpace(gram))
+
+    @functools.cached_property
+    def in_coordinates(self) -> Data:
+        """The same samples in coordinates of the feature space, if these are coefficients."""
+        if self.gram is None or not isinstance(self.space, GramSpace):
+            return self
+        return self.in_feature_space(self.gram)
+
+    def in_feature_space(self, gram: Gram) -> Data:
+        """The same samples in the feature space of a kernel: in an orthonormal basis of their span,
+        so that inner products, norms, means and covariances are those of the feature space."""
+        return Data(gram.factor(), self.y, self.class_weight, gram)
+
+    @functools.cached_property
+    def over_samples(self) -> Data:
+        """The same samples as unit vectors: any point made of them is its own coefficients."""
+        if isinstance(self.space, GramSpace):
+            return self
+        return Data(sparse.eye_array(self.m, format="csr"), self.y, self.class_weight, self.gram)
+
+    @functools.cached_property
+    def by_spectrum(self) -> Data:
+        """The same samples in other coordinates of the feature space, from the eigenvalues of the
+        Gram matrix: for references, which compute in their own way."""
+        if self.gram is None:
+            return self
+        return Data(self.gram.spectral(), self.y, self.class_weight, self.gram)
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What `make()` returns, computed at the first call with this key."""
+        if key not in self._cache:
+            self._cache[key] = make()
+        return self._cache[key]
+
+    def _matrix(self, kind: str) -> Any:
+        if kind == "signed":
+            return self.X
+        return self.once(("matrix", kind), lambda: _taken(self.X, self.rows(kind)))
+
+    def rows(self, kind: str) -> NDArray[np.intp]:
+        """Indices of the samples of `pos`, `neg` or `signed`."""
+        if kind == "signed":
+            return self.once(("rows", kind), lambda: np.arange(self.m))
+        sign = 1.0 if kind == "pos" else -1.0
+        return self.once(("rows", kind), lambda: np.flatnonzero(self.y == sign))
+
+    def signs(self, kind: str) -> Vec | None:
+        """The factors y_i of `signed`; None for one class."""
+        return self.y if kind == "signed" else None
+
+    def samples(self, kind: str) -> LinearMap:
+        """`q -> sum q_i x_i` over `pos` or `neg`, `q -> sum q_i y_i x_i` over `signed`."""
+        if isinstance(self.space, GramSpace):
+            return UnitMap(self.rows(kind), self.m, self.signs(kind))
+        return self.once(("samples", kind), lambda: SampleMap(self._matrix(kind), self.signs(kind)))
+
+    def mean(self, kind: str) -> Vec:
+        """The mean of the samples, (n,)."""
+        count = self.rows(kind).size
+        uniform = np.full(count, 1.0 / count)
+        return self.once(("mean", kind), lambda: self.samples(kind).matvec(uniform))
+
+    def covariance_factor(self, kind: str) -> LinearMap:
+        """F with F F' the 1/m covariance of the samples, through the samples themselves."""
+
+        def make() -> LinearMap:
+            X = self._matrix(kind)
+            if kind == "signed":
+                X = (
+                    sparse.csr_matrix(X.multiply(self.y[:, None]))
+                    if sparse.issparse(X)
+                    else (X * self.y[:, None])
+                )
+            return CenteredMap(X, self.mean(kind))
+
+        return self.once(("centred", kind), make)
+
+    def covariance(self, kind: str) -> NDArray[np.float64]:
+        """The 1/m covariance, dense (n, n)."""
+        factor = self.covariance_factor(kind)
+        return self.once(
+            ("covariance", kind), lambda: factor.weighted_gram(np.ones(factor.shape[1]))
+        )
+
+    @functools.cached_property
+    def stored(self) -> int:
+        """Stored entries of X."""
+        return int(self.X.nnz) if sparse.issparse(self.X) else self.X.size
+
+    @functools.cached_property
+    def scale(self) -> float:
+        """The largest absolute entry of X (1 when all are zero), or the largest norm of a sample."""
+        if isinstance(self.space, GramSpace):
+            return self.space.scale
+        entries = self.X.data if sparse.issparse(self.X) else self.X
+        top = max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
+        return top if top > 0.0 else 1.0
+
+
+def _taken(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows of X: no copy of dense ones that lie together."""
+    together = rows.size > 0 and rows[-1] - rows[0] == rows.size - 1
+    return X[rows[0] : rows[-1] + 1] if together else X[rows]
+
+
+def _matrix(X: Any) -> Any:
+    """X as float64, C-contiguous or CSR, without a copy where it is that already."""
+    if sparse.issparse(X):
+        if X.dtype.kind not in "biuf":
+            raise DataError(f"X: expected real numbers, got dtype {X.dtype}")
+        X = sparse.csr_matrix(X, dtype=np.float64)
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        entries = X.data
+    else:
+        try:
+            X = np.asarray(X)
+            if X.dtype.kind not in "biufO":
+                raise TypeError(f"dtype {X.dtype}")
+            entries = X = np.ascontiguousarray(X, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"X: expected a table of real numbers, got {error}; encode text and dates first"
+            ) from error
+    if X.ndim != 2:
+        raise DataError(
+            f"X: expected a table (samples, features), got {X.ndim} dimension(s); "
+            "reshape one feature with X.reshape(-1, 1)"
+        )
+    if X.shape[0] == 0:
+        raise DataError("X: expected samples, got none (0 rows)")
+    if X.shape[1] == 0:
+        raise DataError(f"X: expected features, got none (shape {X.shape})")
+    if not np.isfinite(entries.sum()) and not np.isfinite(entries).all():
+        rows, cols = X.tocoo().coords if sparse.issparse(X) else np.indices(X.shape)
+        flat = np.flatnonzero(~np.isfinite(entries.ravel()))[0]
+        i, j = int(np.ravel(rows)[flat]), int(np.ravel(cols)[flat])
+        raise DataError(
+            f"X: entry ({i}, {j}) is {X[i, j]}; remove the sample or fill it in, "
+            "for example with sklearn.impute.SimpleImputer"
+        )
+    return X
+
+
+def bind(X: Any, y: Any, class_weight: tuple[float, float] = (1.0, 1.0)) -> Data:
+    """Validate samples and labels.
+
+    Parameters
+    ----------
+    X : (m, n) array, data frame or sparse matrix
+    y : (m,) labels in {-1, +1}, both present
+
+    Raises
+    ------
+    DataError
+        NaN or inf, no samples or features, lengths that differ, labels other than both -1 and +1.
+    """
+    X = _matrix(X)
+    try:
+        labels = np.asarray(y)
+        if labels.ndim == 2 and labels.shape[1] == 1:
+            labels = labels.ravel()
+        if labels.dtype.kind == "c":
+            raise TypeError("complex labels")
+        values = np.asarray(labels, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            "y: expected labels -1 and +1, got values that are no numbers; "
+            "ucm.Classifier takes any two labels"
+        ) from error
+    if values.ndim != 1:
+        raise DataError(f"y: expected one label per sample, got shape {values.shape}")
+    if values.size != X.shape[0]:
+        raise DataError(
+            f"y: expected {X.shape[0]} labels, one per row of X, got {values.size}; "
+            "both must have the same length"
+        )
+    positive, negative = (np.count_nonzero(values == label) for label in (1.0, -1.0))
+    if positive + negative < values.size:
+        found = np.unique(values)
+        shown = ", ".join(f"{v:g}" for v in found[:5])
+        raise DataError(
+            f"y: expected the labels -1 and +1, got {found.size} value(s) {shown}; "
+            "ucm.Classifier takes any two labels"
+        )
+    if not positive or not negative:
+        raise DataError(
+            f"y: expected two classes, got one (all labels are {values[0]:+g}); "
+            "add samples of the other class"
+        )
+    if not all(np.isfinite(w) and w > 0 for w in class_weight):
+        raise ParameterError(f"class_weight: expected positive numbers, got {class_weight}")
+    return Data(X, values, class_weight)

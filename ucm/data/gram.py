@@ -1,0 +1,319 @@
+"""Gram matrices: rows on demand under a memory limit, exact factors, kernel expansions."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from ucm import numerics
+from ucm.data.kernels import MEGABYTE, Kernel
+from ucm.data.linear import Vec
+from ucm.data.rows import row_norms
+from ucm.errors import DataError, ParameterError
+
+__all__ = ["Expansion", "Gram", "check_gram", "pivoted_factor"]
+
+_DENSE = 0.05  # density of a CSR matrix above which products of its rows are faster dense
+_CHUNK = 1 << 17  # entries computed at a time: they stay in the cache of a processor
+
+
+def check_gram(K: Any) -> None:
+    """Raises `DataError` where a precomputed matrix is not square, dense and symmetric."""
+    if sparse.issparse(K) or K.shape[0] != K.shape[1]:
+        shape = "a sparse matrix" if sparse.issparse(K) else f"shape {K.shape}"
+        raise DataError(
+            f'kernel="precomputed": X is the dense (m, m) matrix of k(x_i, x_j), got {shape}; '
+            "compute it for all pairs of samples"
+        )
+    top = float(np.abs(K).max(initial=0.0))
+    if float(np.abs(K - K.T).max(initial=0.0)) > 1e-8 * top:
+        raise DataError(
+            'kernel="precomputed": the matrix is not symmetric; a kernel is: '
+            "use (K + K.T) / 2 if the difference is rounding"
+        )
+
+
+def pivoted_factor(K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    """F (m, r) with `F F' = K` to rounding for a semidefinite K of numerical rank r, and the pivots: the
+    first r of these rows of F are a lower triangle. For K = 0, F is a column of zeros."""
+    if not K.any():
+        return np.zeros((K.shape[0], 1)), np.arange(K.shape[0])
+    top = float(np.diagonal(K).max(initial=0.0))
+    tolerance = max(K.shape[0], 10) * np.finfo(float).eps * max(top, 0.0)
+    lapack: Any = linalg.lapack
+    L, pivots, rank, _ = lapack.dpstrf(np.asfortranarray(K), tol=tolerance, lower=1)
+    L = np.tril(L)[:, :rank]
+    F = np.empty((K.shape[0], rank))
+    F[pivots - 1] = L
+    return F, (pivots - 1).astype(np.intp)
+
+
+class Gram:
+    """The Gram matrix of m samples, its rows computed when asked for and kept under a limit.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : (m, n) samples, or the (m, m) matrix itself for a precomputed kernel
+    limit : bytes for the rows that are kept
+
+    Attributes
+    ----------
+    m : number of samples
+    diagonal : (m,) k(x_i, x_i)
+    store : rows that are kept
+    where : (m,) the place of a row in the store, -1 when it is not there
+    used : when each place was last used
+    computed : entries computed so far
+    """
+
+    def __init__(self, kernel: Kernel, X: Any, limit: int = 200 * MEGABYTE) -> None:
+        self.kernel, self.X, self.limit = kernel, X, limit
+        self.m = X.shape[0]
+        self.computed = 0
+        self.given = kernel.name == "precomputed"
+        if self.given:
+            check_gram(X)
+        self.diagonal = np.diagonal(X).copy() if self.given else kernel.diagonal(X)
+        self._squares = row_norms(X) ** 2 if kernel.name == "rbf" else None
+        slots = self.m if self.given else min(self.m, max(2, limit // (8 * self.m)))
+        self.store = X if self.given else np.empty((slots, self.m))
+        self.where = np.arange(self.m) if self.given else np.full(self.m, -1)
+        self.used = np.zeros(slots)
+        self._owner = np.full(slots, -1)
+        self._filled = self.m if self.given else 0
+
+    @property
+    def fits(self) -> bool:
+        """Whether the whole matrix may be formed."""
+        return self.given or 8 * self.m * self.m <= self.limit
+
+    def block(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Rows of the matrix, (len(rows), m), computed now."""
+        return self._fill(rows, np.empty((rows.size, self.m)))
+
+    def _fill(self, rows: NDArray[np.intp], out: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.given:
+            out[:] = self.X[rows]
+            return out
+        self.computed += out.size
+        X = self._table
+        products = self._squares is not None and not sparse.issparse(X)
+        if products:  # of X and its own transpose half, as BLAS sees that it is symmetric
+            whole = rows.size == self.m and np.array_equal(rows, np.arange(self.m))
+            np.matmul(X if whole else X[rows], X.T, out=out)
+        step = max(1, _CHUNK // self.m)
+        for i in range(0, rows.size, step):
+            k, part = rows[i : i + step], out[i : i + step]
+            if self._squares is None or not products:
+                part[:] = self.kernel(X[k], X)
+            else:
+                self.kernel.rbf(part, self._squares[k], self._squares)
+        return out
+
+    @functools.cached_property
+    def _table(self) -> Any:
+        """The samples, dense where products of dense rows are faster."""
+        X = self.X
+        if self.kernel.function is not None or not sparse.issparse(X):
+            return X
+        cells = X.shape[0] * X.shape[1]
+        return X.toarray() if X.nnz > _DENSE * cells and 8 * cells <= self.limit else X
+
+    def fetch(self, i: int) -> None:
+        """Put row i into the store, in place of the row that was not used for longest."""
+        self.keep(np.array([i]))
+
+    def keep_whole(self) -> None:
+        """Put all rows into the store, which holds as many."""
+        self._filled = 0
+        self.keep(np.arange(self.m))
+
+    def has_room(self, count: int) -> bool:
+        """Whether the store takes so many rows without giving up others."""
+        return self._filled + count <= self.store.shape[0]
+
+    def keep(self, rows: NDArray[np.intp]) -> None:
+        """Put rows into the store, in place of those that were not used for longest."""
+        self._keep(rows, np.inf)  # until they are used
+
+    def _slots(self, count: int) -> slice | NDArray[np.intp]:
+        """Places for `count` rows: free ones, or those of the rows that were not used for longest."""
+        if self.has_room(count):
+            self._filled += count
+            return slice(self._filled - count, self._filled)
+        self._filled = self.store.shape[0]
+        slots = np.argpartition(self.used, count - 1)[:count]
+        owners = self._owner[slots]
+        self.where[owners[owners >= 0]] = -1
+        return slots
+
+    def _keep(self, rows: NDArray[np.intp], clock: float) -> None:
+        """Put rows into the store."""
+        slots = self._slots(rows.size)
+        if isinstance(slots, slice):
+            self._fill(rows, self.store[slots])
+        else:
+            self.store[slots] = self.block(rows)
+        self._owner[slots] = rows
+        self.where[rows] = np.arange(self.store.shape[0])[slots]
+        self.used[slots] = clock
+
+    def scores(self, rows: NDArray[np.intp], c: Vec, clock: float) -> Vec:
+        """`sum_k c_k K[rows_k]`; rows that were not in the store are there after it."""
+        out = np.zeros(self.m)
+        there = self.where[rows] >= 0
+        self.used[self.where[rows[there]]] = clock
+        numerics.add_rows(self.store, self.where[rows[there]], c[there], out)
+        rows, c = rows[~there], c[~there]
+        step = max(1, min(_CHUNK // self.m, self.store.shape[0]))
+        for i in range(0, rows.size, step):
+            k = rows[i : i + step]
+            self._keep(k, clock)
+            numerics.add_rows(self.store, self.where[k], c[i : i + step], out)
+        return out
+
+    def between(self, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[np.float64]:
+        """`K[rows, columns]`, (len(rows), len(columns))."""
+        if self.given:
+            return self.X[np.ix_(rows, columns)]
+        self.computed += rows.size * columns.size
+        return self.kernel(self._table[rows], self._table[columns])
+
+    def part(self, rows: NDArray[np.intp]) -> Gram:
+        """The Gram matrix of some of the samples."""
+        X = np.ascontiguousarray(self.X[np.ix_(rows, rows)]) if self.given else self.X[rows]
+        return Gram(self.kernel, X, self.limit)
+
+    def whole(self) -> NDArray[np.float64]:
+        """The whole matrix.
+
+        Raises
+        ------
+        ParameterError
+            It is larger than the memory limit.
+        """
+        if not self.fits:
+            raise ParameterError(
+                f"kernel: the Gram matrix of {self.m} samples takes "
+                f"{8 * self.m**2 / MEGABYTE:.0f} MB and cache_size allows "
+                f"{self.limit / MEGABYTE:.0f}; raise cache_size, or approximate the kernel by "
+                "features: sklearn.kernel_approximation.Nystroem, then no kernel here"
+            )
+        return self.X if self.given else self.block(np.arange(self.m))
+
+    def times(self, coefficients: Vec) -> Vec:
+        """`K c`, over the samples with c != 0."""
+        if self.kernel.name == "linear":
+            return np.asarray(self.X @ (self.X.T @ coefficients)).ravel()
+        support = np.flatnonzero(coefficients)
+        return self.combine(support, coefficients[support], np.arange(self.m))
+
+    def combine(self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp]) -> Vec:
+        """`sum_k c_k K[rows_k, columns]`, from rows in the store where they are there."""
+        there = self.where[rows] >= 0
+        out = np.zeros(self.m)
+        numerics.add_rows(self.store, self.where[rows[there]], c[there], out)
+        out = out[columns]
+        part, weights = rows[~there], c[~there]
+        step = max(1, MEGABYTE // max(1, columns.size))
+        for i in range(0, part.size, step):
+            K = self.kernel(self._table[part[i : i + step]], self._table[columns])
+            self.computed += K.size
+            out += weights[i : i + step] @ K
+        return out
+
+    def factor(self) -> NDArray[np.float64]:
+        """F (m, r) with `F F' = K` to rounding, r the numerical rank: pivoted Cholesky.
+
+        The rows of F are the samples in an orthonormal basis of their own span, so every model of
+        samples over these rows is the model in the feature space of the kernel, exactly.
+
+        Raises
+        ------
+        ParameterError
+            The matrix is larger than the memory limit.
+        DataError
+            The kernel is indefinite: it has no feature space.
+        """
+        K = np.asarray(self.whole())
+        top = float(np.diagonal(K).max(initial=0.0))
+        F, self._pivots = pivoted_factor(K)
+        error = float(np.abs(F @ F.T - K).max())
+        if not error <= 1e-9 * max(top, float(np.abs(K).max())):
+            raise DataError(
+                f"kernel: the Gram matrix is indefinite (a factor misses it by {error:.2g}, entries "
+                f"up to {np.abs(K).max():.2g}), so there is no feature space; use a positive "
+                "semidefinite kernel such as rbf, or project the matrix on its positive eigenvalues"
+            )
+        return F
+
+    def combination(self, F: NDArray[np.float64], v: Vec) -> Vec:
+        """(m,) c with `F'c = v`, F as `factor` gave it: by the triangle in its pivoted rows."""
+        rows = self._pivots[: F.shape[1]]
+        c = np.zeros(self.m)
+        if v.any():
+            c[rows] = linalg.solve_triangular(F[rows], v, lower=True, trans=1, check_finite=False)
+        return c
+
+    def spectral(self) -> NDArray[np.float64]:
+        """The symmetric root E (m, m), `E E = K`, from the eigenvalues: another computation."""
+        values, vectors = np.linalg.eigh(np.asarray(self.whole()))
+        return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """`f(x) = sum_i c_i k(x_i, x)`.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    coefficients : (k,) the c_i, or (k, r) for r functions of the same samples
+    samples : the x_i in rows, or None for a precomputed kernel
+    support : (k,) which of the m samples they are
+    m : how many samples there were
+    """
+
+    kernel: Kernel
+    coefficients: NDArray[np.float64]
+    samples: Any
+    support: NDArray[np.intp]
+    m: int
+
+    @classmethod
+    def of(cls, kernel: Kernel, X: Any, coefficients: NDArray[np.float64]) -> Expansion:
+        """The expansion over the samples whose coefficient (row of them) is not 0."""
+        support = np.flatnonzero(
+            coefficients if coefficients.ndim == 1 else coefficients.any(axis=1)
+        )
+        samples = None if kernel.name == "precomputed" else X[support]
+        return cls(kernel, coefficients[support], samples, support, X.shape[0])
+
+    def scores(self, X: Any) -> NDArray[np.float64]:
+        """f for the rows of X; for a precomputed kernel X holds k(x, x_i) for all m samples.
+
+        Raises
+        ------
+        DataError
+            A precomputed X without one column per sample of the fit.
+        """
+        if self.samples is None:
+            if np.ndim(X) != 2 or X.shape[1] != self.m:
+                raise DataError(
+                    f'kernel="precomputed": expected k(x, x_i) for all {self.m} samples of the fit, '
+                    f"got shape {np.shape(X)}; pass an array of shape (rows, {self.m})"
+                )
+            return np.asarray(X[:, self.support] @ self.coefficients)
+        out = np.zeros((X.shape[0], *self.coefficients.shape[1:]))
+        if self.support.size == 0:
+            return out
+        step = max(1, MEGABYTE // self.support.size)
+        for i in range(0, X.shape[0], step):
+            out[i : i + step] = self.kernel(X[i : i + step], self.samples) @ self.coefficients
+        return out

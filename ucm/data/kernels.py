@@ -1,0 +1,199 @@
+"""Kernels: scikit-learn's names and values, callables, precomputed matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm import numerics
+from ucm.data.linear import Vec
+from ucm.data.rows import row_norms
+from ucm.errors import DataError, ParameterError
+
+__all__ = ["KERNELS", "KERNEL_OPTIONS", "MEGABYTE", "Kernel", "kernel_of"]
+
+KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
+KERNEL_OPTIONS = ("gamma", "degree", "coef0", "cache_size")
+MEGABYTE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel with scikit-learn's names: `kernel(A, B)` is the matrix of k(a, b).
+
+    | name | k(a, b) |
+    | --- | --- |
+    | linear | `<a, b>` |
+    | poly | `(gamma <a, b> + coef0)^degree` |
+    | rbf | `exp(-gamma |a - b|^2)` |
+    | sigmoid | `tanh(gamma <a, b> + coef0)`, not positive semidefinite |
+    | precomputed | the entries of a given matrix |
+    | a callable | `function(A, B)`, an array of shape (rows of A, rows of B) |
+
+    Parameters
+    ----------
+    name : one of the names above, or "callable"
+    gamma, degree, coef0 : numbers
+    function : the callable
+
+    Examples
+    --------
+    >>> from ucm.data.kernels import Kernel
+    >>> Kernel("poly", gamma=1.0, degree=2)(np.eye(2), np.eye(2))
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    name: str
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 0.0
+    function: Callable[[Any, Any], Any] | None = None
+
+    @property
+    def definite(self) -> bool:
+        """Whether it is positive semidefinite by its form."""
+        return self.name in ("linear", "rbf") or (
+            self.name == "poly" and self.coef0 >= 0.0 and self.degree == int(self.degree)
+        )
+
+    def __call__(self, A: Any, B: Any) -> NDArray[np.float64]:
+        if self.function is not None:
+            return self._called(A, B)
+        if self.name == "precomputed":
+            raise DataError('kernel="precomputed": there are no features to compare; pass its rows')
+        G = A @ B.T
+        G = G.toarray() if sparse.issparse(G) else np.asarray(G)
+        if self.name == "rbf":
+            return self.rbf(G, row_norms(A) ** 2, row_norms(B) ** 2)
+        if self.name == "linear":
+            return G
+        G *= self.gamma
+        G += self.coef0
+        return np.tanh(G, out=G) if self.name == "sigmoid" else np.power(G, self.degree, out=G)
+
+    def rbf(self, G: NDArray[np.float64], a: Vec, b: Vec) -> NDArray[np.float64]:
+        """The kernel in place of inner products G, from the squared norms of the rows."""
+        G = np.ascontiguousarray(G)
+        numerics.rbf_exponents(G, a, b, self.gamma)
+        return np.exp(G, out=G)
+
+    def _called(self, A: Any, B: Any) -> NDArray[np.float64]:
+        shape = (A.shape[0], B.shape[0])
+        try:
+            K = np.asarray(self.function(A, B), dtype=np.float64)  # type: ignore[misc]
+        except (TypeError, ValueError) as error:
+            raise DataError(
+                f"kernel: the callable failed on arrays of shapes {A.shape} and {B.shape} "
+                f"({error}); it must return k(a, b) for all rows a and b"
+            ) from error
+        if K.shape != shape:
+            raise DataError(
+                f"kernel: the callable returned shape {K.shape} for {A.shape[0]} and {B.shape[0]} "
+                f"rows; it must return shape {shape}"
+            )
+        if not np.isfinite(K).all():
+            raise DataError(
+                "kernel: the callable returned NaN or inf; it must be finite everywhere"
+            )
+        return K
+
+    def diagonal(self, A: Any) -> Vec:
+        """k(a, a) for the rows of A."""
+        if self.name == "rbf":
+            return np.ones(A.shape[0])
+        if self.function is not None:
+            step = 256
+            parts = [
+                np.diagonal(self(A[i : i + step], A[i : i + step]))
+                for i in range(0, A.shape[0], step)
+            ]
+            return np.concatenate(parts)
+        d = row_norms(A) ** 2
+        if self.name == "linear":
+            return d
+        d = self.gamma * d + self.coef0
+        return np.tanh(d) if self.name == "sigmoid" else d**self.degree
+
+    def __str__(self) -> str:
+        if self.function is not None:
+            return f"the kernel {getattr(self.function, '__name__', 'given')}"
+        return {
+            "linear": "linear kernel",
+            "poly": f"poly kernel ({self.gamma:.4g} <a, b> + {self.coef0:g})^{self.degree}",
+            "rbf": f"rbf kernel exp(-{self.gamma:.4g} |a - b|^2)",
+            "sigmoid": f"sigmoid kernel tanh({self.gamma:.4g} <a, b> + {self.coef0:g})",
+            "precomputed": "precomputed kernel",
+        }[self.name]
+
+
+def _positive(name: str, number: Any) -> float:
+    if isinstance(number, bool) or not isinstance(number, int | float | np.number):
+        raise ParameterError(f"{name}: expected a number, got {number!r}")
+    return float(number)
+
+
+def kernel_of(kernel: Any, X: Any, **options: Any) -> tuple[Kernel, int]:
+    """The kernel that the options of `compile` describe, and the memory limit in bytes.
+
+    Parameters
+    ----------
+    kernel : a name of `Kernel`, or a callable
+    X : (m, n) samples, which gamma="scale" and "auto" refer to
+    gamma : "scale" for 1 / (n var(X)), "auto" for 1 / n, or a positive number; default "scale"
+    degree : of the polynomial kernel; default 3
+    coef0 : of the polynomial and the sigmoid kernel; default 0
+    cache_size : megabytes for rows of the Gram matrix, and the size above which it is never formed
+        whole; default 200
+
+    Raises
+    ------
+    ParameterError
+        An unknown kernel or option, or a number out of range.
+    """
+    unknown = sorted(set(options) - set(KERNEL_OPTIONS))
+    if unknown:
+        raise ParameterError(
+            f"kernel: unknown option {', '.join(unknown)}; the options are {', '.join(KERNEL_OPTIONS)}"
+        )
+    size = _positive("cache_size", options.get("cache_size", 200.0))
+    if not 0.0 < size < np.inf:
+        raise ParameterError(f"cache_size: expected a positive number of megabytes, got {size:g}")
+    limit = int(size * MEGABYTE)
+    gamma: Any = options.get("gamma", "scale")
+    if isinstance(gamma, str):
+        if gamma not in ("scale", "auto"):
+            raise ParameterError(
+                f'gamma: expected "scale", "auto" or a positive number, got {gamma!r}'
+            )
+        spread = 1.0
+        if gamma == "scale":
+            if sparse.issparse(X):
+                count = X.shape[0] * X.shape[1]
+                spread = float((X.data**2).sum() / count - (X.data.sum() / count) ** 2)
+            else:
+                spread = float(X.var())
+        gamma = 1.0 / (X.shape[1] * spread) if spread > 0.0 else 1.0
+    gamma = _positive("gamma", gamma)
+    if not 0.0 < gamma < np.inf:
+        raise ParameterError(
+            f'gamma: expected a positive number, got {gamma:g}; gamma="scale" is the usual choice'
+        )
+    degree = _positive("degree", options.get("degree", 3))
+    if degree != int(degree) or degree < 0:
+        raise ParameterError(f"degree: expected a whole number >= 0, got {degree:g}")
+    coef0 = _positive("coef0", options.get("coef0", 0.0))
+    if not np.isfinite(coef0):
+        raise ParameterError(f"coef0: expected a finite number, got {coef0:g}")
+    if callable(kernel):
+        return Kernel("callable", gamma, int(degree), coef0, kernel), limit
+    if kernel not in KERNELS:
+        raise ParameterError(
+            f"kernel: expected None, a callable or one of {', '.join(KERNELS)}; got {kernel!r}"
+        )
+    return Kernel(kernel, gamma, int(degree), coef0), limit

@@ -1,0 +1,72 @@
+"""Sums over the rows of a table of samples, dense or CSR."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm import numerics
+from ucm.data.linear import Vec
+
+__all__ = ["CHUNK", "Matrix", "row_norms", "squares", "stored", "weighted_gram"]
+
+Matrix = Any  # a dense array or a CSR matrix
+CHUNK = 1 << 20  # entries of a temporary
+
+
+def stored(X: Matrix) -> int:
+    """Stored entries."""
+    return int(X.nnz) if sparse.issparse(X) else X.size
+
+
+def squares(X: Matrix) -> float:
+    """Multiplications in `X'X`: half the square of the entries of each row."""
+    if sparse.issparse(X):
+        counts = np.diff(X.indptr).astype(np.float64)
+        return 0.5 * float(counts @ counts)
+    return 0.5 * X.shape[0] * X.shape[1] ** 2
+
+
+def _chunks(X: Matrix) -> list[slice]:
+    step = max(1, CHUNK // max(1, X.shape[1]))
+    return [slice(i, min(i + step, X.shape[0])) for i in range(0, X.shape[0], step)]
+
+
+def row_norms(X: Matrix, center: Vec | None = None) -> Vec:
+    """Euclidean norms of the rows of `X - 1 center'`, without forming it."""
+    if sparse.issparse(X):
+        squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+        if center is not None:
+            squares += center @ center - 2.0 * (X @ center)
+        return np.sqrt(np.maximum(squares, 0.0))
+    norms = np.empty(X.shape[0])
+    for rows in _chunks(X):
+        part = X[rows] if center is None else X[rows] - center
+        norms[rows] = np.sqrt(np.einsum("ij,ij->i", part, part, dtype=np.float64))
+    return norms
+
+
+def weighted_gram(X: Matrix, d: Vec, center: Vec | None = None) -> NDArray[np.float64]:
+    """`(X - 1 c')' diag(d) (X - 1 c')` over the rows with d != 0, which all have d > 0."""
+    if sparse.issparse(X):
+        gram, s = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
+        columns, starts = (v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))
+        numerics.add_outer(X.data, columns, starts, np.ascontiguousarray(d), gram, s)
+        gram += gram.T  # a row's columns may come in any order
+        gram[np.diag_indices_from(gram)] *= 0.5
+        if center is not None:  # X'DX - s c' - c s' + (1'd) c c',  s = X'd
+            cross = np.outer(s, center)
+            gram += d.sum() * np.outer(center, center) - cross - cross.T
+        return gram
+    rows = np.flatnonzero(d)
+    out = np.zeros((X.shape[1], X.shape[1]))
+    step = max(1, CHUNK // X.shape[1])
+    for i in range(0, rows.size, step):
+        index = rows[i : i + step]
+        part = X[index] if center is None else X[index] - center
+        part = part * np.sqrt(d[index])[:, None]
+        out += part.T @ part
+    return out

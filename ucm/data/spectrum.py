@@ -1,0 +1,78 @@
+"""`A A'` of linear maps with its eigenvalues: kept as long as the map is in use.
+
+Maps belong to bound data, so a path of radii, or another model over the same data, finds them again.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.linear import LinearMap, Vec
+from ucm.data.maps import ComposedMap
+
+__all__ = ["Spectrum", "known", "spectrum"]
+
+Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """A positive semidefinite matrix `S = V diag(values) V'`.
+
+    Attributes
+    ----------
+    matrix : S
+    values : ascending; 0 where that is rounding
+    vectors : V, in columns
+    """
+
+    matrix: Matrix
+    values: Vec
+    vectors: Matrix
+
+    @classmethod
+    def of(cls, S: Matrix) -> Spectrum:
+        values, vectors = np.linalg.eigh(S)
+        values[values <= values.size * np.finfo(float).eps * values[-1]] = 0.0
+        return cls(S, values, vectors)
+
+    @functools.cached_property
+    def trace(self) -> float:
+        return float(np.trace(self.matrix))
+
+    @functools.cached_property
+    def root(self) -> Matrix:
+        """R with `R R' = S`, of as many columns as S has rank."""
+        kept = self.values > 0.0
+        return self.vectors[:, kept] * np.sqrt(self.values[kept])
+
+
+_KNOWN: weakref.WeakKeyDictionary[LinearMap, Spectrum] = weakref.WeakKeyDictionary()
+
+
+def known(A: LinearMap) -> bool:
+    """Whether the spectrum of `A A'` is at hand."""
+    return _plain(A)[0] in _KNOWN
+
+
+def spectrum(A: LinearMap) -> Spectrum:
+    """The spectrum of `A A'`."""
+    inner, factor = _plain(A)
+    if inner not in _KNOWN:
+        _KNOWN[inner] = Spectrum.of(inner.weighted_gram(np.ones(inner.shape[1])))
+    S = _KNOWN[inner]
+    if factor == 1.0:
+        return S
+    return Spectrum(factor**2 * S.matrix, factor**2 * S.values, S.vectors)
+
+
+def _plain(A: LinearMap) -> tuple[LinearMap, float]:
+    """The map and the factor of a multiple of it."""
+    if isinstance(A, ComposedMap) and A.M is None:
+        return A.inner, A.factor
+    return A, 1.0

@@ -1,0 +1,281 @@
+"""The laws of a domain, and CVXPY as the second opinion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ucm.data.linear import Vec
+from ucm.language.contracts import Domain, Leveled, Projectable, SemiSmooth
+
+__all__ = ["check_domain"]
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A domain in one dimension, with or without classes."""
+
+    domain: Domain
+    dim: int
+    classes: Vec | None
+    rng: np.random.Generator
+    tol: float
+
+    def fail(self, law: str, *numbers: object) -> None:
+        labelled = "" if self.classes is None else f", classes {self.classes.astype(int).tolist()}"
+        shown = ", ".join(str(x) for x in numbers)
+        raise AssertionError(f"{self.domain!r}, dimension {self.dim}{labelled}: {law}: {shown}")
+
+    def at_most(self, law: str, number: float, bound: float) -> None:
+        if not number <= bound:
+            self.fail(law, f"{number:.3e} above {bound:.3e}")
+
+    def vectors(self) -> Iterator[Vec]:
+        """Generic vectors of several lengths, then the awkward ones."""
+        for scale in (0.1, 1.0, 30.0):
+            yield scale * self.rng.standard_normal(self.dim)
+        yield np.zeros(self.dim)
+        yield np.ones(self.dim)
+        yield np.where(np.arange(self.dim) % 2, 1.0, 0.0)
+        yield 1e-12 * self.rng.standard_normal(self.dim)
+
+    def support(self, g: Vec) -> tuple[float, Vec]:
+        return self.domain.support(g, classes=self.classes)
+
+    def violation(self, q: Vec) -> float:
+        return self.domain.violation(q, classes=self.classes)
+
+
+def check_domain(
+    domain: Domain,
+    dims: tuple[int, ...] = (1, 2, 5, 12),
+    seed: int = 0,
+    *,
+    cvxpy_dim: int = 5,
+    tol: float = 1e-9,
+    classes: bool = True,
+) -> None:
+    """Hold a domain against its laws, in every dimension where it is not empty.
+
+    Parameters
+    ----------
+    domain : Domain
+    dims : tuple of int
+        Dimensions to try; with classes, those of at least 2.
+    seed : int
+        For the random vectors.
+    cvxpy_dim : int
+        Largest dimension compared with CVXPY, which is accurate to about 1e-6.
+    tol : float
+        Relative slack of the laws.
+    classes : bool
+        Whether to repeat everything with classes +1 and -1.
+
+    Raises
+    ------
+    AssertionError
+        A law is broken, or the domain is empty in every dimension tried.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> from ucm.testing import check_domain
+    >>> check_domain(ucm.NormBall(0.7), dims=(3,))
+    """
+    rng = np.random.default_rng(seed)
+    tried = 0
+    for dim in dims:
+        options: list[Vec | None] = [None]
+        if classes and dim >= 2:
+            y = np.where(np.arange(dim) % 3 == 1, -1.0, 1.0)
+            options.append(y)
+        for y in options:
+            reason = domain.emptiness(dim, classes=y)
+            if reason is not None:
+                continue
+            tried += 1
+            case = _Case(domain, dim, y, rng, tol)
+            _check_case(case, compare=dim <= cvxpy_dim)
+    if tried == 0:
+        raise AssertionError(f"{domain!r}: empty in every dimension of {dims}; choose others")
+
+
+def _check_case(case: _Case, *, compare: bool) -> None:
+    _check_center(case)
+    _check_support(case)
+    if isinstance(case.domain, Projectable):
+        _check_projection(case, case.domain)
+        _check_memory(case, lambda v, d=case.domain: d.project(v, classes=case.classes))
+    if isinstance(case.domain, SemiSmooth):
+        _check_jacobian(case, case.domain)
+    if isinstance(case.domain, Leveled):
+        _check_levels(case, case.domain)
+    if compare:
+        _check_against_cvxpy(case)
+
+
+def _check_center(case: _Case) -> None:
+    center = case.domain.center(case.dim, classes=case.classes)
+    case.at_most("the centre is inside", case.violation(center), 0.0)
+    reach = [case.support(s * e)[0] for e in np.eye(case.dim) for s in (1.0, -1.0)]
+    if np.isfinite(reach).all():
+        far = center + 10.0 * (1.0 + float(np.abs(reach).max())) * np.ones(case.dim)
+        if case.violation(far) <= 0.0:
+            case.fail("a point beyond the support has a violation above 0", case.violation(far))
+
+
+def _check_support(case: _Case) -> None:
+    found: list[tuple[Vec, float, Vec]] = []
+    for g in case.vectors():
+        top, q = case.support(g)
+        if np.isinf(top):
+            continue
+        scale = float(np.abs(g).max()) * max(1.0, float(np.abs(q).sum())) + 1e-300
+        case.at_most("the maximiser is inside", case.violation(q), case.tol)
+        case.at_most("the support is attained", abs(top - float(g @ q)), case.tol * scale)
+        double = case.support(2.0 * g)[0]
+        case.at_most("the support is homogeneous", abs(double - 2.0 * top), 4.0 * case.tol * scale)
+        for _, _, other in found:
+            case.at_most("no point is beyond the support", float(g @ other) - top, case.tol * scale)
+        for h, bound, _ in found:
+            both = case.support(g + h)[0]
+            slack = case.tol * (scale + float(np.abs(h).sum()))
+            case.at_most("the support is subadditive", both - top - bound, slack)
+        found.append((g, top, q))
+    _check_memory(case, lambda g: case.support(g)[1])
+
+
+def _check_memory(case: _Case, function: Callable[[Vec], Vec]) -> None:
+    """Inputs stay as they are, read-only and strided ones are taken, answers repeat."""
+    v = case.rng.standard_normal(case.dim)
+    before = v.copy()
+    first = function(v)
+    if not np.array_equal(v, before):
+        case.fail("the input is unchanged", before, v)
+    v.flags.writeable = False
+    if not np.array_equal(function(v), first):
+        case.fail("the same answer twice, also for read-only input", first, function(v))
+    strided = np.repeat(before, 2)[::2]
+    if not np.array_equal(function(strided), first):
+        case.fail("the same answer for strided input", first, function(strided))
+
+
+def _check_projection(case: _Case, domain: Projectable) -> None:
+    previous: tuple[Vec, Vec] | None = None
+    for v in case.vectors():
+        q = domain.project(v, classes=case.classes)
+        scale = 1.0 + float(np.abs(v).max()) + float(np.abs(q).max())
+        case.at_most("the projection is inside", case.violation(q), case.tol)
+        again = domain.project(q, classes=case.classes)
+        case.at_most("projecting twice changes nothing", np.abs(again - q).max(), 1e-7 * scale)
+        top = case.support(v - q)[0]
+        case.at_most(
+            "no point of the domain makes an acute angle with v - P(v)",
+            top - float((v - q) @ q),
+            case.tol * scale * scale * case.dim,
+        )
+        if previous is not None:
+            apart = np.linalg.norm(q - previous[1]) - np.linalg.norm(v - previous[0])
+            case.at_most("the projection is non-expansive", float(apart), case.tol * scale)
+        out = np.full(case.dim, np.nan)
+        returned = domain.project(v, out, classes=case.classes)
+        if returned is not out or not np.array_equal(out, q):
+            case.fail("`out` holds the projection and is returned", out, q)
+        alias = v.copy()
+        domain.project(alias, alias, classes=case.classes)
+        if not np.array_equal(alias, q):
+            case.fail("`out` may be v itself", alias, q)
+        previous = (v, q)
+
+
+def _check_jacobian(case: _Case, domain: SemiSmooth) -> None:
+    for scale in (0.1, 1.0, 5.0):
+        v = scale * case.rng.standard_normal(case.dim)
+        h = 1e-6 * scale
+        J = domain.jacobian(v, classes=case.classes)
+        dense = np.diag(J.d) + J.U @ J.S @ J.U.T
+        eigenvalues = np.linalg.eigvalsh(0.5 * (dense + dense.T))
+        case.at_most("the Jacobian is symmetric", np.abs(dense - dense.T).max(), case.tol)
+        case.at_most("0 <= J", -float(eigenvalues.min()), 1e-7)
+        case.at_most("J <= I", float(eigenvalues.max()) - 1.0, 1e-7)
+        for _ in range(3):
+            d = case.rng.standard_normal(case.dim)
+            ahead = domain.project(v + h * d, classes=case.classes)
+            behind = domain.project(v - h * d, classes=case.classes)
+            middle = domain.project(v, classes=case.classes)
+            # at a kink between both points the one-sided slopes differ: not a generic point
+            kink = np.abs(ahead - 2.0 * middle + behind).max() / h
+            error = np.abs((ahead - behind) / (2.0 * h) - J.matvec(d)).max()
+            if kink < 1e-3:
+                case.at_most("the Jacobian is that of the projection", float(error), 1e-4)
+
+
+def _check_levels(case: _Case, domain: Leveled) -> None:
+    """The multipliers move with g, and settle what q does: full above, empty below, by exchange."""
+    y = case.classes
+    masks = [np.ones(case.dim, bool)] if y is None else [y > 0, y < 0]
+    for g in case.vectors():
+        scale = 1.0 + float(np.abs(g).max())
+        levels = domain.levels(g, classes=y)
+        if len(levels) != len(masks):
+            case.fail("one interval for each mass", levels)
+        moved = domain.levels(g + 3.0, classes=y)
+        for (lo, hi), (lo_, hi_) in zip(levels, moved, strict=True):
+            if not lo <= hi:
+                case.fail("an interval has lo <= hi", lo, hi)
+            for a, b in ((lo, lo_), (hi, hi_)):
+                if np.isfinite(a):
+                    case.at_most("levels move with g", abs(b - a - 3.0), 1e-6 * scale * case.dim)
+                elif a != b:
+                    case.fail("levels move with g", a, b)
+        q = case.support(g)[1]
+        for (lo, hi), mask in zip(levels, masks, strict=True):
+            if lo != hi:
+                continue
+            rest, part = g[mask] - hi, q[mask]
+            # the entries rank as their slacks do: whoever is above has at least as much
+            order = np.argsort(rest)
+            case.at_most(
+                "entries grow with g - theta",
+                float(np.max(-np.diff(part[order]) * (np.diff(rest[order]) > 1e-9), initial=0.0)),
+                1e-7,
+            )
+
+
+def _check_against_cvxpy(case: _Case) -> None:
+    """The constraints define the same set: both problems solved by a conic solver."""
+    import cvxpy as cp
+
+    domain, y = case.domain, case.classes
+    size = domain.size()
+    number: Any = None if size is None else size.number
+    x = cp.Variable(case.dim)
+    constraints = domain.constraints(x, number, classes=y)
+    for _ in range(2):
+        g = case.rng.standard_normal(case.dim)
+        top, q = case.support(g)
+        if np.isfinite(top):
+            problem = cp.Problem(cp.Maximize(g @ x), constraints)
+            problem.solve(solver=cp.CLARABEL)
+            error = abs(float(problem.value) - top) / (1.0 + abs(top))
+            case.at_most("the support agrees with CVXPY", error, 1e-5)
+        if isinstance(domain, Projectable):
+            v = case.rng.standard_normal(case.dim)
+            problem = cp.Problem(cp.Minimize(cp.sum_squares(x - v)), constraints)
+            problem.solve(solver=cp.CLARABEL)
+            q = domain.project(v, classes=y)
+            error = abs(float(problem.value) - float((q - v) @ (q - v)))
+            case.at_most("the projection agrees with CVXPY", error / (1.0 + float(v @ v)), 1e-5)
+    if size is not None:
+        parameter, variable = cp.Parameter(), cp.Variable()
+        with_parameter = cp.Problem(cp.Minimize(0), domain.constraints(x, parameter, classes=y))
+        if not with_parameter.is_dcp(dpp=True):
+            case.fail("constraints are DPP in the size", domain)
+        if not cp.Problem(cp.Minimize(0), domain.constraints(x, variable, classes=y)).is_dcp():
+            case.fail("constraints are convex in point and size together", domain)
+        there_and_back = size.derived(size.inverse(size.number))
+        if not np.isclose(there_and_back, size.number, rtol=1e-9, atol=1e-9):
+            case.fail("`inverse` undoes `derived`", size.number, there_and_back)

@@ -1,0 +1,228 @@
+"""Checks for losses and penalties written against `ucm.terms`: the laws, and CVXPY as the second opinion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ucm.data.linear import Vec
+from ucm.evidence.majorant import ParameterWeights
+from ucm.language.terms import (
+    Coefficient,
+    ConvexLoss,
+    FoldedConcave,
+    Loss,
+    Penalty,
+    ProximalPenalty,
+    SubtractedPenalty,
+)
+
+__all__ = ["check_loss", "check_penalty"]
+
+
+class _Judge:
+    """Compares, and names the declaration and the law that failed."""
+
+    def __init__(self, subject: Any, tol: float) -> None:
+        self.subject, self.tol = subject, tol
+
+    def at_most(self, law: str, number: float, bound: float = 0.0) -> None:
+        if not number <= bound:
+            raise AssertionError(f"{self.subject!r}: {law}: {number:.3e} above {bound:.3e}")
+
+
+def check_loss(loss: Loss, seed: int = 0, *, tol: float = 1e-8) -> None:
+    """Hold a loss against its laws, and its convex parts against CVXPY.
+
+    The value is the sum of its parts; each part is convex and non-decreasing in minus the margin; its
+    gradient and its conjugate satisfy Fenchel and Young with equality where they meet; its proximal map
+    solves its problem; it is smooth, or a slanted plus function, where it says so.
+
+    Parameters
+    ----------
+    loss : Loss
+    seed : of the random margins
+    tol : relative to the numbers compared
+
+    Raises
+    ------
+    AssertionError
+        Names the law and the numbers.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.testing.check_loss(ucm.Ramp(0.5))
+    """
+    generator = np.random.default_rng(seed)
+    margin = np.concatenate([3.0 * generator.standard_normal(20), [0.0, 1.0, -1.0]])
+    judge = _Judge(loss, tol)
+    added, subtracted = loss.split()
+    parts = sum(part.value(margin) for part in added)
+    parts -= sum(part.value(margin) for part in subtracted)
+    whole = loss.value(margin)
+    judge.at_most("the value is that of its split", abs(parts - whole), tol * (1.0 + abs(whole)))
+    each = sum(loss.value(margin[i : i + 1]) for i in range(margin.size))
+    judge.at_most("the loss is a sum over samples", abs(each - whole), tol * (1.0 + abs(whole)))
+    for part in (*added, *subtracted):
+        _check_convex_loss(part, margin, generator, tol)
+
+
+def _check_convex_loss(
+    loss: ConvexLoss, margin: Vec, generator: np.random.Generator, tol: float
+) -> None:
+    import cvxpy as cp
+
+    judge = _Judge(loss, tol)
+    u = loss.offset - margin
+    s = loss.gradient(u)
+    top = float(loss.gradient(np.array([np.inf]))[0])
+    judge.at_most("the slopes are not negative", -float(s.min()))
+    order = np.argsort(u)
+    judge.at_most("the slopes grow: l is convex", -float(np.diff(s[order]).min()), tol)
+    judge.at_most("no slope is above the one at inf", float(s.max()) - top)
+    height = np.array([loss.value(margin[i : i + 1]) for i in range(margin.size)])
+    scale = 1.0 + np.abs(height) + np.abs(u * s)
+    young = np.abs(height + loss.conjugate(s) - u * s) / scale
+    judge.at_most("l(u) + l*(l'(u)) = u l'(u)", float(young.max()), tol)
+    points = np.clip(np.abs(generator.standard_normal(u.size)), 0.0, top)
+    short = (u * points - loss.conjugate(points) - height) / (scale + np.abs(u * points))
+    judge.at_most("l(u) + l*(s) >= u s", float(short.max()), tol)
+    for t in (0.1, 1.0, 30.0):
+        v = 2.0 * generator.standard_normal(u.size)
+        p = loss.conjugate_prox(v, t)
+        best = 0.5 * (p - v) ** 2 + t * loss.conjugate(p)
+        for other in (points, np.clip(p + 1e-3, 0.0, top), np.clip(p - 1e-3, 0.0, top)):
+            gain = best - 0.5 * (other - v) ** 2 - t * loss.conjugate(other)
+            judge.at_most(
+                "the proximal map solves its problem", float(gain.max()), tol * (1.0 + t) * 10.0
+            )
+    if loss.smooth():
+        h = 1e-6
+        ahead = np.array([loss.value(margin[i : i + 1] - h) for i in range(u.size)])
+        behind = np.array([loss.value(margin[i : i + 1] + h) for i in range(u.size)])
+        error = np.abs((ahead - behind) / (2.0 * h) - s) / (1.0 + np.abs(s))
+        judge.at_most("the gradient is that of the value", float(error.max()), 1e-4)
+    c = loss.slope()
+    if c is not None:
+        plus = c * np.maximum(u, 0.0)
+        judge.at_most("l(u) = slope max(0, u)", float(np.abs(plus - height).max()), tol * 10.0)
+    expression = loss.cvxpy(cp.Constant(margin), Coefficient(), ParameterWeights())
+    whole = loss.value(margin)
+    error = abs(float(expression.value) - whole) / (1.0 + abs(whole))
+    judge.at_most("the value agrees with CVXPY", error, tol)
+    t = cp.Variable(margin.size)
+    problem = cp.Problem(cp.Minimize(loss.cvxpy(t, Coefficient((2.0,)), ParameterWeights())))
+    judge.at_most("CVXPY sees it convex, and DPP", float(not problem.is_dcp(dpp=True)))
+
+
+def check_penalty(penalty: Penalty, dim: int = 6, seed: int = 0, *, tol: float = 1e-8) -> None:
+    """Hold a penalty against its laws, and its convex parts against CVXPY.
+
+    The value is the difference of its parts; the added parts have proximal maps, conjugates and gauges
+    that belong together (Fenchel and Young, Moreau); the subtracted parts are convex, with
+    subgradients; a folded concave penalty has a concave profile, and its slopes.
+
+    Parameters
+    ----------
+    penalty : Penalty
+    dim : number of weights
+    seed, tol : as in `check_loss`
+
+    Raises
+    ------
+    AssertionError
+        Names the law and the numbers.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.testing.check_penalty(ucm.SCAD())
+    """
+    generator = np.random.default_rng(seed)
+    points = [scale * generator.standard_normal(dim) for scale in (0.1, 1.0, 5.0)]
+    points += [np.zeros(dim), np.eye(dim)[0]]
+    judge = _Judge(penalty, tol)
+    judge.at_most("the penalty of 0 is 0", abs(penalty.value(np.zeros(dim))))
+    added, subtracted = penalty.split()
+    for w in points:
+        parts = sum(part.value(w) for part in added) - sum(part.value(w) for part in subtracted)
+        whole = penalty.value(w)
+        judge.at_most("the penalty is not negative", -whole)
+        judge.at_most(
+            "the value is that of its split", abs(parts - whole), tol * (1.0 + abs(whole))
+        )
+    for part in added:
+        _check_proximal(part, points, generator, tol)
+    for part in subtracted:
+        _check_subtracted(part, points, tol)
+    if isinstance(penalty, FoldedConcave):
+        _check_folded(penalty, tol)
+
+
+def _check_proximal(
+    penalty: ProximalPenalty, points: list[Vec], generator: np.random.Generator, tol: float
+) -> None:
+    import cvxpy as cp
+
+    judge = _Judge(penalty, tol)
+    for v in points:
+        for t in (0.05, 1.0):
+            w = penalty.prox(v, t)
+            z = (v - w) / t  # a subgradient at w: Moreau
+            judge.at_most("v - prox(v) lies in the domain of R*", penalty.gauge(z), 1.0 + 1e-9)
+            scale = 1.0 + abs(penalty.value(w)) + abs(float(z @ w))
+            young = penalty.value(w) + penalty.conjugate(z) - float(z @ w)
+            judge.at_most("R(w) + R*(z) = <z, w> at the proximal map", abs(young), 10 * tol * scale)
+            for other in points:
+                short = float(z @ other) - penalty.conjugate(z) - penalty.value(other)
+                judge.at_most("R(w) + R*(z) >= <z, w>", short, tol * scale * (1.0 + v.size))
+        whole = penalty.value(v)
+        expression = penalty.cvxpy(cp.Constant(v), Coefficient(), ParameterWeights())
+        error = abs(float(expression.value) - whole) / (1.0 + whole)
+        judge.at_most("the value agrees with CVXPY", error, tol)
+        known = penalty.norms()
+        if known is not None:
+            a, c, s = known
+            sums = a * np.abs(v).sum() + c * float(v @ v) + s * np.abs(v).max()
+            judge.at_most("the value is that of its norms", abs(sums - whole), tol * (1.0 + whole))
+    w = cp.Variable(points[0].size)
+    problem = cp.Problem(cp.Minimize(penalty.cvxpy(w, Coefficient((2.0,)), ParameterWeights())))
+    judge.at_most("CVXPY sees it convex, and DPP", float(not problem.is_dcp(dpp=True)))
+    if penalty.gauge(points[1]) > 0.0:
+        z = points[1]
+        edge = z / penalty.gauge(z)
+        judge.at_most("the gauge is homogeneous", abs(penalty.gauge(edge) - 1.0), 1e-9)
+        worst = max(float(edge @ x) - penalty.conjugate(edge) - penalty.value(x) for x in points)
+        judge.at_most("R* is finite on the edge of its domain", worst, tol * 10.0)
+
+
+def _check_subtracted(part: SubtractedPenalty, points: list[Vec], tol: float) -> None:
+    judge = _Judge(part, tol)
+    for w in points:
+        g = part.subgradient(w)
+        for other in points:
+            above = part.value(w) + float(g @ (other - w)) - part.value(other)
+            judge.at_most(
+                "a subgradient is below the function", above, tol * (1.0 + np.abs(g).sum())
+            )
+
+
+def _check_folded(penalty: FoldedConcave, tol: float) -> None:
+    judge = _Judge(penalty, tol)
+    s = np.linspace(0.0, 6.0, 400)
+    r, slope = penalty.profile(s), penalty.slope(s)
+    judge.at_most("r(0) = 0", abs(float(r[0])))
+    judge.at_most("the slopes fall: r is concave", float(np.diff(slope).max()), tol)
+    judge.at_most("r grows", -float(slope.min()))
+    between = np.diff(r) / np.diff(s)
+    judge.at_most("the slope is that of r", float((between - slope[:-1]).max()), tol * 1e3)
+    judge.at_most("the slope is that of r", float((slope[1:] - between).max()), tol * 1e3)
+    start = penalty.tangent().value(np.array([1.0, -2.0]))
+    judge.at_most("the tangent has the slope at 0", abs(start - 3.0 * float(slope[0])), tol)
+    judge.at_most(
+        "the value is the sum of the profiles",
+        abs(penalty.value(np.array([0.5, -2.0])) - penalty.profile(np.array([0.5, 2.0])).sum()),
+        tol,
+    )

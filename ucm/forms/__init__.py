@@ -1,0 +1,1 @@
+"""The standard forms that solvers see, and what they answer."""

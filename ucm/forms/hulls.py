@@ -1,0 +1,325 @@
+"""Sums of reduced hulls: what they look like from one direction.
+
+`U = c + sum over groups of {sum_i q_i z_i : 0 <= q <= cap, sum q = mass}`. For w the largest `-w'x` is
+taken by the samples with the largest scores `-w'z_i`; those tied at the threshold share the rest of the
+mass freely, which is the whole subdifferential (Barbero, Takeda and Lopez 2015, equations (18) to (20)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from ucm import numerics
+from ucm.data.linear import Vec
+from ucm.language.contracts import Block
+from ucm.language.domains import CappedSimplex, Simplex
+
+__all__ = ["Hulls", "Tied", "least_norm"]
+
+_TIED = 1e-10  # of the largest score: closer than this is the same
+_WHOLE = 1e-10  # of a mass
+_STEPS = 2000  # of clipped MDM, before the system of the free weights is solved
+_ROUNDS = 20  # of both
+
+
+def _caps(block: Block) -> list[tuple[NDArray[np.intp], float, float]] | None:
+    """(samples, cap, mass) for every mass constraint of a block; None when it is no reduced hull."""
+    domain = block.domain
+    if not isinstance(domain, Simplex | CappedSimplex):
+        return None
+    d = block.map.shape[1]
+    if block.classes is None:
+        groups = [(np.arange(d), 1.0)]
+    else:
+        groups = [
+            (np.flatnonzero(block.classes > 0), 0.5),
+            (np.flatnonzero(block.classes < 0), 0.5),
+        ]
+    caps = [mass for _, mass in groups]
+    if isinstance(domain, CappedSimplex):
+        number, weight = domain.size().number, domain.class_weight or (1.0, 1.0)
+        caps = [min(number * w, mass) for w, mass in zip(weight, caps, strict=False)]
+        caps = [max(c, mass / i.size) for c, (i, mass) in zip(caps, groups, strict=True)]
+    return [(i, cap, mass) for (i, mass), cap in zip(groups, caps, strict=True)]
+
+
+@dataclass(frozen=True)
+class Tied:
+    """The face of U in the direction -w.
+
+    Attributes
+    ----------
+    value : `max over x in U of -w'x`
+    fixed : c and the samples above the threshold, at their caps, (r,)
+    index : the samples tied at a threshold that leaves them a choice, group by group
+    group : of every one of them
+    rest : the mass that each of these groups shares
+    weight : (N,) of the samples without a choice, 0 elsewhere
+    """
+
+    value: float
+    fixed: Vec
+    index: NDArray[np.intp]
+    group: NDArray[np.int64]
+    rest: Vec
+    weight: Vec
+
+    def weights(self, shares: Vec) -> Vec:
+        """The weights of all samples at the point of the face with these shares, (N,)."""
+        q = self.weight.copy()
+        q[self.index] = shares
+        return q
+
+
+@dataclass(frozen=True)
+class Hulls:
+    """The groups, equal samples merged.
+
+    Attributes
+    ----------
+    center : (r,)
+    points : (N, r), the z_i, group by group
+    caps : (N,)
+    bounds : (G + 1,) where the groups begin
+    masses : (G,)
+    """
+
+    center: Vec
+    points: NDArray[np.float64]
+    caps: Vec
+    bounds: NDArray[np.int64]
+    masses: Vec
+    owner: tuple[tuple[int, NDArray[np.intp], NDArray[np.intp]], ...]
+    shapes: tuple[int, ...]
+    # owner: of every group its block, its entries there, and the row that each of them became
+
+    @classmethod
+    def of(cls, center: Vec, blocks: tuple[Block, ...]) -> Hulls | None:
+        """The hulls of lowered blocks; None when there are none or one of these is something else."""
+        parts: list[tuple[NDArray[np.float64], Vec, float]] = []
+        owner: list[tuple[int, NDArray[np.intp], NDArray[np.intp]]] = []
+        first = 0
+        for k, block in enumerate(blocks):
+            groups = _caps(block)
+            if groups is None:
+                return None
+            matrix: Any = block.map.matrix().T
+            rows = np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix) + 0.0
+            for index, cap, mass in groups:
+                distinct, inverse, count = _merged(rows[index])
+                parts.append((distinct, count * cap, mass))
+                owner.append((k, index, inverse + first))
+                first += count.size
+        if not parts:
+            return None
+        sizes = [p.shape[0] for p, _, _ in parts]
+        return cls(
+            center,
+            np.ascontiguousarray(np.concatenate([p for p, _, _ in parts])),
+            np.minimum(
+                np.concatenate([c for _, c, _ in parts]), np.repeat([m for _, _, m in parts], sizes)
+            ),
+            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            np.array([m for _, _, m in parts]),
+            tuple(owner),
+            tuple(b.map.shape[1] for b in blocks),
+        )
+
+    @property
+    def n(self) -> int:
+        return self.center.size
+
+    def directions(self) -> NDArray[np.float64]:
+        """Rows that span the differences of the points of U: `z_i - mean` over the groups whose
+        weights can move."""
+        parts = [np.zeros((0, self.n))]
+        for g, mass in enumerate(self.masses):
+            rows = slice(self.bounds[g], self.bounds[g + 1])
+            if self.caps[rows].sum() > mass * (1.0 + _WHOLE):
+                points = self.points[rows]
+                parts.append(points - points.mean(axis=0))
+        return np.concatenate(parts)
+
+    def in_basis(self, basis: NDArray[np.float64]) -> Hulls:
+        """The same set in the coordinates `basis' x`."""
+        return Hulls(
+            basis.T @ self.center,
+            np.ascontiguousarray(self.points @ basis),
+            self.caps,
+            self.bounds,
+            self.masses,
+            self.owner,
+            self.shapes,
+        )
+
+    def scores(self, w: Vec) -> Vec:
+        return -(self.points @ w)
+
+    def face(self, w: Vec, scores: Vec | None = None, count: int = 0) -> Tied:
+        """The face of U where `-w'x` is largest. With a count, a larger one: of every group that many
+        samples nearest to the threshold are taken as tied, an epsilon-subdifferential."""
+        s = self.scores(w) if scores is None else scores
+        tied = _TIED * max(float(np.abs(s).max(initial=0.0)), 1e-300)
+        value = -float(self.center @ w)
+        weight = np.zeros(s.size)
+        index, group, rest = [], [], []
+        for g, mass in enumerate(self.masses):
+            a, b = self.bounds[g], self.bounds[g + 1]
+            u, cap = s[a:b], self.caps[a:b]
+            theta = numerics.top_threshold(u, cap, mass)
+            sure = u > theta
+            value += float(cap[sure] @ u[sure]) + (mass - float(cap[sure].sum())) * theta
+            off, near = np.abs(u - theta), tied
+            if count > 0:
+                kth = min(count, off.size - 1)
+                near = max(near, float(np.partition(off, kth)[kth]))
+            inside = off <= near
+            at, above = np.flatnonzero(inside), sure & ~inside
+            weight[a:b][above] = cap[above]
+            full = float(cap[at].sum())
+            left = min(mass - float(cap[above].sum()), full)
+            if left >= full - _WHOLE * mass or at.size == 1:
+                weight[a + at] = cap[at] * (left / full)
+            elif left > _WHOLE * mass:
+                index.append(a + at)
+                group.append(np.full(at.size, len(rest), dtype=np.int64))
+                rest.append(left)
+        used = np.flatnonzero(weight)
+        return Tied(
+            value,
+            self.center + weight[used] @ self.points[used],
+            np.concatenate([np.zeros(0, dtype=np.intp), *index]),
+            np.concatenate([np.zeros(0, dtype=np.int64), *group]),
+            np.array(rest),
+            weight,
+        )
+
+    def differences(self, face: Tied) -> NDArray[np.float64]:
+        """`z_i - z_j` of the tied samples, within the groups: rows that span the face."""
+        parts = [np.zeros((0, self.n))]
+        for g in range(face.rest.size):
+            points = self.points[face.index[face.group == g]]
+            parts.append(points[1:] - points[0])
+        return np.concatenate(parts)
+
+    def blocks(self, q: Vec) -> list[Vec]:
+        """The weights block by block, those of merged samples in equal parts."""
+        found = [np.zeros(size) for size in self.shapes]
+        for k, index, merged in self.owner:
+            count = np.bincount(merged, minlength=q.size)
+            found[k][index] = q[merged] / count[merged]
+        return found
+
+    def line_minimum(self, scores: Vec, w: Vec, d: Vec, first: float) -> float:
+        """The step t > 0 with the least `max over x in U of -(w + t d)'x`."""
+        return numerics.line_minimum(
+            scores, self.scores(d), self.caps, self.bounds, self.masses,
+            -float(self.center @ w), -float(self.center @ d), first,
+        )  # fmt: skip
+
+    def nearest_kink(self, w: Vec, d: Vec) -> float:
+        """The first t > 0 at which another sample reaches a threshold along `w + t d`; inf if none.
+
+        Barbero, Takeda and Lopez (2015), equation (29); ties are ordered by the scores of d.
+        """
+        s, move = self.scores(w), self.scores(d)
+        near = _TIED * max(float(np.abs(s).max(initial=0.0)), 1e-300)
+        still = _TIED * max(float(np.abs(move).max(initial=0.0)), 1e-300)
+        first = np.inf
+        for g, mass in enumerate(self.masses):
+            rows = slice(self.bounds[g], self.bounds[g + 1])
+            u, v, cap = s[rows], move[rows], self.caps[rows]
+            theta = numerics.top_threshold(u, cap, mass)
+            at = np.abs(u - theta) <= near
+            left = mass - float(cap[u > theta + near].sum())
+            speed = numerics.top_threshold(v[at], cap[at], min(left, float(cap[at].sum())))
+            lower = (u < theta - near) & (v > speed + still)
+            upper = (u > theta + near) & (v < speed - still)
+            meets = lower | upper
+            if meets.any():
+                first = min(first, float(((theta - u[meets]) / (v[meets] - speed)).min()))
+        return first
+
+
+def _merged(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp], Vec]:
+    """The distinct rows, in the order in which they first appear; where each row went; how often."""
+    rows = np.ascontiguousarray(rows)
+    keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
+    _, first, inverse, count = np.unique(
+        keys, return_index=True, return_inverse=True, return_counts=True
+    )
+    if first.size == rows.shape[0]:
+        return rows, np.arange(rows.shape[0]), np.ones(rows.shape[0])
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    return rows[first[order]], rank[inverse.ravel()], count[order].astype(float)
+
+
+def least_norm(
+    fixed: Vec, points: NDArray[np.float64], caps: Vec, group: NDArray[np.int64], rest: Vec
+) -> tuple[Vec, Vec]:
+    """The shares q with the least `||fixed + points' q||_2`, and that vector.
+
+    `0 <= q <= caps` and the sum of group g is `rest[g]`: equation (25) of Barbero, Takeda and Lopez
+    (2015), by clipped MDM; then the linear system of the shares between their bounds, to rounding.
+    """
+    q = np.zeros(caps.size)
+    for g, mass in enumerate(rest):
+        mine = group == g
+        q[mine] = caps[mine] * (mass / caps[mine].sum())
+    if q.size == 0:
+        return q, fixed
+    K = np.ascontiguousarray(points @ points.T)
+    h = points @ fixed
+    scale = max(float(np.abs(h).max()), float(np.abs(K).max()) * float(rest.sum()), 1e-300)
+    for _ in range(_ROUNDS):
+        steps = numerics.tied_norm(K, h, caps, group, q, 1e-13 * scale, _STEPS)
+        q = _refined(fixed, points, caps, group, q)
+        if steps < _STEPS:
+            break
+    return q, fixed + points.T @ q
+
+
+def _refined(
+    fixed: Vec, points: NDArray[np.float64], caps: Vec, group: NDArray[np.int64], q: Vec
+) -> Vec:
+    """Least squares over the shares strictly between their bounds, as long as they stay there."""
+    for _ in range(q.size):
+        free = np.flatnonzero((q > 0.0) & (q < caps))
+        moves, columns = [], []
+        for g in np.unique(group[free]):
+            mine = free[group[free] == g]
+            for i in mine[1:]:
+                columns.append((mine[0], i))
+                moves.append(points[i] - points[mine[0]])
+        if not moves:
+            return q
+        x = fixed + points.T @ q
+        # by pivoted QR: a singular value decomposition need not converge
+        step: Any = linalg.lstsq(np.array(moves).T, -x, cond=1e-12, lapack_driver="gelsy")
+        d = np.zeros(q.size)
+        for (a, b), t in zip(columns, step[0], strict=True):
+            d[b] += t
+            d[a] -= t
+        room = np.full(q.size, np.inf)
+        down, up = d < 0.0, d > 0.0
+        room[down] = -q[down] / d[down]
+        room[up] = (caps[up] - q[up]) / d[up]
+        k = int(np.argmin(room))
+        t = min(1.0, float(room[k]))
+        new = np.clip(q + t * d, 0.0, caps)
+        if t < 1.0:
+            new[k] = 0.0 if d[k] < 0.0 else caps[k]
+        after, before = fixed + points.T @ new, x
+        if after @ after > before @ before:
+            return q
+        q = new
+        if t >= 1.0:
+            return q
+    return q

@@ -1,0 +1,328 @@
+"""The standard forms of `loss + penalty`: a convex composite problem, and a difference of two."""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ucm.data.linear import Vec
+from ucm.forms.solver import Solver
+from ucm.language.penalties import LInf, ScaledPenalty
+from ucm.language.penalties.norms import soft
+from ucm.language.terms import ConvexLoss, ProximalPenalty, SubtractedPenalty, loss_value
+
+__all__ = ["Composite", "DifferenceOfConvex", "InnerSolver", "Point", "Session", "Tilt"]
+
+
+@dataclass(frozen=True)
+class Tilt:
+    """A linear function `<margin, t> + <normal, w>` that is subtracted from a composite problem.
+
+    Attributes
+    ----------
+    margin : (m,) its slope in the margins
+    normal : (n,) its slope in the normal
+    """
+
+    margin: Vec
+    normal: Vec
+
+
+@dataclass
+class Point:
+    """What an inner solver returns.
+
+    Attributes
+    ----------
+    w, b : normal and bias
+    slopes : (m,) minus the slopes of the total loss at the margins, a dual point; None: not known
+    status : "converged", "max_iter", "infeasible", "unbounded" or "interrupted"
+    message : a sentence for the person, empty when all is well
+    """
+
+    w: Vec
+    b: float
+    slopes: Vec | None = None
+    status: str = "converged"
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Composite:
+    """`min over w, b of sum_k sum_i c_i l_k(o_k - t_i) + sum_k R_k(w) - <tilt>`, `t_i = y_i (w'x_i + b)`.
+
+    Attributes
+    ----------
+    X : (m, n) array or CSR matrix
+    y : (m,) array of +1.0 and -1.0
+    losses, penalties : the convex terms
+    class_weight : c_i of class +1 and of class -1
+    """
+
+    X: Any
+    y: Vec
+    losses: tuple[ConvexLoss, ...]
+    penalties: tuple[ProximalPenalty, ...]
+    class_weight: tuple[float, float] = (1.0, 1.0)
+
+    @property
+    def m(self) -> int:
+        return self.X.shape[0]
+
+    @property
+    def n(self) -> int:
+        return self.X.shape[1]
+
+    @functools.cached_property
+    def entries(self) -> int:
+        """Stored entries of X, the unit of half a pass."""
+        return int(self.X.nnz) if sparse.issparse(self.X) else self.X.size
+
+    @functools.cached_property
+    def factors(self) -> Vec:
+        """(m,) the weight c_i of each sample."""
+        return np.where(self.y > 0, *self.class_weight)
+
+    @functools.cached_property
+    def caps(self) -> Vec:
+        """(m,) the largest slope of the total loss at each sample."""
+        return self.factors * sum(map(steepest, self.losses))
+
+    def flat(self) -> Tilt:
+        """No tilt."""
+        return Tilt(np.zeros(self.m), np.zeros(self.n))
+
+    def margins(self, w: Vec, b: float) -> Vec:
+        return self.y * (self.X @ w + b)
+
+    def pull(self, beta: Vec) -> Vec:
+        """`sum_i beta_i y_i x_i`."""
+        return np.asarray(self.X.T @ (self.y * beta))
+
+    # --- penalties -----------------------------------------------------------------------------
+    @functools.cached_property
+    def norms(self) -> tuple[float, float, float, tuple[ProximalPenalty, ...]]:
+        """(a, c, s, others): `a ||w||_1 + c ||w||_2^2 + s ||w||_inf` and the other penalties."""
+        a = c = s = 0.0
+        others = []
+        for penalty in self.penalties:
+            known = penalty.norms()
+            if known is None:
+                others.append(penalty)
+            else:
+                a, c, s = a + known[0], c + known[1], s + known[2]
+        return a, c, s, tuple(others)
+
+    def proximal(self) -> bool:
+        """Whether the sum of the penalties has a proximal map: at most one besides L1 and L2."""
+        return len(self.norms[3]) + (self.norms[2] > 0.0) <= 1
+
+    def prox(self, v: Vec, t: float) -> Vec:
+        """The proximal map of the sum of the penalties; see `proximal`."""
+        a, c, s, others = self.norms
+        v, t = v / (1.0 + 2.0 * t * c), t / (1.0 + 2.0 * t * c)
+        v = soft(v, t * a) if a > 0.0 else v
+        if s > 0.0:
+            return self._largest.prox(v, t)
+        return others[0].prox(v, t) if others else v
+
+    @functools.cached_property
+    def _largest(self) -> ProximalPenalty:
+        """The part that is a multiple of the largest absolute weight."""
+        return ScaledPenalty(self.norms[2], LInf())
+
+    def _inside(self, z: Vec, u: Vec) -> tuple[float, float]:
+        """The largest share of z with `u + share z` in the domain of R*, at most 1, and what is
+        missed: what is rounding on the boundary is named rather than pulled, as the share would
+        be 0."""
+        a, _, s, others = self.norms
+        over = self.gauge(u + z) - 1.0
+        if over <= 0.0:
+            return 1.0, 0.0
+        if over <= 1e-7 and self.gauge(u) >= 1.0 - 1e-6:
+            return 1.0, over
+        if s == 0.0 and not others:
+            out = np.abs(u + z) > a
+            return max(float(((a - np.sign(z[out]) * u[out]) / np.abs(z[out])).min()), 0.0), 0.0
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            inside = self.gauge(u + middle * z) <= 1.0
+            low, high = (middle, high) if inside else (low, middle)
+        return low, 0.0
+
+    def gauge(self, z: Vec) -> float:
+        """The least s with z in s times the domain of R*, R the sum of the penalties."""
+        a, c, s, others = self.norms
+        if c > 0.0:
+            return 0.0
+        if not others and s == 0.0:
+            return float(np.abs(z).max(initial=0.0)) / a if a > 0.0 else _infinite(z)
+        rest = self._largest.gauge if s > 0.0 else others[0].gauge
+        if a == 0.0:
+            return rest(z)
+        low, high = 0.0, float(np.abs(z).max(initial=0.0)) / a
+        for _ in range(200):  # z in s dom(R*) iff soft(z, s a) in s dom(rest*)
+            middle = 0.5 * (low + high)
+            if not low < middle < high:
+                break
+            low, high = (low, middle) if rest(soft(z, middle * a)) <= middle else (middle, high)
+        return high
+
+    def conjugate(self, z: Vec) -> float:
+        """`R*(z)` for z in its domain (see `gauge`); rounding beyond it is forgiven."""
+        a, c, s, others = self.norms
+        z = soft(z, a) if a > 0.0 else z
+        if c > 0.0:  # sup <z, w> - c |w|^2 - f(w) is attained at the proximal map of f / (2c)
+            w = z / (2.0 * c)
+            if s > 0.0:
+                w = self._largest.prox(w, 0.5 / c)
+                return float(z @ w) - c * float(w @ w) - s * float(np.abs(w).max(initial=0.0))
+            if others:
+                w = others[0].prox(w, 0.5 / c)
+                return float(z @ w) - c * float(w @ w) - others[0].value(w)
+            return 0.25 * float(z @ z) / c
+        return others[0].conjugate(z) if others else 0.0
+
+    # --- values --------------------------------------------------------------------------------
+    def loss(self, margin: Vec) -> float:
+        """The total loss at the margins."""
+        return sum(loss_value(loss, margin, self.y, self.class_weight) for loss in self.losses)
+
+    def value(self, margin: Vec, w: Vec, tilt: Tilt | None = None) -> float:
+        """The objective at the margins and the normal."""
+        total = self.loss(margin) + sum(penalty.value(w) for penalty in self.penalties)
+        if tilt is not None:
+            total -= float(tilt.margin @ margin) + float(tilt.normal @ w)
+        return total
+
+    def gradient(self, margin: Vec) -> Vec:
+        """Minus the slopes of the total loss: `c_i sum_k l_k'(o_k - t_i)`."""
+        return self.slopes(self.losses, margin)
+
+    def slopes(self, losses: tuple[ConvexLoss, ...], margin: Vec) -> Vec:
+        """Minus the slopes of these losses, at the weights of the samples."""
+        total = sum((k.gradient(k.offset - margin) for k in losses), start=np.zeros(self.m))
+        return self.factors * total
+
+    def shares(self, slopes: Vec, margin: Vec | None) -> list[Vec]:
+        """Dual points of the losses that add up to `slopes`, as far as their domains allow: their
+        gradients at the margins, and the rest for the slanted plus function whose kink is nearest.
+        Without margins each loss in turn takes what it can."""
+        if len(self.losses) == 1 or margin is None:
+            parts, rest = [], slopes
+            for loss in self.losses:
+                parts.append(np.clip(rest, 0.0, self.factors * steepest(loss)))
+                rest = rest - parts[-1]
+            return parts
+        parts = [self.slopes((loss,), margin) for loss in self.losses]
+        kinked = [k for k, loss in enumerate(self.losses) if loss.slope() is not None]
+        if kinked:
+            away = np.array([np.abs(margin - self.losses[k].offset) for k in kinked])
+            nearest, rest = np.argmin(away, axis=0), slopes - sum(parts)
+            for place, k in enumerate(kinked):
+                taken = np.where(nearest == place, parts[k] + rest, parts[k])
+                parts[k] = np.clip(taken, 0.0, self.factors * steepest(self.losses[k]))
+        return parts
+
+    def lower_bound(self, slopes: Vec, margin: Vec | None, tilt: Tilt) -> tuple[float, float]:
+        """A lower bound of the tilted problem from any dual point, by Fenchel's inequality, and by how
+        much that point still misses its constraints, relative.
+
+        With `beta = sum_k alpha_k + tilt.margin` and `y'beta = 0`, the bound is
+        `sum_k sum_i o_k alpha_ki - c_i l_k*(alpha_ki / c_i) - R*(Z'beta + tilt.normal)`, Z the samples
+        times their labels. `beta = 0` is feasible for the tilts of a split: a point that misses a
+        constraint is pulled towards it.
+        """
+        alpha = self.shares(slopes, margin)
+        rest = self.shares(-tilt.margin, None)
+        beta = sum(alpha) + tilt.margin
+        signed = self.y * beta
+        up, down = float(signed[signed > 0].sum()), -float(signed[signed < 0].sum())
+        keep = np.ones(self.m)
+        if up > 0.0 and down > 0.0:
+            keep[signed > 0] = min(1.0, down / up)
+            keep[signed < 0] = min(1.0, up / down)
+        else:
+            keep[:] = 0.0
+        z = self.pull(keep * beta)
+        share, violation = self._inside(z, tilt.normal)
+        keep, z = share * keep, share * z
+        bound = -self.conjugate(z + tilt.normal)
+        for loss, a, base in zip(self.losses, alpha, rest, strict=True):
+            point = base + keep * (a - base)
+            bound += loss.offset * float(point.sum())
+            bound -= float(self.factors @ loss.conjugate(point / self.factors))
+        return bound, violation
+
+
+def steepest(loss: ConvexLoss) -> float:
+    """The largest slope of l, the end of the domain of l*."""
+    return float(loss.gradient(np.array([np.inf]))[0])
+
+
+def _infinite(z: Vec) -> float:
+    return np.inf if z.any() else 0.0
+
+
+@dataclass(frozen=True)
+class DifferenceOfConvex:
+    """`min G - H`: a composite problem minus convex losses and convex functions of w.
+
+    Attributes
+    ----------
+    G : the convex part
+    losses, penalties : the terms of H
+    start : the penalties of the convex problem that the iterations start from
+    """
+
+    G: Composite
+    losses: tuple[ConvexLoss, ...] = ()
+    penalties: tuple[SubtractedPenalty, ...] = ()
+    start: tuple[ProximalPenalty, ...] = field(default=())
+
+    @property
+    def convex(self) -> bool:
+        return not self.losses and not self.penalties
+
+    def first(self) -> Composite:
+        """The convex problem to start from."""
+        return replace(self.G, penalties=self.start)
+
+    def value(self, margin: Vec, w: Vec) -> float:
+        """`G - H`."""
+        G = self.G
+        minus = sum(loss_value(loss, margin, G.y, G.class_weight) for loss in self.losses)
+        minus += sum(penalty.value(w) for penalty in self.penalties)
+        return self.G.value(margin, w) - minus
+
+    def tilt(self, margin: Vec, w: Vec) -> Tilt:
+        """A subgradient of H, as slopes in the margins and in w."""
+        normal = sum((p.subgradient(w) for p in self.penalties), start=np.zeros(self.G.n))
+        return Tilt(-self.G.slopes(self.losses, margin), normal)
+
+
+class Session(ABC):
+    """An inner solver at work on one set of samples: it keeps what it can from call to call."""
+
+    @abstractmethod
+    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Point:
+        """Solve the tilted problem. `form` has the samples and losses that the session was opened
+        with; the weights of its penalties may differ."""
+
+    @abstractmethod
+    def place(self, w: Vec, b: float) -> None:
+        """A point to start from."""
+
+
+class InnerSolver(Solver):
+    """A solver of composite problems."""
+
+    @abstractmethod
+    def open(self, form: Composite, monitor: Any) -> Session:
+        """Begin on these samples and losses."""

@@ -1,0 +1,38 @@
+"""The dual of a hinge loss and the squared l2 norm: one multiplier a sample, changed in pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ucm.data.gram import Gram
+from ucm.data.linear import Vec
+
+__all__ = ["HingeDual"]
+
+
+@dataclass(frozen=True)
+class HingeDual:
+    """`min ||w||^2 / 2 + sum_i C_i max(0, 1 - y_i (w'x_i + b))^p`, Sun (2024), equation (9).
+
+    Its dual (17) is `max sum a - sum_i C_i (p - 1) xi_i^p - ||sum a_i y_i x_i||^2 / 2` over
+    `a >= 0, y'a = 0` with `xi_i = (a_i / (C_i p))^(1/(p-1))`; for p = 1 without xi, and `a_i <= C_i`.
+
+    Attributes
+    ----------
+    y : (m,) labels +1 and -1
+    C : (m,) weights of the samples' losses
+    p : exponent, at least 1
+    gram : inner products of the samples
+    X : (m, n) the samples themselves, or None behind a kernel
+    """
+
+    y: Vec
+    C: Vec
+    p: float
+    gram: Gram
+    X: Any = None
+
+    @property
+    def m(self) -> int:
+        return self.y.size

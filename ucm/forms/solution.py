@@ -1,0 +1,130 @@
+"""What a solve returns: the answer, its certificate, its statistics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ucm.data.gram import Expansion
+from ucm.data.linear import Vec
+
+__all__ = ["Certificate", "Solution", "Stats"]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A proof of accuracy, computed from the declaration alone.
+
+    Attributes
+    ----------
+    primal : value of the declared problem at w, `max over x in U of -w'x` (an upper bound)
+    dual : minus the norm of the returned x (a lower bound, as x is in U)
+    gap : `primal - dual`, not negative but for rounding; it bounds the error of the objective
+    relative_gap : gap / ||x||_q
+    violation : how far x is outside of U, relative
+    kind : "global" (the gap bounds the distance to the optimum), "local" or "none"
+    residual : where 0 lies in U, else None: how far w is from stationary: `dist(df(w), f(w) d||w||_p)`
+    """
+
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    violation: float
+    kind: str = "global"
+    residual: float | None = None
+
+    def __str__(self) -> str:
+        if self.kind == "none":
+            return "no certificate"
+        if self.kind == "local" and self.residual is not None:
+            return (
+                f"local: {self.primal:.10g}, {self.residual:.2g} from stationary, "
+                f"violation {self.violation:.2g}"
+            )
+        return (
+            f"{self.kind}: {self.dual:.10g} <= optimum <= {self.primal:.10g}, "
+            f"relative gap {self.relative_gap:.2g}, violation {self.violation:.2g}"
+        )
+
+
+@dataclass(frozen=True)
+class Stats:
+    """How the answer was found.
+
+    Attributes
+    ----------
+    solver : its name
+    setup_time, solve_time : seconds
+    iterations : outer iterations
+    passes : products with the data, in units of one A q plus one A' w over all of it
+    kernel_operations : inner products of samples, where the solver counts them
+    systems : linear systems solved, where the solver forms them
+    forming : what forming them took, in multiplications of a pass (a row of n entries takes n^2 / 2)
+    """
+
+    solver: str
+    setup_time: float
+    solve_time: float
+    iterations: int
+    passes: float
+    kernel_operations: int = 0
+    systems: int = 0
+    forming: float = 0.0
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The answer of `plan.solve()`.
+
+    Attributes
+    ----------
+    w : (n,) normal of the classifier, `||w||_p = 1`; 0 when 0 lies in U; None behind a kernel
+    b : bias, or None where it has no meaning
+    x : (n,) point of U nearest to 0; None behind a kernel, and for `loss + lam * penalty`
+    weights : (m,) non-negative weights of the samples, where U is made of samples; else None
+    objective : value of the declared problem: minus the distance of U from 0; where 0 lies in U
+        the largest `-w'x` over U, not negative
+    certificate : proof of accuracy
+    status : "optimal" (proven gap below the tolerance), "converged" (the solver's own rule, no
+        proven gap), "max_iter", "infeasible" (U is empty) or "zero_in_set"; of a non-convex objective,
+        or where 0 lies in U, "local", "stationary" or "unattained"
+    message : what happened, in a sentence, and what to try
+    stats : how it was found
+    history : one dict per reported iteration
+    bias_rule : the rule that b came from
+    size : how large the points of U are that the solve met, `||c|| + sum ||A_k q_k||`; the unit in
+        which "0 lies in U" is judged
+    coefficients : (m,) c with `w = sum_i c_i phi(x_i)`, where there is a kernel
+    expansion : what evaluates `sum_i c_i k(x_i, x)`
+    """
+
+    w: Any  # None behind a kernel
+    b: float | None
+    x: Any
+    weights: Vec | None
+    objective: float
+    certificate: Certificate
+    status: str
+    message: str
+    stats: Stats
+    history: list[dict[str, float]]
+    bias_rule: str = "none"
+    size: float = 0.0
+    raw: Any = field(default=None, repr=False, compare=False)
+    coefficients: Vec | None = None
+    expansion: Expansion | None = field(default=None, repr=False, compare=False)
+
+    def decision(self, X: Any) -> Vec:
+        """`w'x + b` for the rows of X (b = 0 where there is none)."""
+        scores = X @ self.w if self.expansion is None else self.expansion.scores(X)
+        return np.asarray(scores) + (self.b or 0.0)
+
+    def __repr__(self) -> str:
+        return (
+            f"Solution(status={self.status!r}, objective={self.objective:.10g}, "
+            f"relative_gap={self.certificate.relative_gap:.2g}, solver={self.stats.solver!r}, "
+            f"passes={self.stats.passes:.3g})"
+        )

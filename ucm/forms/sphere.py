@@ -1,0 +1,234 @@
+"""The non-convex side: the least worst case over the unit sphere, where 0 lies in U."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.linear import Vec
+from ucm.forms.distance import MinNorm
+from ucm.forms.hulls import Hulls, least_norm
+from ucm.forms.solver import Solver
+
+__all__ = ["UnitNorm", "UnitSolver"]
+
+_ROUNDING = 1e-13  # of a coordinate
+_FLAT = 1e-7  # of the width of U: thinner is rounding of the samples
+
+
+@dataclass(frozen=True)
+class UnitNorm:
+    """`min f(w)` over `||w||_p = 1` in the span of U, `f(w) = max over x in U of -w'x`, with 0 in U.
+
+    f is convex, positively homogeneous and not negative; its minimum is the distance, in the dual norm,
+    from 0 to the boundary of U. Outside of the span lie directions of no meaning, in which f is 0.
+    Where U does not span R^n, w = basis v, and everything here is in the coordinates v.
+
+    Attributes
+    ----------
+    image : the lowered set
+    norm : p in [1, inf]
+    basis : (n, r) orthonormal columns that span U; None when that is all of R^n
+    hulls : the set as a sum of reduced hulls in the coordinates v; None when it is no such sum
+
+    Notes
+    -----
+    Barbero, Takeda and Lopez (2015), equations (7) and (15).
+    """
+
+    image: MinNorm
+    norm: float = 2.0
+    basis: NDArray[np.float64] | None = None
+    hulls: Hulls | None = None
+
+    @classmethod
+    def of(cls, image: MinNorm, norm: float) -> UnitNorm:
+        """The form of a lowered set that contains 0."""
+        hulls = None if image.couplings else Hulls.of(image.center, image.blocks)
+        if hulls is None:
+            basis = _span(*_directions(image))
+        else:
+            basis = _span(hulls.directions(), np.abs(hulls.points).max(axis=0))
+        if hulls is not None and basis is not None:
+            hulls = hulls.in_basis(basis)
+        return cls(image, norm, basis, hulls)
+
+    @property
+    def rank(self) -> int:
+        """The dimension of the span of U."""
+        return self.image.n if self.basis is None else self.basis.shape[1]
+
+    def lift(self, v: Vec) -> Vec:
+        """w of the coordinates v."""
+        return v if self.basis is None else self.basis @ v
+
+    def lower(self, w: Vec) -> Vec:
+        """Coordinates of w, or of its projection on the span."""
+        return w if self.basis is None else self.basis.T @ w
+
+    def unit(self, v: Vec) -> Vec:
+        """`v / ||w||_p`."""
+        return v / self.length(v)
+
+    def length(self, v: Vec) -> float:
+        """`||w||_p`."""
+        return self.image.space.norm(self.lift(v), self.norm)
+
+    def start(self) -> Vec:
+        """The difference of the barycentres, Barbero, Takeda and Lopez (2015), section 5.5; where that
+        is 0, the coordinate in which U is thinnest."""
+        v = self.lower(self.image.matvec(self.image.centers()))
+        scale = max(
+            (float(b.map.column_norms().max(initial=0.0)) for b in self.image.blocks), default=0.0
+        )
+        if self.image.space.norm(v) > 1e-12 * scale:
+            return self.unit(v)
+        units = [self.unit(e) for e in np.eye(self.rank)]
+        return min(units, key=self.height)
+
+    def height(self, v: Vec) -> float:
+        """f, exact but for couplings, which are left out."""
+        if self.hulls is not None:
+            return self.hulls.face(v).value
+        return self.highest(v)[0]
+
+    def highest(self, v: Vec) -> tuple[float, list[Vec]]:
+        """f, and the blocks of a point x with `-w'x = f`; couplings are left out."""
+        w = self.lift(v)
+        found = self.image.supports([-u for u in self.image.rmatvec(w)])
+        return -float(self.image.center @ w) + sum(h for h, _ in found), [q for _, q in found]
+
+    def normal(self, v: Vec) -> Vec:
+        """An element of the subdifferential of `||w||_p` at `||w||_p = 1`, in the coordinates v."""
+        base, kinks = self.normals(v)
+        return base + sum(k.mean(axis=0) for k in kinks)
+
+    def normals(self, v: Vec) -> tuple[Vec, list[NDArray[np.float64]]]:
+        """The subdifferential of `||w||_p`: `base + sum over k of conv(rows of kinks[k])`.
+
+        `sign(w) |w|^(p-1)` for 1 < p < inf; for p = inf the hull of the largest coordinates, for p = 1
+        an interval for every coordinate that is 0.
+        """
+        w = self.lift(v)
+        size = np.abs(w)
+        top = float(size.max())
+        if self.norm == np.inf:
+            at = np.flatnonzero(size >= top * (1.0 - 1e-9))
+            rows = np.zeros((at.size, w.size))
+            rows[np.arange(at.size), at] = np.sign(w[at])
+            return np.zeros(v.size), [self._lowered(rows)]
+        if self.norm == 1.0:
+            zero = np.flatnonzero(size <= 1e-9 * top)
+            base = np.sign(w)
+            base[zero] = 0.0
+            units = np.zeros((zero.size, w.size))
+            units[np.arange(zero.size), zero] = 1.0
+            return self.lower(base), [self._lowered(np.stack([u, -u])) for u in units]
+        base = np.sign(w) * size ** (self.norm - 1.0)
+        return self.lower(base / float(base @ w)), []
+
+    def corners(self, v: Vec) -> list[Vec]:
+        """Elements of the subdifferential of the norm: the only one, or, at a kink, several."""
+        base, kinks = self.normals(v)
+        if self.norm == np.inf:
+            return list(kinks[0])
+        return [base, *(base + u for pair in kinks for u in pair)]
+
+    def _lowered(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        return rows if self.basis is None else rows @ self.basis
+
+    def vertices(self) -> Iterator[Vec]:
+        """The vertices g of the ball of the dual norm in the coordinates v: `||w||_p = max <g, w>`. For
+        p = inf +-e_j, for p = 1 all signs, one changed from each to the next."""
+        n = self.image.n
+        if self.norm == np.inf:
+            for e in np.eye(n):
+                yield self.lower(e)
+                yield self.lower(-e)
+        elif self.norm == 1.0:
+            signs = np.ones(n)
+            for k in range(1, 2**n + 1):
+                yield self.lower(signs)
+                signs = signs.copy()
+                signs[((k & -k).bit_length() - 1) % n] *= -1.0
+
+    def residual(self, v: Vec) -> tuple[float, Vec, Vec]:
+        """`dist(df(w), f(w) d||w||_p)` over hulls, one quadratic program over both sets; the weights of
+        the samples there, and the normal.
+
+        0 at a stationary point. The multiplier of the constraint is -f(w), by Euler's identity.
+        """
+        if self.hulls is None:
+            raise TypeError("residual: needs a sum of reduced hulls")
+        face = self.hulls.face(v)
+        base, kinks = self.normals(v)
+        f, first = face.value, face.rest.size
+        rows = [self.hulls.points[face.index], *(f * k for k in kinks)]
+        caps = [self.hulls.caps[face.index], *(np.ones(k.shape[0]) for k in kinks)]
+        group = [face.group, *(np.full(k.shape[0], first + j) for j, k in enumerate(kinks))]
+        shares, rest = least_norm(
+            face.fixed + f * base,
+            np.concatenate(rows),
+            np.concatenate(caps),
+            np.concatenate(group).astype(np.int64),
+            np.concatenate([face.rest, np.ones(len(kinks))]),
+        )
+        normal, k = base.copy(), face.index.size
+        for points in kinks:
+            normal += shares[k : k + points.shape[0]] @ points
+            k += points.shape[0]
+        return float(np.linalg.norm(rest)), face.weights(shares[: face.index.size]), normal
+
+
+class UnitSolver(Solver):
+    """A solver of `UnitNorm`; `start` holds one vector, w in the coordinates of the form."""
+
+
+def _directions(image: MinNorm) -> tuple[NDArray[np.float64], Vec]:
+    """Rows that span the differences of the points of U, a point in each of n + 2 random directions; and
+    how large the coordinates of these points are."""
+    generator = np.random.default_rng(0)
+    center = image.matvec(image.centers())
+    rows, large = [], np.abs(image.center)
+    for k in range(min(image.n, sum(b.map.shape[1] for b in image.blocks)) + 2):
+        g = [generator.standard_normal(b.map.shape[1]) for b in image.blocks]
+        q = [p for _, p in image.supports(g)]
+        rows.append(image.matvec(q) - center)
+        if k == 0:  # without cancellation: signed samples may sum to rounding
+            for b, p in zip(image.blocks, q, strict=True):
+                large = large + np.asarray(abs(b.map.matrix()) @ np.abs(p)).ravel()
+    return np.array(rows), large
+
+
+def _span(rows: NDArray[np.float64], large: Vec) -> NDArray[np.float64] | None:
+    """Orthonormal columns that span the rows; None when they span everything.
+
+    The rank is that of the columns scaled to length one, so that units of the features do not count; a
+    column is 0 when it is rounding of the coordinate's size.
+    """
+    n = rows.shape[1]
+    sizes = np.sqrt(np.einsum("ij,ij->j", rows, rows))
+    used = np.flatnonzero(sizes > _ROUNDING * np.sqrt(rows.shape[0]) * large)
+    if used.size == 0:
+        return np.zeros((n, 0))
+    scaled = rows[:, used] / sizes[used]
+    if scaled.shape[0] >= used.size:
+        gram = scaled.T @ scaled
+        if float(np.linalg.eigvalsh(gram)[0]) > 1e3 * _FLAT**2 * used.size:
+            return None if used.size == n else np.eye(n)[:, used]
+    if scaled.shape[0] > used.size:
+        scaled = np.linalg.qr(scaled, mode="r")
+    _, s, V = np.linalg.svd(scaled, full_matrices=used.size < 3000)
+    rank = int((s > _FLAT * s[0]).sum())
+    if rank == used.size:
+        return None if used.size == n else np.eye(n)[:, used]
+    basis = np.zeros((n, rank))
+    if V.shape[0] == used.size:  # orthogonal to the null vectors of the unscaled columns
+        null = np.linalg.qr((V[rank:] / sizes[used]).T, mode="complete")[0]
+        basis[used] = null[:, used.size - rank :]
+    else:
+        basis[used] = np.linalg.qr((V[:rank] * sizes[used]).T)[0]
+    return basis

@@ -1,0 +1,302 @@
+"""The abstract classes of domains and sets. Reading this page is enough to write an extension.
+
+A *declaration* (`Domain`, `UncertaintySet`) is an immutable `Node` that knows no solver. Losses and
+penalties have a page of their own, `ucm.language.terms`.
+A set *lowers* to an `AffineImage`, `x(q) = c + sum_k A_k q_k` with `q_k in D_k` and linear couplings.
+Capabilities are abstract subclasses (`Projectable`, `SemiSmooth`, `Leveled`), asked by `isinstance`.
+
+Linear maps stand in `ucm.data.linear`, solvers in `ucm.forms.solver`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.bound import Data
+from ucm.data.linear import LinearMap, Vec
+from ucm.language.node import Node, Scalar, value
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = [
+    "OPERATORS",
+    "AffineImage",
+    "Block",
+    "Capped",
+    "Coupling",
+    "Domain",
+    "Jacobian",
+    "Leveled",
+    "Path",
+    "Projectable",
+    "Scope",
+    "SemiSmooth",
+    "Size",
+    "Splits",
+    "UncertaintySet",
+    "operator",
+]
+
+Path = tuple[str, ...]
+"""The way from a node to one below it: the names of the fields on the way."""
+Splits = Mapping[Path, Vec]
+"""Path of an intersection -> the share of the direction that its *right* operand supports."""
+
+
+OPERATORS: dict[str, Callable[..., Any]] = {}
+"""What `+ - * / @ &` do. The floors above install their nodes here, so that no contract imports one."""
+
+
+def operator(symbol: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Install a function as the meaning of an operator between declarations."""
+
+    def install(function: Callable[..., Any]) -> Callable[..., Any]:
+        OPERATORS[symbol] = function
+        return function
+
+    return install
+
+
+# --- sizes -----------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Size:
+    """The one number that makes a domain or a set larger or smaller.
+
+    `derived(value)` is the scalar that stands in the constraint (a radius, a cap, -log alpha);
+    the set never shrinks when it grows. `inverse` undoes `derived`.
+    """
+
+    declared: Scalar
+    derived: Callable[[float], float] = float
+    inverse: Callable[[float], float] = float
+    key: tuple[Any, ...] = ()  # equal keys: the same `derived`
+
+    @property
+    def number(self) -> float:
+        return self.derived(value(self.declared))
+
+    @property
+    def grows(self) -> bool:
+        """Whether the set grows with the declared value."""
+        return self.derived(0.75) >= self.derived(0.5)
+
+
+class Scope(ABC):
+    """What stands for the hyperparameters in a CVXPY problem: numbers, parameters or variables."""
+
+    @abstractmethod
+    def scalar(self, size: Size) -> float | cp.Expression:
+        """The derived scalar of `size`."""
+
+    @abstractmethod
+    def factor(self, scalar: Scalar) -> float | cp.Expression:
+        """A declared value as it stands (the factor of `c * U`)."""
+
+
+# --- parameter space U' ----------------------------------------------------------------------------
+class Domain(Node):
+    """A closed convex set of parameter vectors, of any dimension, immutable.
+
+    Every method takes `classes`: None, or a vector of +1 and -1 with one entry per coordinate. A
+    domain on the simplex then puts mass 1/2 on each class; the others ignore it.
+    """
+
+    @abstractmethod
+    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
+        """`max <g, q>` over the domain, and a maximiser. The value may be inf."""
+
+    @abstractmethod
+    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
+        """0 when q is inside; else how far outside, relative to the size of the domain."""
+
+    @abstractmethod
+    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
+        """A point deep inside."""
+
+    @abstractmethod
+    def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
+        """Why the domain is empty in this dimension, with the admissible range; None if not."""
+
+    @abstractmethod
+    def size(self) -> Size | None:
+        """The number that grows or shrinks it; None when there is none."""
+
+    @abstractmethod
+    def constraints(
+        self, q: cp.Expression, size: Any, *, classes: Vec | None = None
+    ) -> list[cp.Constraint]:
+        """CVXPY constraints for `q in D`. `size` is `self.size().number`, or the CVXPY expression in
+        its place."""
+
+    @abstractmethod
+    def on_simplex(self) -> Domain | None:
+        """The exact domain of "this and the simplex"; None when it has no projection of its own."""
+
+    def __and__(self, other: object) -> Domain:
+        return OPERATORS["domain &"](self, other)
+
+
+class Projectable(Domain):
+    """A domain with an exact Euclidean projection."""
+
+    @abstractmethod
+    def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
+        """The point of the domain nearest to v, to machine precision. `out` may be v itself."""
+
+
+@dataclass(frozen=True)
+class Jacobian:
+    """The symmetric matrix `diag(d) + U S U'`, 0 <= J <= I, of order N with U (N, r), S (r, r)."""
+
+    d: Vec
+    U: NDArray[np.float64]
+    S: NDArray[np.float64]
+
+    def matvec(self, v: Vec) -> Vec:
+        return self.d * v + self.U @ (self.S @ (self.U.T @ v))
+
+
+class SemiSmooth(Projectable):
+    """A projectable domain whose projection is semismooth."""
+
+    @abstractmethod
+    def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
+        """An element of the generalised Jacobian of `project` at v."""
+
+
+class Leveled(Domain):
+    """A domain on the simplex that knows the multipliers of its mass constraints."""
+
+    @abstractmethod
+    def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
+        """For each mass constraint (one; with `classes` that of +1, then that of -1) the interval
+        of multipliers `theta` at a maximiser of `<g, q>`: `g_i - theta` is non-negative where q_i can
+        not grow and non-positive where it is 0. An end may be infinite."""
+
+
+class Capped(Domain):
+    """A simplex with one cap for all entries of a class, `{0 <= q <= cap, sum q = mass}`: the weights
+    of a reduced convex hull."""
+
+    @abstractmethod
+    def caps(self, dim: int, classes: Vec | None) -> list[float]:
+        """The cap of each class (one without `classes`, else that of +1 and of -1)."""
+
+
+# --- feature space U -------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Block:
+    """One term `A q, q in D` of an image. `samples` (indices) and `weight` lead back: `|weight| q`
+    are weights of these samples, and `A'w` is `weight` times their scores `w'x` (times their labels,
+    where there are `classes`)."""
+
+    map: LinearMap
+    domain: Domain
+    classes: Vec | None = None
+    samples: NDArray[np.intp] | None = None
+    weight: float = 0.0
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """`offset + sum_j B_j q_{k_j} = 0`: both operands of the intersection at `path` meet. Its
+    multiplier, up to sign and scale, is a split of the support function (see `Splits`)."""
+
+    path: Path
+    terms: tuple[tuple[int, LinearMap], ...]
+    offset: Vec
+
+
+@dataclass(frozen=True)
+class AffineImage:
+    """A lowered set: `x(q) = center + sum_k A_k q_k`, `q_k in D_k`, and the couplings."""
+
+    center: Vec
+    blocks: tuple[Block, ...] = ()
+    couplings: tuple[Coupling, ...] = field(default=())
+
+
+class UncertaintySet(Node):
+    """A closed convex set in feature space, symbolic: it meets data only as an argument."""
+
+    @abstractmethod
+    def dimension(self, n: int | None) -> int | None:
+        """The dimension of the space it lives in, over samples with n features. None: not known
+        yet. Raises `CompositionError` naming the innermost node that mixes dimensions."""
+
+    @abstractmethod
+    def emptiness(self, data: Data) -> str | None:
+        """Why the set is empty, naming the innermost node, with the admissible range. None: it is
+        not, or only a solver can tell (intersections)."""
+
+    @abstractmethod
+    def size(self, data: Data) -> Size | None:
+        """This node's own size, if it has one."""
+
+    @abstractmethod
+    def lower(self, data: Data) -> AffineImage:
+        """The set as an affine image of simple domains."""
+
+    @abstractmethod
+    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
+        """The point x that the blocks q stand for, from the definition, and how far the q are
+        outside. Takes from `q` as many blocks as `lower` made, in its order."""
+
+    @abstractmethod
+    def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
+        """The set in CVXPY, straight from its definition, independent of `lower`."""
+
+    @abstractmethod
+    def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
+        """An upper bound of `max <d, x>` over the set, exact but for intersections, where `splits`
+        closes it; and a maximiser where one is known."""
+
+    def to_loss(self) -> Any:
+        """The loss whose generalised nu-SVM this set is: `ucm.language.loss_sets.to_loss`."""
+        return OPERATORS["to_loss"](self)
+
+    # --- algebra: sugar for the nodes of `ucm.language.sets` -----------------------------------
+    __array_ufunc__ = None  # lets `array + U` reach `__radd__`
+
+    def __add__(self, other: object) -> UncertaintySet:
+        return OPERATORS["+"](self, other)
+
+    def __radd__(self, other: object) -> UncertaintySet:
+        return OPERATORS["+"](other, self)
+
+    def __sub__(self, other: object) -> UncertaintySet:
+        return OPERATORS["-"](self, other)
+
+    def __rsub__(self, other: object) -> UncertaintySet:
+        return OPERATORS["-"](other, self)
+
+    def __neg__(self) -> UncertaintySet:
+        return OPERATORS["*"](-1.0, self)
+
+    def __mul__(self, factor: object) -> UncertaintySet:
+        return OPERATORS["*"](factor, self)
+
+    def __rmul__(self, factor: object) -> UncertaintySet:
+        return OPERATORS["*"](factor, self)
+
+    def __truediv__(self, divisor: object) -> UncertaintySet:
+        return OPERATORS["/"](self, divisor)
+
+    def __rmatmul__(self, matrix: object) -> UncertaintySet:
+        return OPERATORS["@"](matrix, self)
+
+    def __matmul__(self, other: object) -> UncertaintySet:
+        return OPERATORS["@"](self, other)
+
+    def __and__(self, other: object) -> UncertaintySet:
+        return OPERATORS["&"](self, other)
+
+    def __rand__(self, other: object) -> UncertaintySet:
+        return OPERATORS["&"](other, self)

@@ -1,0 +1,265 @@
+"""Relative entropy to the uniform distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import wrightomega, xlogy
+
+from ucm import numerics
+from ucm.data.linear import Vec
+from ucm.language.contracts import Domain, Jacobian, Leveled, SemiSmooth, Size
+from ucm.language.domains import _common as common
+from ucm.language.domains import curved
+from ucm.language.domains.simplex import Simplex
+from ucm.language.node import Notation, Scalar, value
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["KLBall", "SimplexKL"]
+
+
+class EntropyCurve(curved.Curve):
+    """`h(q) = sum q_i log(N q_i)`."""
+
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
+
+    def value(self, q: Vec) -> float:
+        return float(xlogy(q, self.dim * q).sum())
+
+    def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+        # q + lam log q = u - lam (1 + log N), and omega + log omega = z
+        q = lam * wrightomega(u / lam - (1.0 + math.log(self.dim) + math.log(lam)))
+        return q, q / (q + lam), self.normal(q)
+
+    def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+        q = np.exp(u / lam - 1.0) / self.dim
+        return q, q / lam, u / lam
+
+    def normal(self, q: Vec) -> Vec:
+        """The gradient; 1 where q is 0."""
+        return np.log(np.where(q > 0.0, self.dim * q, 1.0)) + 1.0
+
+
+class KLBall(Domain):
+    """Non-negative vectors of bounded divergence, `{q >= 0, sum q_i log(N q_i) <= -log alpha}`.
+
+    N is the number of entries. The ball has an exact projection only together with the simplex
+    (`on_simplex`).
+
+    Parameters
+    ----------
+    alpha : float or Param
+        0 < alpha <= 1; the smaller, the larger the ball.
+
+    Notes
+    -----
+    The parameter set of the exponential loss; Ito, Takeda and Toh (2015), section 5.2.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.KLBall(0.5).violation([0.5, 0.5])
+    0.0
+    """
+
+    alpha: Scalar
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        common.scalar_field(self, self.alpha, "alpha")
+
+    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
+        g = common.vector(g)
+        curve = EntropyCurve(g.size)
+        if float(g.max()) <= 0.0:  # the limit of exp(g/lam - 1) / N as lam vanishes
+            return 0.0, np.where(g == 0.0, math.exp(-1.0) / g.size, 0.0)
+        point = curved.solve(curve.tilt, curve, g, [], _radius(value(self.alpha)), -math.exp(-1.0))
+        return float(g @ point.q), point.q
+
+    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
+        return common.snap(_excess(common.vector(q), value(self.alpha)))
+
+    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
+        return np.full(dim, math.exp(-1.0) / dim)
+
+    def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
+        return _emptiness(self, self.alpha, 1.0)
+
+    def size(self) -> Size:
+        return _size(self.alpha)
+
+    def constraints(
+        self, q: cp.Expression, size: Any, *, classes: Vec | None = None
+    ) -> list[cp.Constraint]:
+        import cvxpy as cp
+
+        # in N q the entries are near 1, which conic solvers need
+        return [cp.sum(cp.rel_entr(q.size * q, 1.0)) / q.size <= size]
+
+    def on_simplex(self) -> Domain | None:
+        return SimplexKL(self.alpha)
+
+    def formula(self, notation: Notation) -> str:
+        return _formula(notation, self.alpha)
+
+
+class SimplexKL(SemiSmooth, Leveled):
+    """Simplex and divergence ball, `{q >= 0, sum q = 1, sum q_i log(N q_i) <= -log alpha}`.
+
+    Parameters
+    ----------
+    alpha : float or Param
+        0 < alpha <= 1; with classes of m and n entries, alpha <= 2 sqrt(m n) / (m + n).
+
+    Notes
+    -----
+    Ito, Takeda and Toh (2015), section 5.2. The projection is
+    `q_i = lam omega((v_i - theta)/lam - 1 - log N - log lam)`, omega the Wright function, theta and
+    lam roots of three equations; the support function tilts exponentially.
+
+    Examples
+    --------
+    >>> from ucm.domains import SimplexKL
+    >>> SimplexKL(0.6).project([1.0, 0.0]).round(4)
+    array([0.9554, 0.0446])
+    """
+
+    alpha: Scalar
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        common.scalar_field(self, self.alpha, "alpha")
+
+    def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
+        """The solution, and its multipliers where the bound is active."""
+        curve = EntropyCurve(v.size)
+        radius = _radius(value(self.alpha))
+        free = Simplex()
+        flat = free.project(v, classes=classes) if prox else free.support(v, classes=classes)[1]
+        if curve.value(flat) <= radius:
+            return flat, None
+        q = common.uniform(v.size, classes)
+        least = curve.value(q)
+        if radius <= least:
+            return q, curved.single_point(q, len(common.counts(v.size, classes)))
+        point = (_nearest if prox else _tilted)(curve, v, classes, radius, least)
+        return point.q, point
+
+    def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
+        return common.delivered(self._solve(common.vector(v), classes, prox=True)[0], out)
+
+    def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
+        q, point = self._solve(common.vector(v), classes, prox=True)
+        parts = common.groups(q.size, classes)
+        if point is None:
+            return common.jacobian((q > 0.0).astype(float), parts)
+        return common.jacobian(point.w, parts, point.normal)
+
+    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
+        g = common.vector(g)
+        q = self._solve(g, classes, prox=False)[0]
+        return float(g @ q), q
+
+    def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
+        g = common.vector(g)
+        point = self._solve(g, classes, prox=False)[1]
+        theta = None if point is None else point.theta
+        return common.curved_levels(g, common.groups(g.size, classes), theta)
+
+    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
+        q = common.vector(q)
+        over = max(common.mass_violation(q, classes), _excess(q, value(self.alpha)))
+        return common.snap(over)
+
+    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
+        return common.uniform(dim, classes)
+
+    def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
+        reason = common.no_entries(dim, classes)
+        if reason:
+            return f"{self!r}: {reason}"
+        largest = 1.0
+        if classes is not None:
+            m, n = common.counts(dim, classes)
+            largest = 2.0 * math.sqrt(m) * math.sqrt(n) / (m + n)
+        return _emptiness(self, self.alpha, largest)
+
+    def size(self) -> Size:
+        return _size(self.alpha)
+
+    def constraints(
+        self, q: cp.Expression, size: Any, *, classes: Vec | None = None
+    ) -> list[cp.Constraint]:
+        ball = KLBall(self.alpha).constraints(q, size)
+        return [*common.simplex_constraints(q, classes), *ball]
+
+    def on_simplex(self) -> Domain | None:
+        return self
+
+    def formula(self, notation: Notation) -> str:
+        return f"{Simplex().formula(notation)}, {_formula(notation, self.alpha)}"
+
+
+def _nearest(
+    curve: EntropyCurve, v: Vec, classes: Vec | None, radius: float, least: float
+) -> curved.Point:
+    """The projection where the divergence is `radius`, above its `least`."""
+    q = np.empty_like(v)
+    lam, *theta, found = numerics.project_entropy(
+        v, common.labels(classes), radius, least, float(np.ptp(v)), q
+    )
+    parts = common.groups(v.size, classes)
+    if not found:
+        return curved.solve(curve.prox, curve, v, parts, radius, least)
+    return curved.Point(q, q / (q + lam), curve.normal(q), lam, tuple(theta[: len(parts)]))
+
+
+def _tilted(
+    curve: EntropyCurve, g: Vec, classes: Vec | None, radius: float, least: float
+) -> curved.Point:
+    """The maximiser where the divergence is `radius`, above its `least`."""
+    q = np.empty_like(g)
+    lam, *theta = numerics.support_entropy(g, common.labels(classes), radius, least, q)
+    levels = tuple(theta[: 1 if classes is None else 2])
+    return curved.Point(q, q / lam, curve.normal(q), lam, levels)
+
+
+def _radius(alpha: float) -> float:
+    return -math.log(alpha) if alpha > 0.0 else math.inf
+
+
+def _size(alpha: Scalar) -> Size:
+    return Size(alpha, _radius, lambda radius: math.exp(-radius), key=("-log",))
+
+
+def _excess(q: Vec, alpha: float) -> float:
+    """How far the divergence is above its bound, and negative mass."""
+    radius = _radius(alpha)
+    divergence = EntropyCurve(q.size).value(np.maximum(q, 0.0))
+    return max((divergence - radius) / max(radius, 1.0), float(-np.minimum(q, 0.0).sum()))
+
+
+def _emptiness(node: Domain, alpha: Scalar, largest: float) -> str | None:
+    if 0.0 < value(alpha) <= largest * (1.0 + common.ROUNDING):
+        return None
+    why = (
+        "is not positive"
+        if value(alpha) <= 0.0
+        else "gives a divergence bound -log(alpha) below the smallest divergence"
+    )
+    return (
+        f"{node!r}: empty, {common.named(alpha, 'level')} {why}; "
+        f"{common.subject(alpha, 'alpha')} must lie in (0, {largest:.6g}]"
+    )
+
+
+def _formula(notation: Notation, alpha: Scalar) -> str:
+    q = notation.sub("q", "i")
+    log = notation.word("log")
+    divergence = notation.sum_over("i", f"{q} {log}(N {q})")
+    return f"{divergence}{notation.leq}-{log} {notation.scalar(alpha)}"

@@ -1,0 +1,292 @@
+"""Balls of the conjugate of a loss: the parameter sets of generalised nu-SVMs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ucm.data.linear import Vec
+from ucm.errors import CompositionError, brief
+from ucm.language.contracts import Domain, Jacobian, Leveled, SemiSmooth, Size
+from ucm.language.domains import _common as common
+from ucm.language.domains import curved
+from ucm.language.domains.simplex import Simplex, project_capped
+from ucm.language.node import Notation, Scalar, value
+from ucm.language.terms import ConvexLoss
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["LossBall", "SimplexLoss"]
+
+
+class ConjugateCurve(curved.Curve):
+    """`h(q) = (1/N) sum l*(N q_i)`, finite where `0 <= q <= cap`.
+
+    With s = N q, the equations of the domain are those of the contract of the loss:
+    `q + lam h'(q) = u` is `s = prox_{lam N l*}(N u)`, and `lam h'(q) = u` is `s = l'(u / lam)`.
+    The contract has no second derivative: dq/du is a central difference, which at a kink is a
+    mean of both one-sided slopes and so still an element of the generalised Jacobian.
+    """
+
+    def __init__(self, loss: ConvexLoss, dim: int) -> None:
+        self.loss = loss
+        self.dim = dim
+        self.steepest = float(loss.gradient(np.array([math.inf]))[0])
+        self.cap = self.steepest / dim
+
+    def value(self, q: Vec) -> float:
+        s = self.dim * q
+        rounded = (s > self.steepest) & (s <= self.steepest * (1.0 + common.ROUNDING))
+        return float(self.loss.conjugate(np.where(rounded, self.steepest, s)).sum()) / self.dim
+
+    def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+        n, x = self.dim, self.dim * u
+        s = self.loss.conjugate_prox(x, lam * n)
+        h = 1e-5 * (1.0 + np.abs(x))
+        ahead = self.loss.conjugate_prox(x + h, lam * n)
+        behind = self.loss.conjugate_prox(x - h, lam * n)
+        return s / n, (ahead - behind) / (2.0 * h), (x - s) / (lam * n)
+
+    def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+        x = u / lam
+        h = 1e-5 * (1.0 + np.abs(x))
+        slope = (self.loss.gradient(x + h) - self.loss.gradient(x - h)) / (2.0 * h)
+        return self.loss.gradient(x) / self.dim, slope / (lam * self.dim), x
+
+
+class LossBall(Domain):
+    """The conjugate ball of a loss, `{q : (1/N) sum l*(N q_i) <= radius}`, N the number of entries.
+
+    l is the loss as a function of minus the margin, and without an offset: `max(0, u)^p` for
+    `Hinge(p)`. The ball has an exact projection only together with the simplex (`on_simplex`).
+
+    Parameters
+    ----------
+    loss : ConvexLoss
+        Or a positive multiple of one, such as `Hinge() / nu`.
+    radius : float or Param
+        May be negative: at least `-l(0)`.
+
+    Raises
+    ------
+    CompositionError
+        `loss` is no loss.
+
+    Notes
+    -----
+    Ito, Takeda and Toh (2015), section 5.2: the generalised nu-SVM with the loss l.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.LossBall(ucm.Hinge() / 0.5, 0.0).on_simplex().project([2.0, 0.0, 0.0, 0.0]).round(4)
+    array([0.5   , 0.1667, 0.1667, 0.1667])
+    """
+
+    loss: ConvexLoss
+    radius: Scalar
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check(self, self.loss, self.radius)
+
+    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
+        g = common.vector(g)
+        curve = ConjugateCurve(self.loss, g.size)
+        radius = value(self.radius)
+        rest = self.center(1)[0] / g.size  # where l* is smallest
+        with np.errstate(invalid="ignore"):
+            flat = np.where(g > 0.0, curve.cap, np.where(g < 0.0, 0.0, rest))
+        if np.isfinite(flat).all() and curve.value(flat) <= radius:
+            return float(g @ flat), flat
+        least = curve.value(np.full(g.size, rest))
+        if radius <= least:
+            q = np.full(g.size, rest)
+            return float(g @ q), q
+        q = curved.solve(curve.tilt, curve, g, [], radius, least).q
+        return float(g @ q), q
+
+    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
+        return common.snap(_excess(self.loss, common.vector(q), value(self.radius)))
+
+    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
+        return np.full(dim, float(self.loss.gradient(np.zeros(1))[0]) / dim)
+
+    def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
+        least = ConjugateCurve(self.loss, dim).value(self.center(dim))
+        return _emptiness(self, self.radius, least)
+
+    def size(self) -> Size:
+        return Size(self.radius)
+
+    def constraints(
+        self, q: cp.Expression, size: Any, *, classes: Vec | None = None
+    ) -> list[cp.Constraint]:
+        return self.loss.conjugate_constraint(q.size * q, size)
+
+    def on_simplex(self) -> Domain | None:
+        return SimplexLoss(self.loss, self.radius)
+
+    def formula(self, notation: Notation) -> str:
+        return _formula(notation, self.radius)
+
+
+class SimplexLoss(SemiSmooth, Leveled):
+    """Simplex and conjugate ball, `{q >= 0, sum q = 1, (1/N) sum l*(N q_i) <= radius}`.
+
+    Parameters
+    ----------
+    loss : ConvexLoss
+    radius : float or Param
+        At least `l*(1)`; with classes of m and n entries, N = m + n,
+        at least `(m/N) l*(N/(2m)) + (n/N) l*(N/(2n))`.
+
+    Raises
+    ------
+    CompositionError
+        `loss` is no loss.
+
+    Notes
+    -----
+    Ito, Takeda and Toh (2015), section 5.2. Projection and support reduce to the proximal map of l*
+    and the derivative of l, with one scalar root for the radius and one for each mass.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> from ucm.domains import SimplexLoss
+    >>> SimplexLoss(ucm.Hinge() / 0.5, 0.0).emptiness(4) is None
+    True
+    """
+
+    loss: ConvexLoss
+    radius: Scalar
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check(self, self.loss, self.radius)
+
+    def _caps(self, curve: ConjugateCurve, classes: Vec | None) -> list[float]:
+        parts = zip(common.counts(curve.dim, classes), _masses(classes), strict=True)
+        return [max(curve.cap, mass / n) for n, mass in parts]
+
+    def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
+        """The solution, and its multipliers where the bound is active."""
+        curve = ConjugateCurve(self.loss, v.size)
+        radius = value(self.radius)
+        caps = self._caps(curve, classes)
+        flat = project_capped(v, None, classes, caps) if prox else common.greedy(v, caps, classes)
+        if curve.value(flat) <= radius:
+            return flat, None
+        q = common.uniform(v.size, classes)
+        least = curve.value(q)
+        if not radius > least + common.ROUNDING * abs(least):
+            return q, curved.single_point(q, len(caps))
+        equation = curve.prox if prox else curve.tilt
+        parts = common.groups(v.size, classes)
+        point = curved.solve(equation, curve, v, parts, radius, least)
+        return point.q, point
+
+    def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
+        return common.delivered(self._solve(common.vector(v), classes, prox=True)[0], out)
+
+    def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
+        q, point = self._solve(common.vector(v), classes, prox=True)
+        parts = common.groups(q.size, classes)
+        if point is None:
+            cap = ConjugateCurve(self.loss, q.size).cap
+            return common.jacobian(((q > 0.0) & (q < cap)).astype(float), parts)
+        return common.jacobian(point.w, parts, point.normal)
+
+    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
+        g = common.vector(g)
+        q = self._solve(g, classes, prox=False)[0]
+        return float(g @ q), q
+
+    def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
+        g = common.vector(g)
+        parts = common.groups(g.size, classes)
+        point = self._solve(g, classes, prox=False)[1]
+        if point is not None:
+            return common.curved_levels(g, parts, point.theta)
+        caps = self._caps(ConjugateCurve(self.loss, g.size), classes)
+        return [
+            common.order_interval(g[index], mass, cap)
+            for (index, mass), cap in zip(parts, caps, strict=True)
+        ]
+
+    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
+        q = common.vector(q)
+        over = _excess(self.loss, q, value(self.radius))
+        return common.snap(max(common.mass_violation(q, classes), over))
+
+    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
+        return common.uniform(dim, classes)
+
+    def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
+        reason = common.no_entries(dim, classes)
+        if reason:
+            return f"{self!r}: {reason}"
+        curve = ConjugateCurve(self.loss, dim)
+        q = common.uniform(dim, classes)
+        if q.max() <= curve.cap * (1.0 + common.ROUNDING):
+            return _emptiness(self, self.radius, curve.value(q))
+        return (
+            f"{self!r}: empty, the loss has slope at most {curve.cap * dim:.6g}, and the weights "
+            f"need {q.max() * dim:.6g}; divide the loss by at least that ratio"
+        )
+
+    def size(self) -> Size:
+        return Size(self.radius)
+
+    def constraints(
+        self, q: cp.Expression, size: Any, *, classes: Vec | None = None
+    ) -> list[cp.Constraint]:
+        ball = self.loss.conjugate_constraint(q.size * q, size)
+        return [*common.simplex_constraints(q, classes), *ball]
+
+    def on_simplex(self) -> Domain | None:
+        return self
+
+    def formula(self, notation: Notation) -> str:
+        return f"{Simplex().formula(notation)}, {_formula(notation, self.radius)}"
+
+
+def _check(node: Domain, loss: Any, radius: Scalar) -> None:
+    if not isinstance(loss, ConvexLoss):
+        raise CompositionError(
+            f"{type(node).__name__}: expected a convex loss, got {brief(loss)}; write for example "
+            "Hinge() / 0.5"
+        )
+    common.scalar_field(node, radius, "radius")
+
+
+def _masses(classes: Vec | None) -> list[float]:
+    return [1.0] if classes is None else [0.5, 0.5]
+
+
+def _excess(loss: ConvexLoss, q: Vec, radius: float) -> float:
+    """How far the mean of l* is above its bound, and how far q is outside the domain of l*."""
+    curve = ConjugateCurve(loss, q.size)
+    inside = np.clip(q, 0.0, curve.cap)
+    scale = min(curve.cap, 1.0)
+    outside = float(np.abs(q - inside).sum()) / scale if scale > 0.0 else 0.0
+    return max((curve.value(inside) - radius) / max(abs(radius), 1.0), outside)
+
+
+def _emptiness(node: Domain, radius: Scalar, least: float) -> str | None:
+    if value(radius) >= least - common.ROUNDING * max(abs(least), 1.0):
+        return None
+    return (
+        f"{node!r}: empty, {common.named(radius, 'radius')} is below the smallest mean of the "
+        f"conjugate; {common.subject(radius, 'radius')} must be at least {least:.6g}"
+    )
+
+
+def _formula(notation: Notation, radius: Scalar) -> str:
+    conjugate = notation.power("l", "*") + f"(N {notation.sub('q', 'i')})"
+    mean = notation.fraction("1", "N") + " " + notation.sum_over("i", conjugate)
+    return mean + notation.leq + notation.scalar(radius)

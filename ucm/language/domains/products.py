@@ -1,0 +1,135 @@
+"""Cartesian products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.linalg import block_diag
+
+from ucm.data.linear import Vec
+from ucm.errors import CompositionError, brief
+from ucm.language.contracts import Domain, Jacobian, SemiSmooth, Size
+from ucm.language.domains import _common as common
+from ucm.language.node import Notation
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["Product"]
+
+
+class Product(SemiSmooth):
+    """The cartesian product `{(q_1, ..., q_k) : q_j in parts_j}`.
+
+    Parameters
+    ----------
+    parts : tuple of domains
+        Each with a semismooth projection.
+    sizes : tuple of int
+        Their dimensions.
+
+    Raises
+    ------
+    CompositionError
+        A part has no projection, or the sizes are not positive integers, one for each part.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> D = ucm.Product((ucm.Simplex(), ucm.NormBall(1.0)), (2, 2))
+    >>> D.project([1.0, 0.0, 3.0, 4.0])
+    array([1. , 0. , 0.6, 0.8])
+    """
+
+    parts: tuple[SemiSmooth, ...]
+    sizes: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        parts, sizes = self.parts, self.sizes
+        if not isinstance(parts, tuple) or not parts:
+            raise CompositionError(f"Product: parts is a tuple of domains, got {brief(parts)}")
+        for part in parts:
+            if not isinstance(part, SemiSmooth):
+                raise CompositionError(
+                    f"Product: every part needs a projection, got {brief(part)}; "
+                    "use the sum of one Image for each part, which is the same set"
+                )
+        whole = isinstance(sizes, tuple) and all(
+            isinstance(n, float) and n >= 1.0 and n.is_integer() for n in sizes
+        )
+        if not whole or len(sizes) != len(parts):
+            raise CompositionError(
+                f"Product: sizes is a tuple of {len(parts)} positive integers, got {brief(sizes)}"
+            )
+
+    def _slices(self) -> Iterator[tuple[SemiSmooth, slice]]:
+        start = 0
+        for part, n in zip(self.parts, self.sizes, strict=True):
+            yield part, slice(start, start + int(n))
+            start += int(n)
+
+    def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
+        v = common.vector(v)
+        q = [part.project(v[s], classes=_cut(classes, s)) for part, s in self._slices()]
+        return common.delivered(np.concatenate(q), out)
+
+    def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
+        v = common.vector(v)
+        all_ = [part.jacobian(v[s], classes=_cut(classes, s)) for part, s in self._slices()]
+        return Jacobian(
+            d=np.concatenate([J.d for J in all_]),
+            U=np.asarray(block_diag(*(J.U for J in all_))),
+            S=np.asarray(block_diag(*(J.S for J in all_))),
+        )
+
+    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
+        g = common.vector(g)
+        pairs = [part.support(g[s], classes=_cut(classes, s)) for part, s in self._slices()]
+        return sum(pair[0] for pair in pairs), np.concatenate([pair[1] for pair in pairs])
+
+    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
+        q = common.vector(q)
+        return max(part.violation(q[s], classes=_cut(classes, s)) for part, s in self._slices())
+
+    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
+        return np.concatenate(
+            [part.center(s.stop - s.start, classes=_cut(classes, s)) for part, s in self._slices()]
+        )
+
+    def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
+        if dim != sum(self.sizes):
+            return (
+                f"{self!r}: the sizes add up to {sum(self.sizes):g}, got dimension {dim}; "
+                "give sizes that add up to it"
+            )
+        reasons = (
+            part.emptiness(s.stop - s.start, classes=_cut(classes, s)) for part, s in self._slices()
+        )
+        return next((reason for reason in reasons if reason), None)
+
+    def size(self) -> Size | None:
+        return None
+
+    def constraints(
+        self, q: cp.Expression, size: Any = None, *, classes: Vec | None = None
+    ) -> list[cp.Constraint]:
+        found = []
+        for part, s in self._slices():
+            own = part.size()
+            number = None if own is None else own.number
+            found += part.constraints(q[s], number, classes=_cut(classes, s))
+        return found
+
+    def on_simplex(self) -> Domain | None:
+        return None
+
+    def formula(self, notation: Notation) -> str:
+        cross = notation.times.replace("·", " × ").replace(r"\cdot", r"\times")
+        return cross.join(notation.set_of("q", part.formula(notation)) for part in self.parts)
+
+
+def _cut(classes: Vec | None, s: slice) -> Vec | None:
+    return None if classes is None else np.asarray(classes)[s]

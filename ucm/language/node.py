@@ -1,0 +1,289 @@
+"""Declarations as immutable trees.
+
+A node is a frozen dataclass whose fields are numbers, `Param`s, arrays, strings, other nodes, or
+tuples of these. Equality and hash are structural; `repr` is source text; `str` is mathematics.
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import Any, ClassVar, Self, dataclass_transform
+
+import numpy as np
+from scipy import sparse
+
+from ucm.errors import CompositionError, brief
+from ucm.language.notation import LATEX, TEXT, Notation
+from ucm.language.parameter import Param, Scalar, as_number, number_source, value
+
+__all__ = [
+    "LATEX",
+    "TEXT",
+    "Node",
+    "Notation",
+    "Param",
+    "Scalar",
+    "number_source",
+    "registered",
+    "source",
+    "value",
+]
+
+
+def _frozen_array(x: Any, where: str) -> Any:
+    """A read-only float64 copy of an array (a CSR matrix stays CSR)."""
+    if sparse.issparse(x):
+        csr = sparse.csr_matrix(x, dtype=np.float64, copy=True)
+        try:
+            if np.any(np.diff(csr.indptr) < 0):  # SciPy does not look where the last one is 0
+                raise ValueError("the row pointers decrease")
+            csr.check_format(full_check=True)
+        except ValueError as error:
+            raise CompositionError(f"{where}: a malformed sparse matrix ({error})") from error
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
+        for part in (csr.data, csr.indices, csr.indptr):
+            part.flags.writeable = False
+        finite = csr.data
+    else:
+        if np.iscomplexobj(x):
+            raise CompositionError(f"{where}: expected an array of real numbers, got complex ones")
+        try:
+            csr = finite = np.array(x, dtype=np.float64) + 0.0  # no -0.0
+        except (TypeError, ValueError) as error:
+            raise CompositionError(
+                f"{where}: expected an array of numbers, got {brief(x)}"
+            ) from error
+        csr.flags.writeable = False
+    if not np.isfinite(finite).all():
+        raise CompositionError(f"{where}: the array holds NaN or inf; give finite entries")
+    return csr
+
+
+def _freeze(x: Any, where: str) -> Any:
+    if isinstance(x, Node | Param | str | type(None) | bool):
+        return x
+    if isinstance(x, tuple):
+        return tuple(_freeze(item, where) for item in x)
+    if sparse.issparse(x) or isinstance(x, list) or (isinstance(x, np.ndarray) and x.ndim > 0):
+        return _frozen_array(x, where)
+    return as_number(x, where)
+
+
+def _key(x: Any) -> Any:
+    """A hashable stand-in that is equal exactly when the field is."""
+    if sparse.issparse(x):
+        return (x.shape, x.data.tobytes(), x.indices.tobytes(), x.indptr.tobytes())
+    if isinstance(x, np.ndarray):
+        return (x.shape, x.tobytes())
+    if isinstance(x, tuple):
+        return tuple(_key(item) for item in x)
+    return x
+
+
+_REGISTRY: dict[str, type[Node]] = {}
+
+
+def registered(name: str) -> type[Node] | None:
+    """The node class of that name."""
+    return _REGISTRY.get(name)
+
+
+@dataclass_transform(frozen_default=True)
+class Node(ABC):
+    """An immutable declaration. Subclasses list their fields as in a dataclass.
+
+    Subclassing makes the class a frozen dataclass and registers its name for `from_json`.
+    """
+
+    _names: ClassVar[tuple[str, ...]] = ()  # of the fields
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        dataclass(frozen=True, eq=False, repr=False)(cls)
+        cls._names = tuple(f.name for f in fields(cls))  # type: ignore[arg-type]
+        old = _REGISTRY.get(cls.__name__)
+        if (
+            old is not None
+            and old.__module__ != cls.__module__
+            and old.__module__.startswith("ucm.")
+        ):
+            raise CompositionError(
+                f"{cls.__module__}: a declaration named {cls.__name__!r} exists in {old.__module__}; "
+                "choose another name"
+            )
+        _REGISTRY[cls.__name__] = cls
+
+    def __post_init__(self) -> None:
+        for name in self._names:
+            given = getattr(self, name)
+            frozen = _freeze(given, f"{type(self).__name__}: {name}")
+            if frozen is not given:
+                object.__setattr__(self, name, frozen)
+        _ = self._values  # refuses one name with two values
+
+    @abstractmethod
+    def formula(self, notation: Notation) -> str:
+        """The node as mathematics."""
+
+    # --- structure -------------------------------------------------------------------------
+    def operands(self) -> tuple[Any, ...]:
+        """The field values, in order."""
+        return tuple(getattr(self, name) for name in self._names)
+
+    def walk(self) -> Iterator[Node | Param]:
+        """This node, then every node and `Param` below it, depth first."""
+        yield self
+        yield from _walk(self.operands())
+
+    def params(self) -> dict[str, float]:
+        """Names and values of the `Param`s in this declaration, in order of appearance.
+
+        Raises
+        ------
+        CompositionError
+            One name carries two values.
+        """
+        return dict(self._values)
+
+    @functools.cached_property
+    def _values(self) -> dict[str, float]:
+        """What `params` answers."""
+        found: dict[str, float] = {}
+        for name, number in _values_in(self.operands()):
+            if found.setdefault(name, number) != number:
+                raise CompositionError(
+                    f"{type(self).__name__}: the parameter {name!r} has two values, "
+                    f"{found[name]:g} and {number:g}; use one Param, or two names"
+                )
+        return found
+
+    def with_params(self, **values: float) -> Self:
+        """The same declaration with other parameter values.
+
+        Raises
+        ------
+        CompositionError
+            A name that the declaration does not have.
+        """
+        known = self.params()
+        for name in values:
+            if name not in known:
+                raise CompositionError(
+                    f"with_params: no parameter {name!r} in {self!r}; "
+                    f"it has {', '.join(known) or 'none'}"
+                )
+        return _substitute(self, values) if values else self
+
+    # --- identity --------------------------------------------------------------------------
+    @functools.cached_property
+    def _identity(self) -> tuple[Any, ...]:
+        return (type(self).__name__, *(_key(x) for x in self.operands()))
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._identity == other._identity  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self._names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, x in state.items():
+            object.__setattr__(self, name, x)
+        self.__post_init__()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __copy__(self) -> Self:
+        return self
+
+    # --- printing --------------------------------------------------------------------------
+    def __repr__(self) -> str:
+        words = []
+        positional = True
+        for f in fields(self):  # type: ignore[arg-type]
+            x = getattr(self, f.name)
+            if f.default is not MISSING and _key(x) == _key(f.default):
+                positional = False
+                continue
+            required = f.default is MISSING
+            words.append(source(x) if required and positional else f"{f.name}={source(x)}")
+        return f"{type(self).__name__}({', '.join(words)})"
+
+    def __str__(self) -> str:
+        return _with_values(self, TEXT)
+
+    def _repr_latex_(self) -> str:
+        return f"${_with_values(self, LATEX)}$"
+
+
+def _walk(items: tuple[Any, ...]) -> Iterator[Node | Param]:
+    for x in items:
+        if isinstance(x, Node):
+            yield from x.walk()
+        elif isinstance(x, Param):
+            yield x
+        elif isinstance(x, tuple):
+            yield from _walk(x)
+
+
+def _values_in(items: tuple[Any, ...]) -> Iterator[tuple[str, float]]:
+    """Names and values of the `Param`s among these and below."""
+    for x in items:
+        if isinstance(x, Param):
+            yield x.name, x.value
+        elif isinstance(x, Node):
+            yield from x._values.items()
+        elif isinstance(x, tuple):
+            yield from _values_in(x)
+
+
+def _substitute(x: Any, values: dict[str, float]) -> Any:
+    if isinstance(x, Param):
+        return Param(x.name, values[x.name]) if x.name in values else x
+    if isinstance(x, tuple):
+        return tuple(_substitute(item, values) for item in x)
+    if isinstance(x, Node):
+        return replace(x, **{n: _substitute(getattr(x, n), values) for n in x._names})  # type: ignore[type-var]
+    return x
+
+
+_SHOWN = 60  # entries of an array that `repr` writes out
+
+
+def source(x: Any) -> str:
+    """Source text of a field: read back, it gives an equal one. Long arrays are cut short."""
+    if isinstance(x, float):
+        return number_source(x)
+    if sparse.issparse(x):
+        if x.nnz > _SHOWN:
+            return f"csr_matrix(shape={x.shape}, nnz={x.nnz})"
+        parts = ", ".join(source(part) for part in (x.data, x.indices, x.indptr))
+        return f"csr_matrix(({parts}), shape={x.shape})"
+    if isinstance(x, np.ndarray):
+        return _rows(x, _SHOWN)
+    if isinstance(x, tuple):
+        inner = ", ".join(source(item) for item in x)
+        return f"({inner},)" if len(x) == 1 else f"({inner})"
+    return repr(x)
+
+
+def _rows(x: np.ndarray, shown: int) -> str:
+    items = [repr(v) for v in x.tolist()] if x.ndim == 1 else [_rows(row, shown) for row in x]
+    if x.size > shown and len(items) > 4:
+        items = [*items[:3], "...", items[-1]]
+    return f"[{', '.join(items)}]"
+
+
+def _with_values(node: Node, notation: Notation) -> str:
+    values = (f"{notation.symbol(n)} = {v:.6g}" for n, v in node.params().items())
+    listed = ", ".join(values)
+    return notation.separated(node.formula(notation), *([listed] if listed else []))

@@ -1,0 +1,164 @@
+"""How formulas are written: as plain text, or as LaTeX."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any
+
+from scipy import sparse
+
+from ucm.language.parameter import Param, Scalar
+
+__all__ = ["LATEX", "TEXT", "Notation"]
+
+_GREEK = {
+    "Delta": "Δ", "Sigma": "Σ", "alpha": "α", "beta": "β", "eta": "η", "gamma": "γ", "kappa": "κ", "lam": "λ",
+    "mu": "μ", "nu": "ν", "rho": "ρ", "sigma": "σ", "tau": "τ", "theta": "θ",
+}  # fmt: skip
+_SUBSCRIPTS = str.maketrans("0123456789+-", "₀₁₂₃₄₅₆₇₈₉₊₋")
+
+
+class Notation(ABC):
+    """How the pieces of a formula are written: as plain text, or as LaTeX."""
+
+    minkowski_sum: str
+    minkowski_difference: str
+    intersection: str
+    leq: str
+    element: str
+    times: str
+    by: str
+
+    @abstractmethod
+    def symbol(self, name: str) -> str:
+        """A name, Greek where it is a Greek letter; `kappa_pos` becomes a subscripted κ."""
+
+    @abstractmethod
+    def sub(self, base: str, index: str) -> str: ...
+
+    @abstractmethod
+    def power(self, base: str, exponent: str) -> str: ...
+
+    @abstractmethod
+    def norm(self, inner: str, p: str) -> str: ...
+
+    @abstractmethod
+    def bar(self, inner: str) -> str: ...
+
+    @abstractmethod
+    def set_of(self, element: str, condition: str) -> str: ...
+
+    @abstractmethod
+    def sum_over(self, index: str, term: str) -> str: ...
+
+    @abstractmethod
+    def fraction(self, top: str, bottom: str) -> str: ...
+
+    @abstractmethod
+    def word(self, text: str) -> str: ...
+
+    @abstractmethod
+    def under(self, operation: str, index: str) -> str:
+        """An operation with its index below, as in a minimum over a set."""
+
+    @abstractmethod
+    def separated(self, *clauses: str) -> str:
+        """Clauses one after the other."""
+
+    def scalar(self, x: Scalar) -> str:
+        """A constant as a number, a `Param` as its symbol."""
+        if isinstance(x, Param):
+            return self.symbol(x.name)
+        return self.word("inf") if x == math.inf else f"{x:.6g}"
+
+    def array(self, x: Any) -> str:
+        """A constant vector or matrix: entries when short, the shape otherwise."""
+        if not sparse.issparse(x) and x.ndim == 1 and x.size <= 4:
+            return "(" + ", ".join(f"{v:.6g}" for v in x) + ")"
+        return "[" + self.by.join(str(d) for d in x.shape) + "]"
+
+
+class _Text(Notation):
+    minkowski_sum, minkowski_difference, intersection = " ⊕ ", " ⊖ ", " ∩ "
+    leq, element, times, by = " ≤ ", " ∈ ", "·", "×"
+
+    def symbol(self, name: str) -> str:
+        base, _, index = name.partition("_")
+        return self.sub(_GREEK.get(base, base), index) if index else _GREEK.get(base, base)
+
+    def sub(self, base: str, index: str) -> str:
+        plain = index.translate(_SUBSCRIPTS)
+        return base + (plain if all(ch in "₀₁₂₃₄₅₆₇₈₉₊₋" for ch in plain) else f"_{index}")
+
+    def power(self, base: str, exponent: str) -> str:
+        return f"{base}^{exponent}"
+
+    def norm(self, inner: str, p: str) -> str:
+        return self.sub(f"‖{inner}‖", "∞" if p == "inf" else p)
+
+    def bar(self, inner: str) -> str:
+        return inner[0] + "\u0304" + inner[1:]
+
+    def set_of(self, element: str, condition: str) -> str:
+        return f"{{{element} : {condition}}}"
+
+    def sum_over(self, index: str, term: str) -> str:
+        return f"Σ_{{{index}}} {term}"
+
+    def fraction(self, top: str, bottom: str) -> str:
+        return f"{top}/({bottom})" if " " in bottom or len(bottom) > 1 else f"{top}/{bottom}"
+
+    def word(self, text: str) -> str:
+        return "∞" if text == "inf" else text
+
+    def under(self, operation: str, index: str) -> str:
+        return f"{operation}_{{{index}}}"
+
+    def separated(self, *clauses: str) -> str:
+        return ",  ".join(clauses)
+
+
+class _Latex(Notation):
+    minkowski_sum, minkowski_difference, intersection = r" \oplus ", r" \ominus ", r" \cap "
+    leq, element, times, by = r" \le ", r" \in ", r" \cdot ", r" \times "
+
+    def symbol(self, name: str) -> str:
+        base, _, index = name.partition("_")
+        greek = {"lam": r"\lambda"}.get(base, f"\\{base}" if base in _GREEK else base)
+        return self.sub(greek, r"\mathrm{" + index.replace("_", r"\_") + "}") if index else greek
+
+    def sub(self, base: str, index: str) -> str:
+        return f"{base}_{{{index.replace('±', chr(92) + 'pm')}}}"
+
+    def power(self, base: str, exponent: str) -> str:
+        return f"{base}^{{{exponent}}}"
+
+    def norm(self, inner: str, p: str) -> str:
+        index = r"\infty" if p == "inf" else p
+        return rf"\lVert {inner} \rVert_{{{index}}}"
+
+    def bar(self, inner: str) -> str:
+        return rf"\bar {inner}"
+
+    def set_of(self, element: str, condition: str) -> str:
+        return rf"\left\{{ {element} : {condition} \right\}}"
+
+    def sum_over(self, index: str, term: str) -> str:
+        return rf"\sum_{{{index}}} {term}"
+
+    def fraction(self, top: str, bottom: str) -> str:
+        return rf"\frac{{{top}}}{{{bottom}}}"
+
+    def word(self, text: str) -> str:
+        return r"\infty" if text == "inf" else rf"\mathrm{{{text}}}"
+
+    def under(self, operation: str, index: str) -> str:
+        return rf"\{operation}_{{{index}}}"
+
+    def separated(self, *clauses: str) -> str:
+        return r",\quad ".join(clauses)
+
+
+TEXT: Notation = _Text()
+LATEX: Notation = _Latex()

@@ -1,0 +1,90 @@
+"""The robust-margin model: what a set means as a classifier."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ucm.errors import CompositionError, brief
+from ucm.language.contracts import UncertaintySet
+from ucm.language.node import Node, Notation
+from ucm.language.terms import Loss, Penalty
+
+__all__ = ["RobustMargin", "as_model", "dual_exponent"]
+
+
+def dual_exponent(p: float) -> float:
+    """q with 1/p + 1/q = 1."""
+    if p == 1.0:
+        return math.inf
+    return 1.0 if p == math.inf else p / (p - 1.0)
+
+
+class RobustMargin(Node):
+    """`min over ||w||_p = 1 of max over x in U of -w'x`; a bare set is this with p = 2.
+
+    It is convex when 0 is not in U, and then equal to minus the distance from 0 to U in the q-norm,
+    1/p + 1/q = 1.
+
+    Parameters
+    ----------
+    set : UncertaintySet
+    norm : float in [1, inf], the p of the constraint on w
+
+    Notes
+    -----
+    Ito, Takeda and Toh (2015), equation (2).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> print(ucm.RobustMargin(ucm.Point(ucm.pos.mean)))
+    min_{‖w‖₂ = 1} max_{x ∈ U} -w'x,  U = {x̄₊}
+    """
+
+    set: UncertaintySet
+    norm: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.set, UncertaintySet):
+            raise CompositionError(
+                f"RobustMargin: expected an uncertainty set, got {brief(self.set)}; "
+                "write for example RobustMargin(Hull(pos) - Hull(neg))"
+            )
+        super().__post_init__()
+        if not isinstance(self.norm, float) or not self.norm >= 1.0:
+            raise CompositionError(
+                f"RobustMargin: the norm is a number p >= 1 (or inf), got {brief(self.norm)}"
+            )
+
+    @property
+    def dual(self) -> float:
+        """The exponent q of the norm in feature space."""
+        return dual_exponent(self.norm)
+
+    def formula(self, notation: Notation) -> str:
+        outer = notation.under("min", f"{notation.norm('w', f'{self.norm:g}')} = 1")
+        inner = notation.under("max", f"x{notation.element}U")
+        return notation.separated(f"{outer} {inner} -w'x", f"U = {self.set.formula(notation)}")
+
+
+def as_model(model: Any, where: str) -> RobustMargin:
+    """A model as it is; a bare set as its `RobustMargin`."""
+    if isinstance(model, RobustMargin):
+        return model
+    if isinstance(model, UncertaintySet):
+        return RobustMargin(model)
+    if isinstance(model, Loss):
+        raise CompositionError(
+            f"{where}: {model!r} is a loss without a penalty, so that w may grow without bound (on "
+            "separable data it has no minimum); write loss + lam * penalty, as Hinge() + 0.5 * L1()"
+        )
+    if isinstance(model, Penalty):
+        raise CompositionError(
+            f"{where}: {model!r} is a penalty without a loss, whose minimum is w = 0; "
+            "write loss + lam * penalty, as Hinge() + 0.5 * L1()"
+        )
+    raise CompositionError(
+        f"{where}: expected an uncertainty set or a RobustMargin, got {brief(model)}; "
+        "write for example ucm.models.nu_svm(0.3)"
+    )

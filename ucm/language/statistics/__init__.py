@@ -1,0 +1,1 @@
+"""Samples, and the vectors and matrices made of them."""

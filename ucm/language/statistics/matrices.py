@@ -1,0 +1,199 @@
+"""Positive semidefinite matrices: constants and combinations, beside the covariances of samples."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from ucm.data.bound import Data
+from ucm.data.linear import LinearMap
+from ucm.data.maps import MatrixMap, StackedMap, scaled
+from ucm.errors import CompositionError, brief
+from ucm.language.arithmetic import axes, coefficient, common_dimension, signed_sum
+from ucm.language.node import Node, Notation, number_source, source
+
+__all__ = [
+    "ConstantMatrix",
+    "MatrixNode",
+    "MatrixSum",
+    "as_matrix",
+    "covariance_map",
+    "psd_root",
+]
+
+_ORDER = 500  # largest order of a root
+_FORMING = 25  # passes that forming S may cost: half the entries of a sample
+
+
+class MatrixNode(Node):
+    """A positive semidefinite matrix: a covariance, a constant, or a non-negative combination."""
+
+    __array_ufunc__ = None
+
+    @abstractmethod
+    def dimension(self, n: int | None) -> int | None:
+        """Its order over samples with n features."""
+
+    @abstractmethod
+    def factors(self, data: Data) -> list[LinearMap]:
+        """Maps F_k with `sum_k F_k F_k'` the matrix."""
+
+    @abstractmethod
+    def evaluate(self, data: Data) -> NDArray[np.float64]:
+        """The matrix itself, dense (n, n)."""
+
+    def __add__(self, other: object) -> MatrixNode:
+        return _matrix_sum((1.0, self), (1.0, as_matrix(other, repr(self))))
+
+    def __radd__(self, other: object) -> MatrixNode:
+        return _matrix_sum((1.0, as_matrix(other, repr(self))), (1.0, self))
+
+    def _refuse_difference(self, other: object) -> Any:
+        raise CompositionError(
+            f"{self!r} and {other!r} subtracted: a difference of covariances need not be positive "
+            "semidefinite, so it shapes no ellipsoid; add them, or subtract the ellipsoids"
+        )
+
+    __sub__ = __rsub__ = _refuse_difference
+
+    def __mul__(self, c: object) -> MatrixNode:
+        factor = coefficient(c, self)
+        if factor < 0.0:
+            raise CompositionError(f"{factor:g} * {self!r}: a covariance takes factors >= 0 only")
+        return _matrix_sum((factor, self))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, c: object) -> MatrixNode:
+        divisor = coefficient(c, self)
+        if divisor <= 0.0:
+            raise CompositionError(f"{self!r} / {divisor:g}: divide by a positive number")
+        return _matrix_sum((1.0 / divisor, self))
+
+
+class ConstantMatrix(MatrixNode):
+    """A fixed positive semidefinite matrix."""
+
+    entries: Any  # a dense array or a CSR matrix
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        S = self.entries.toarray() if sparse.issparse(self.entries) else self.entries
+        if not isinstance(S, np.ndarray) or S.ndim != 2 or S.shape[0] != S.shape[1]:
+            shape = getattr(S, "shape", ())
+            raise CompositionError(
+                f"the shape of an ellipsoid is a square matrix, got shape {shape}"
+            )
+        top = np.abs(S).max(initial=0.0)
+        if np.abs(S - S.T).max(initial=0.0) > 1e-10 * top:
+            raise CompositionError(
+                "the shape of an ellipsoid is symmetric, got a matrix that is not; "
+                "use (S + S.T) / 2"
+            )
+        least = float(np.linalg.eigvalsh((S + S.T) / 2)[0]) if S.size else 0.0
+        if least < -1e-10 * top:
+            raise CompositionError(
+                "the shape of an ellipsoid is positive semidefinite, got the eigenvalue "
+                f"{least:.3g}; add a multiple of the identity"
+            )
+
+    def dimension(self, n: int | None) -> int | None:
+        return self.entries.shape[0]
+
+    def factors(self, data: Data) -> list[LinearMap]:
+        return [MatrixMap(psd_root(self.evaluate(data)))]
+
+    def evaluate(self, data: Data) -> NDArray[np.float64]:
+        S = self.entries
+        return S.toarray() if sparse.issparse(S) else S
+
+    def __repr__(self) -> str:
+        return source(self.entries)
+
+    def formula(self, notation: Notation) -> str:
+        return notation.array(self.entries)
+
+
+class MatrixSum(MatrixNode):
+    """A non-negative combination of matrices; `terms` are pairs (coefficient, matrix)."""
+
+    terms: tuple[tuple[float, MatrixNode], ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.dimension(None)
+
+    def dimension(self, n: int | None) -> int | None:
+        return common_dimension(self, [S.dimension(n) for _, S in self.terms])
+
+    def factors(self, data: Data) -> list[LinearMap]:
+        return [scaled(F, float(np.sqrt(c))) for c, S in self.terms for F in S.factors(data)]
+
+    def evaluate(self, data: Data) -> NDArray[np.float64]:
+        first, *rest = [c * S.evaluate(data) for c, S in self.terms]
+        return sum(rest, start=first)
+
+    def __repr__(self) -> str:
+        return signed_sum([(c, repr(S)) for c, S in self.terms], "*", number_source)
+
+    def formula(self, notation: Notation) -> str:
+        return signed_sum([(c, S.formula(notation)) for c, S in self.terms], " ")
+
+
+def _matrix_sum(*terms: tuple[float, MatrixNode]) -> MatrixNode:
+    flat: list[tuple[float, MatrixNode]] = []
+    for c, S in terms:
+        flat += [(c * a, T) for a, T in S.terms] if isinstance(S, MatrixSum) else [(c, S)]
+    flat = _merged(flat)
+    return flat[0][1] if len(flat) == 1 and flat[0][0] == 1.0 else MatrixSum(tuple(flat))
+
+
+def _merged(terms: list[tuple[float, MatrixNode]]) -> list[tuple[float, MatrixNode]]:
+    """All constants as one, in the place of the first; those of other orders stay, to be refused."""
+    at = [k for k, (_, S) in enumerate(terms) if isinstance(S, ConstantMatrix)]
+    if not at or len({terms[k][1].dimension(None) for k in at}) > 1:
+        return terms
+    entries = sum(c * S.entries for c, S in terms if isinstance(S, ConstantMatrix))
+    kept = [t for k, t in enumerate(terms) if k not in at[1:]]
+    return [
+        (1.0, ConstantMatrix(np.asarray(entries) if not sparse.issparse(entries) else entries))
+        if k == at[0]
+        else t
+        for k, t in enumerate(kept)
+    ]
+
+
+def as_matrix(x: Any, where: str) -> MatrixNode:
+    """A covariance or an array as a positive semidefinite matrix."""
+    if isinstance(x, MatrixNode):
+        return x
+    if isinstance(x, Node) or axes(x, where) != 2:
+        raise CompositionError(
+            f"{where}: expected a covariance or a square matrix, got {brief(x)}; "
+            "use for example pos.cov + neg.cov"
+        )
+    return ConstantMatrix(x)
+
+
+def psd_root(S: NDArray[np.float64]) -> NDArray[np.float64]:
+    """F (n, r) with F F' = S, r the numerical rank: the scaled eigenvectors."""
+    top = np.abs(S).max(initial=0.0)
+    if top == 0.0:
+        return np.zeros((S.shape[0], 1))
+    values, vectors = linalg.eigh(S / top)
+    kept = values > S.shape[0] * np.finfo(float).eps * values[-1]
+    return vectors[:, kept] * np.sqrt(values[kept] * top)
+
+
+def covariance_map(S: MatrixNode, data: Data) -> LinearMap:
+    """F with F F' = S. An n x n root where forming S costs few passes; else the samples, centred
+    implicitly; behind a kernel always those, which lead back to coefficients."""
+    few = min(data.m, _ORDER)
+    if data.gram is None and data.n <= few and data.stored <= 2 * _FORMING * data.m:
+        return data.once(("root", S), lambda: MatrixMap(psd_root(S.evaluate(data))))
+    parts = S.factors(data)
+    return parts[0] if len(parts) == 1 else StackedMap(*parts)

@@ -1,0 +1,191 @@
+"""Vectors of feature space: constants and linear combinations, beside the means of samples."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.errors import CompositionError, brief
+from ucm.language.arithmetic import axes, coefficient, common_dimension, signed_sum
+from ucm.language.node import Node, Notation, number_source, source
+
+__all__ = ["ConstantVector", "Origin", "VectorNode", "VectorSum", "as_vector", "offset"]
+
+
+class VectorNode(Node):
+    """A vector of feature space: a mean, a constant, or a linear combination of these."""
+
+    __array_ufunc__ = None
+
+    @abstractmethod
+    def dimension(self, n: int | None) -> int | None:
+        """Its length over samples with n features."""
+
+    @abstractmethod
+    def evaluate(self, data: Data) -> Vec:
+        """The vector, (n,)."""
+
+    def __add__(self, other: object) -> Any:
+        term = _vector_term(other)
+        return NotImplemented if term is None else _vector_sum((1.0, self), (1.0, term))
+
+    def __radd__(self, other: object) -> Any:
+        term = _vector_term(other)
+        return NotImplemented if term is None else _vector_sum((1.0, term), (1.0, self))
+
+    def __sub__(self, other: object) -> Any:
+        term = _vector_term(other)
+        return NotImplemented if term is None else _vector_sum((1.0, self), (-1.0, term))
+
+    def __rsub__(self, other: object) -> Any:
+        term = _vector_term(other)
+        return NotImplemented if term is None else _vector_sum((1.0, term), (-1.0, self))
+
+    def __neg__(self) -> VectorNode:
+        return _vector_sum((-1.0, self))
+
+    def __mul__(self, c: object) -> VectorNode:
+        return _vector_sum((coefficient(c, self), self))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, c: object) -> VectorNode:
+        divisor = coefficient(c, self)
+        if divisor == 0.0:
+            raise CompositionError(f"{self!r} / 0: divide by a number other than 0")
+        return _vector_sum((1.0 / divisor, self))
+
+    def __matmul__(self, other: object) -> Any:
+        raise CompositionError(
+            f"{self!r} @ {other!r}: a vector is no linear map; `@` takes a matrix and a set, "
+            f"as in M @ Point({self!r})"
+        )
+
+    def __rmatmul__(self, other: object) -> Any:
+        raise CompositionError(
+            f"@ takes a matrix and a set, got the vector {self!r}; write M @ Point({self!r})"
+        )
+
+
+class ConstantVector(VectorNode):
+    """A fixed vector of feature space."""
+
+    entries: Vec
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.entries, np.ndarray) or self.entries.ndim != 1:
+            raise CompositionError(
+                f"a vector of feature space has one axis, got {brief(self.entries)}; "
+                "write for example [1.0, 2.0]"
+            )
+
+    def dimension(self, n: int | None) -> int | None:
+        return self.entries.size
+
+    def evaluate(self, data: Data) -> Vec:
+        return self.entries
+
+    def __repr__(self) -> str:
+        return source(self.entries)
+
+    def formula(self, notation: Notation) -> str:
+        return notation.array(self.entries)
+
+
+class Origin(VectorNode):
+    """The zero vector, of whatever dimension is wanted."""
+
+    def dimension(self, n: int | None) -> int | None:
+        return n
+
+    def evaluate(self, data: Data) -> Vec:
+        return np.zeros(data.n)
+
+    def __repr__(self) -> str:
+        return "0"
+
+    def formula(self, notation: Notation) -> str:
+        return "0"
+
+
+class VectorSum(VectorNode):
+    """A linear combination of vectors; `terms` are pairs (coefficient, vector)."""
+
+    terms: tuple[tuple[float, VectorNode], ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.dimension(None)
+
+    def dimension(self, n: int | None) -> int | None:
+        return common_dimension(self, [v.dimension(n) for _, v in self.terms])
+
+    def evaluate(self, data: Data) -> Vec:
+        return sum(
+            (c * v.evaluate(data) for c, v in self.terms[1:]),
+            start=self.terms[0][0] * self.terms[0][1].evaluate(data),
+        )
+
+    def __repr__(self) -> str:
+        return signed_sum([(c, repr(v)) for c, v in self.terms], "*", number_source)
+
+    def formula(self, notation: Notation) -> str:
+        return signed_sum([(c, v.formula(notation)) for c, v in self.terms], " ")
+
+
+def _vector_term(x: object) -> VectorNode | None:
+    """x as a vector, or None when another operand has the say (a set)."""
+    if isinstance(x, VectorNode):
+        return x
+    if isinstance(x, np.ndarray | list | tuple | Real) or sparse.issparse(x):
+        return as_vector(x, "a statistic")
+    return None
+
+
+def _vector_sum(*terms: tuple[float, VectorNode]) -> VectorNode:
+    flat: list[tuple[float, VectorNode]] = []
+    for c, v in terms:
+        flat += [(c * a, u) for a, u in v.terms] if isinstance(v, VectorSum) else [(c, v)]
+    flat = [(c, v) for c, v in _merged(flat) if not isinstance(v, Origin)] or [(1.0, Origin())]
+    return flat[0][1] if len(flat) == 1 and flat[0][0] == 1.0 else VectorSum(tuple(flat))
+
+
+def offset(center: VectorNode, rest: str, notation: Notation) -> str:
+    """`c + rest`, or `rest` alone around the origin."""
+    return rest if isinstance(center, Origin) else f"{center.formula(notation)} + {rest}"
+
+
+def _merged(terms: list[tuple[float, VectorNode]]) -> list[tuple[float, VectorNode]]:
+    """All constants as one, in the place of the first; those of other lengths stay, to be refused."""
+    at = [k for k, (_, v) in enumerate(terms) if isinstance(v, ConstantVector)]
+    if not at or len({terms[k][1].dimension(None) for k in at}) > 1:
+        return terms
+    parts = [c * v.entries for c, v in terms if isinstance(v, ConstantVector)]
+    entries = np.sum(parts, axis=0)
+    kept = [t for k, t in enumerate(terms) if k not in at[1:]]
+    return [(1.0, ConstantVector(entries)) if k == at[0] else t for k, t in enumerate(kept)]
+
+
+def as_vector(x: Any, where: str) -> VectorNode:
+    """A statistic, an array, or 0 as a vector of feature space."""
+    if isinstance(x, VectorNode):
+        return x
+    if isinstance(x, Node):
+        raise CompositionError(
+            f"{where}: expected a vector, got {brief(x)}; use for example pos.mean"
+        )
+    count = axes(x, where)
+    if count == 0 and not isinstance(x, str) and x == 0:
+        return Origin()
+    if count == 0:
+        raise CompositionError(
+            f"{where}: expected a vector, got {brief(x)}; give an array of n numbers, a mean, or 0"
+        )
+    return ConstantVector(np.asarray(x))

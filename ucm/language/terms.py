@@ -1,0 +1,338 @@
+"""The contracts of what an objective is made of: losses and penalties.
+
+An objective is `sum_i l(t_i) + R(w)`, `t_i = y_i (w'x_i + b)`. Each term knows its value and its *split*:
+the convex terms to add and the convex terms to subtract. A convex term brings what solvers,
+certificates and the CVXPY twin need; reading this page is enough to write one.
+
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ucm.data.linear import Vec
+from ucm.errors import CompositionError
+from ucm.language.contracts import OPERATORS
+from ucm.language.node import Node, Notation, Scalar, value
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = [
+    "Coefficient",
+    "ConvexLoss",
+    "Excess",
+    "FoldedConcave",
+    "Loss",
+    "Penalty",
+    "ProximalPenalty",
+    "SubtractedPenalty",
+    "Term",
+    "Weights",
+    "loss_cvxpy",
+    "loss_value",
+]
+
+
+class Term(Node):
+    """What can be multiplied by positive numbers and added: losses, penalties, objectives."""
+
+    __array_ufunc__ = None  # lets `np.float64 * loss` reach `__rmul__`
+
+    def __add__(self, other: object) -> Any:
+        return OPERATORS["term +"](self, other)
+
+    def __radd__(self, other: object) -> Any:
+        return OPERATORS["term +"](other, self)
+
+    def __mul__(self, factor: object) -> Any:
+        return OPERATORS["term *"](factor, self)
+
+    def __rmul__(self, factor: object) -> Any:
+        return OPERATORS["term *"](factor, self)
+
+    def __truediv__(self, divisor: object) -> Any:
+        return OPERATORS["term /"](self, divisor)
+
+    def __neg__(self) -> Any:
+        return OPERATORS["term *"](-1.0, self)
+
+    def __sub__(self, other: object) -> Any:
+        return OPERATORS["term -"](self, other)
+
+    def __rsub__(self, other: object) -> Any:
+        return OPERATORS["term -"](other, self)
+
+
+# --- coefficients in a CVXPY problem ---------------------------------------------------------------
+@dataclass(frozen=True)
+class Coefficient:
+    """A product of declared scalars, `prod(times) / prod(over) * prod(1 - rest)`."""
+
+    times: tuple[Scalar, ...] = ()
+    over: tuple[Scalar, ...] = ()
+    rest: tuple[Scalar, ...] = ()
+
+    @property
+    def number(self) -> float:
+        """The product at the present values."""
+        return self.at(value)
+
+    def at(self, read: Callable[[Scalar], float]) -> float:
+        """The product, with `read` giving the value of each scalar."""
+        return (
+            prod(map(read, self.times))
+            / prod(map(read, self.over))
+            * prod(1.0 - read(s) for s in self.rest)
+        )
+
+    def scaled(self, factor: Scalar, divisor: Scalar = 1.0) -> Coefficient:
+        """This coefficient times `factor / divisor`."""
+        return Coefficient((*self.times, factor), (*self.over, divisor), self.rest)
+
+    def but(self, share: Scalar) -> Coefficient:
+        """This coefficient times `1 - share`."""
+        return Coefficient(self.times, self.over, (*self.rest, share))
+
+
+class Weights(ABC):
+    """What stands for a coefficient in a CVXPY problem: a number, or a parameter."""
+
+    @abstractmethod
+    def of(self, coefficient: Coefficient) -> float | cp.Expression:
+        """The coefficient as one non-negative factor, so that the problem stays DPP."""
+
+
+# --- losses ----------------------------------------------------------------------------------------
+class Loss(Term):
+    """A loss of the margin, summed over the samples."""
+
+    @abstractmethod
+    def value(self, margin: Vec, /) -> float:
+        """The sum over the samples."""
+
+    @abstractmethod
+    def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
+        """Convex losses to add, and convex losses to subtract."""
+
+
+class ConvexLoss(Loss):
+    """`sum_i l(offset - t_i)`, l convex and non-decreasing, with its conjugate
+    `l*(s) = sup_u s u - l(u)`. `LossBall` reads l, without the offset."""
+
+    def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
+        return (self,), ()
+
+    @property
+    @abstractmethod
+    def offset(self) -> float:
+        """The margin at which l is read at 0."""
+
+    @abstractmethod
+    def slope(self) -> float | None:
+        """c where `l(u) = c max(0, u)`; None for any other loss."""
+
+    @abstractmethod
+    def smooth(self) -> bool:
+        """Whether l has a locally Lipschitz gradient."""
+
+    @abstractmethod
+    def conjugate(self, s: Vec) -> Vec:
+        """`l*(s)` elementwise; inf outside its domain, which is `[0, s_max]`."""
+
+    @abstractmethod
+    def conjugate_prox(self, v: Vec, t: float) -> Vec:
+        """`argmin_s (s - v)^2 / 2 + t l*(s)` elementwise, t >= 0."""
+
+    @abstractmethod
+    def gradient(self, u: Vec) -> Vec:
+        """`l'(u)` elementwise: the maximiser s of `s u - l*(s)`; `l'(inf)` is s_max."""
+
+    @abstractmethod
+    def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
+        """CVXPY: the mean of `l*(s)` is at most `size`."""
+
+    def to_set(self, radius: Any) -> Any:
+        """The set of weights that stands for this loss with the squared l2 norm, of this size or, given
+        a `Solution` of `loss + lam * L2()`, of the fitted one: `ucm.language.loss_sets.to_set`."""
+        return OPERATORS["to_set"](self, radius)
+
+    @abstractmethod
+    def cvxpy(self, margin: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
+        """`factor sum_i l(offset - margin_i)` in CVXPY."""
+
+
+def loss_value(loss: Loss, margin: Vec, y: Vec, class_weight: tuple[float, float]) -> float:
+    """`sum_i c_i l(t_i)`, c_i the weight of the class of sample i."""
+    if class_weight == (1.0, 1.0):
+        return loss.value(margin)
+    up, down = class_weight
+    return up * loss.value(margin[y > 0]) + down * loss.value(margin[y < 0])
+
+
+def loss_cvxpy(
+    loss: ConvexLoss,
+    margin: cp.Expression,
+    y: Vec,
+    class_weight: tuple[float, float],
+    weights: Weights,
+) -> cp.Expression:
+    """`sum_i c_i l(t_i)` in CVXPY."""
+    if class_weight == (1.0, 1.0):
+        return loss.cvxpy(margin, Coefficient(), weights)
+    up, down = class_weight
+    above = loss.cvxpy(margin[y > 0], Coefficient((up,)), weights)
+    return above + loss.cvxpy(margin[y < 0], Coefficient((down,)), weights)
+
+
+# --- penalties -------------------------------------------------------------------------------------
+class Penalty(Term):
+    """A penalty of the normal w, never of the bias b."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Penalty:
+        names = list(cls.__dataclass_fields__)  # type: ignore[attr-defined]
+        unknown = [k for k in kwargs if k not in names]
+        if len(args) > len(names) or unknown:
+            got = unknown[0] if unknown else repr(args[len(names)])
+            takes = f"takes {', '.join(names)}" if names else "takes nothing"
+            raise CompositionError(
+                f"{cls.__name__}: {takes}, got {got}; a penalty is of w, never of the bias b "
+                "(a shift of the features would change the classifier)"
+            )
+        return super().__new__(cls)
+
+    @abstractmethod
+    def value(self, w: Vec, /) -> float:
+        """The penalty of w."""
+
+    @abstractmethod
+    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
+        """Convex penalties to add, and convex functions to subtract."""
+
+
+class SubtractedPenalty(Node):
+    """A convex function of w that a split subtracts: known through its subgradients."""
+
+    @abstractmethod
+    def value(self, w: Vec) -> float:
+        """Its value at w."""
+
+    @abstractmethod
+    def subgradient(self, w: Vec) -> Vec:
+        """A subgradient, (n,)."""
+
+    @abstractmethod
+    def affine(self, w: Vec, tol: float) -> bool:
+        """Whether it is an affine function near w, no kink within tol of a coordinate."""
+
+
+class ProximalPenalty(Penalty):
+    """A convex penalty as it is added: through its proximal map and its conjugate."""
+
+    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
+        return (self,), ()
+
+    @abstractmethod
+    def prox(self, v: Vec, t: float) -> Vec:
+        """`argmin_w ||w - v||^2 / 2 + t R(w)`, t >= 0."""
+
+    @abstractmethod
+    def conjugate(self, z: Vec) -> float:
+        """`R*(z) = sup_w <z, w> - R(w)`, for z in its domain; there rounding is forgiven."""
+
+    @abstractmethod
+    def gauge(self, z: Vec) -> float:
+        """The least s with z in s times the domain of R*: at most 1 when `R*(z)` is finite."""
+
+    @abstractmethod
+    def norms(self) -> tuple[float, float, float] | None:
+        """(a, c, s) where the penalty is `a ||w||_1 + c ||w||_2^2 + s ||w||_inf`; else None."""
+
+    @abstractmethod
+    def cvxpy(self, w: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
+        """`factor R(w)` in CVXPY."""
+
+
+class FoldedConcave(Penalty):
+    """`sum_j r(|w_j|)`, r concave and increasing from r(0) = 0, its slope finite at 0.
+
+    It splits as `tangent - excess`: `r'(0) ||w||_1` and the convex
+    `sum_j r'(0) |w_j| - r(|w_j|)`.
+    """
+
+    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
+        return (self.tangent(),), (Excess(self),)
+
+    def value(self, w: Vec, /) -> float:
+        return float(self.profile(np.abs(np.asarray(w, dtype=float))).sum())
+
+    @abstractmethod
+    def profile(self, s: Vec) -> Vec:
+        """r(s) elementwise, s >= 0."""
+
+    @abstractmethod
+    def slope(self, s: Vec) -> Vec:
+        """r'(s) elementwise, from the right, s >= 0."""
+
+    @abstractmethod
+    def straight(self, s: Vec, tol: float) -> bool:
+        """Whether r is affine within tol of every s (near s = 0: to its right)."""
+
+    @abstractmethod
+    def tangent(self) -> ProximalPenalty:
+        """`r'(0) ||w||_1` as a declaration."""
+
+    @abstractmethod
+    def relaxed(self) -> ProximalPenalty:
+        """The convex penalty that DCA starts from: `||w||_1` at the weight of this penalty."""
+
+    @abstractmethod
+    def excess_formula(self, notation: Any) -> str:
+        """`sum_j r'(0) |w_j| - r(|w_j|)` as mathematics."""
+
+
+class Excess(SubtractedPenalty):
+    """`sum_j r'(0) |w_j| - r(|w_j|)` of a folded concave penalty: convex, as r is concave.
+
+    Its subgradient is `sign(w_j) (r'(0) - r'(|w_j|))`, r' from the right, 0 at w_j = 0: equations
+    (21) and (27) of Ong and Le Thi (2013).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> added, subtracted = ucm.CappedL1(1).split()
+    >>> print(added[0], "-", subtracted[0])
+    ‖w‖₁ - Σ_{j} max(0, |w_j| - 1)
+    """
+
+    penalty: FoldedConcave
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.penalty, FoldedConcave):
+            raise CompositionError(
+                f"Excess: expected a folded concave penalty, got {self.penalty!r}"
+            )
+
+    def _steepest(self) -> float:
+        return float(self.penalty.slope(np.zeros(1))[0])
+
+    def value(self, w: Vec) -> float:
+        s = np.abs(np.asarray(w, dtype=float))
+        return float((self._steepest() * s - self.penalty.profile(s)).sum())
+
+    def subgradient(self, w: Vec) -> Vec:
+        w = np.asarray(w, dtype=float)
+        return np.sign(w) * (self._steepest() - self.penalty.slope(np.abs(w)))
+
+    def affine(self, w: Vec, tol: float) -> bool:
+        return self.penalty.straight(np.abs(np.asarray(w, dtype=float)), tol)
+
+    def formula(self, notation: Notation) -> str:
+        return self.penalty.excess_formula(notation)

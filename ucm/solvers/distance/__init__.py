@@ -1,0 +1,1 @@
+"""Nearest points in coordinates: solvers of `MinNorm`."""

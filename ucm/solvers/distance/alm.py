@@ -1,0 +1,131 @@
+"""The augmented Lagrangian of Ito, Takeda and Toh (2015), section 3.3, for coupled blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from ucm.data.linear import Vec
+from ucm.errors import ParameterError
+from ucm.forms.answer import Raw
+from ucm.forms.distance import MinNorm
+from ucm.forms.solver import Solver
+from ucm.language.contracts import Projectable
+from ucm.solvers.driver import Monitor
+
+__all__ = ["ALM"]
+
+
+@dataclass(frozen=True)
+class ALM(Solver):
+    """`min f(q) + sum_j sigma/2 ||B_j q + o_j + mu_j / sigma||^2`, then `mu += sigma (B q + o)`.
+
+    The sum of squares is one squared norm of stacked rows, so each subproblem is a `MinNorm` without
+    couplings, given to `inner`. An intersection couples two copies of one point by linear equations;
+    their augmented term is quadratic, where the paper's `[g(q)]_+^2` of a quadratic g is quartic.
+
+    Parameters
+    ----------
+    inner : solver of the subproblems
+    growth : of sigma, when the residual did not fall to `decrease` of the one before
+    inner_limit : iterations of `inner` in one subproblem
+    """
+
+    inner: Solver
+    growth: float = 4.0
+    decrease: float = 0.25
+    inner_limit: int = 2000
+    name: ClassVar[str] = "alm"
+
+    def __post_init__(self) -> None:
+        if not self.growth > 1.0 or not 0.0 < self.decrease < 1.0:
+            raise ParameterError("ALM: growth > 1 and 0 < decrease < 1")
+
+    def refuse(self, form: MinNorm) -> str | None:
+        if form.norm != 2.0:
+            return "it takes the Euclidean norm only"
+        if not form.couplings:
+            return "nothing couples the blocks"
+        for b in form.blocks:
+            if not isinstance(b.domain, Projectable):
+                return f"{b.domain!r} has no projection"
+        return None
+
+    def predicted_passes(self, form: MinNorm) -> float:
+        return 5_000.0
+
+    def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+        q = form.centers() if start is None else list(start)
+        units = [_unit(form, j, q) for j in range(len(form.couplings))]
+        scale = max(form.space.norm(form.center), form.space.norm(form.matvec(q)))
+        if scale <= 1e-12 * max(units):  # a start at 0
+            scale = max(units)
+        mu = [np.zeros(c.offset.size) for c in form.couplings]
+        sigma, last, accuracy = 1.0, math.inf, 0.1
+        raw = Raw(q)
+        for outer in range(1, monitor.limit(200) + 1):
+            # rows in units of the features: (scale/unit) (B q + o), multipliers likewise
+            roots = [math.sqrt(sigma) * scale / u for u in units]
+            below = [
+                r * (c.offset + m * (u * u) / (sigma * scale * scale))
+                for c, r, m, u in zip(form.couplings, roots, mu, units, strict=True)
+            ]
+            stacked = replace(
+                form,
+                center=np.concatenate([form.center, *below]),
+                blocks=tuple(
+                    replace(b, map=form.stacked(k, roots)) for k, b in enumerate(form.blocks)
+                ),
+                couplings=(),
+            )
+            part = Monitor(accuracy * monitor.tol**0.5 if outer > 3 else accuracy, self.inner_limit)
+            q = self.inner.solve(stacked, part, q).q
+            monitor.passes += part.passes
+            residual = 0.0
+            for j, r in enumerate(form.residuals(q)):
+                mu[j] = mu[j] + sigma * (scale / units[j]) ** 2 * r
+                residual = max(residual, float(np.linalg.norm(r)) / units[j])
+            x = form.matvec(q)
+            norm = form.space.norm(x)
+            w = x / norm if norm > 0.0 else x
+            raw.q, raw.w = q, w
+            raw.multipliers = [m / norm if norm > 0.0 else m for m in mu]
+            gap = (norm - form.lower_bound(w, raw.multipliers)) / max(norm, 1e-12 * scale)
+            stop = monitor.report(outer, -norm, abs(gap))
+            if abs(gap) <= 0.5 * monitor.tol and residual * scale <= 0.5 * monitor.tol * norm:
+                return raw
+            small = max(0.1 * monitor.tol, 1e-10)
+            if norm <= small * scale and residual <= small:
+                return raw
+            if _empty(form, mu, units, scale):
+                raw.status = "infeasible"
+                raw.message = "a separating direction was found"
+                return raw
+            if stop:
+                raw.status, raw.message = "interrupted", "stopped by the callback"
+                return raw
+            if residual > self.decrease * last:
+                sigma = min(sigma * self.growth, 1e8)
+            last = residual
+            accuracy = max(0.3 * accuracy, 1e-3 * monitor.tol**0.5)
+        raw.status = "max_iter"
+        raw.message = f"the couplings are met to {last:.2g} only; raise max_iter or tol"
+        return raw
+
+
+def _unit(form: MinNorm, j: int, q: Sequence[Vec]) -> float:
+    """The size of the terms that meet in coupling j."""
+    c = form.couplings[j]
+    sizes = [float(np.linalg.norm(B.matvec(q[k]))) for k, B in c.terms]
+    return max(*sizes, float(np.linalg.norm(c.offset))) or 1.0
+
+
+def _empty(form: MinNorm, mu: Sequence[Vec], units: Sequence[float], scale: float) -> bool:
+    """Whether `<o, mu> > sum_k sigma_k(-B_k' mu)`: no q meets the couplings."""
+    unit = [m / scale for m in mu]
+    size = sum(float(np.linalg.norm(m)) * u for m, u in zip(unit, units, strict=True))
+    return size > 0.0 and form.lower_bound(np.zeros(form.n), unit) > 1e-9 * size

@@ -1,0 +1,200 @@
+"""Newton systems of proximal terms, `(diag(r) + sum_k s_k A_k J_k A_k') d = -g`.
+
+J_k is the Jacobian of a projection, diagonal plus low rank, and changes little from one step to the
+next. The matrices `A_k diag(d_k) A_k'` are formed once and then kept up to date by the columns whose
+weight has changed. Where they would be too large, conjugate gradients take their place, preconditioned
+by the eigenvalues that the systems before have shown: if `A J A' ~ Y diag(t) Y'` with orthonormal
+columns Y, then `(I + s A J A')^-1 ~ I - Y diag(s t / (1 + s t)) Y'`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from ucm.data.linear import LinearMap, Vec
+from ucm.language.contracts import Jacobian
+
+__all__ = ["ConjugateGradients", "Formed", "Step", "Systems"]
+
+Matrix = NDArray[np.float64]
+_SAME = 1e-14  # of the largest weight: less is rounding
+_KEPT = 60  # directions that make a preconditioner
+
+
+class Step(NamedTuple):
+    """A direction, and what it took in passes: products with the data, and forming."""
+
+    d: Vec
+    passes: float
+    forming: float
+
+
+class Systems(ABC):
+    """The systems of one solve."""
+
+    @abstractmethod
+    def step(self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec) -> Step:
+        """d for the Jacobians J_k, the factors s_k, the diagonal r > 0 and the gradient g."""
+
+
+class Formed(Systems):
+    """Systems whose matrix is formed, solved by a Cholesky factor.
+
+    Parameters
+    ----------
+    maps : the A_k
+    stored : entries of the bound data: a pass is twice as many multiplications
+    """
+
+    def __init__(self, maps: Sequence[LinearMap], stored: int) -> None:
+        self.terms = [_Term(A) for A in maps]
+        self.stored = max(1, stored)
+
+    def step(self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec) -> Step:
+        """d, by forming what has changed."""
+        H, work = np.diag(ridge), 0.0
+        for term, jacobian, factor in zip(self.terms, J, s, strict=True):
+            work += term.follow(jacobian.d)
+            H += factor * term.gram
+            if jacobian.U.shape[1]:
+                AU = term.A.matmat(jacobian.U)
+                work += float(term.A.entries) * jacobian.U.shape[1]
+                H += factor * (AU @ jacobian.S @ AU.T)
+        return Step(-_cholesky(H, g), 0.0, float(0.5 * work / self.stored))
+
+
+class _Term:
+    """`A diag(d) A'` for the latest d."""
+
+    def __init__(self, A: LinearMap) -> None:
+        self.A = A
+        self.d = np.zeros(A.shape[1])
+        self.gram: Matrix = np.zeros((A.shape[0], A.shape[0]))
+
+    def follow(self, d: Vec) -> float:
+        """Go over to d; answers the multiplications it took.
+
+        Where d is, but for some columns, a multiple of the weights before, these columns suffice.
+        """
+        top, old = float(d.max(initial=0.0)), float(self.d.max(initial=0.0))
+        scale = top / old if old > 0.0 else 0.0
+        change = d - scale * self.d
+        change[np.abs(change) <= _SAME * top] = 0.0
+        changed = np.count_nonzero(change)
+        if changed < np.count_nonzero(d):
+            self.d = scale * self.d + change
+            self.gram *= scale
+            if changed:
+                self.gram += self.A.weighted_gram(np.maximum(change, 0.0))
+                if change.min() < 0.0:
+                    self.gram -= self.A.weighted_gram(np.maximum(-change, 0.0))
+        else:
+            changed = np.count_nonzero(d)
+            self.d, self.gram = d.copy(), self.A.weighted_gram(d)
+        return self.A.squares * changed / max(1, d.size)
+
+
+def _cholesky(H: Matrix, g: Vec) -> Vec:
+    """`H^-1 g` for a positive definite H that may be singular to rounding."""
+    ridge = 0.0
+    top = float(np.diagonal(H).max())
+    for _ in range(8):
+        try:
+            factor = linalg.cho_factor(H, check_finite=False)
+            return linalg.cho_solve(factor, g, check_finite=False)
+        except linalg.LinAlgError:
+            ridge = max(10.0 * ridge, 1e-15 * top)
+            H = H + ridge * np.eye(H.shape[0])
+    return np.linalg.lstsq(H, g)[0].astype(np.float64)
+
+
+class ConjugateGradients(Systems):
+    """Systems too large to be formed: a pass for every iteration.
+
+    Parameters
+    ----------
+    maps : the A_k
+    stored : entries of the bound data: a pass is twice as many multiplications
+    accuracy : residual to reach, relative to g
+    most : largest number of iterations for one system
+    """
+
+    def __init__(
+        self, maps: Sequence[LinearMap], stored: int, accuracy: float = 0.2, most: int = 200
+    ) -> None:
+        self.maps = maps
+        self.accuracy, self.most = accuracy, most
+        self.cost = sum(A.entries for A in maps) / max(1, stored)  # passes in one A and one A'
+        rows = maps[0].shape[0]
+        self.kept = max(5, min(_KEPT, stored // rows))  # no more memory than the data take
+        self.known: tuple[Matrix, Vec] | None = None
+
+    def step(self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec) -> Step:
+        """d, to the accuracy asked for."""
+        size = max(s)
+        root = 1.0 / np.sqrt(ridge)  # unknowns in which the diagonal is 1
+
+        def curve(v: Vec) -> Vec:
+            """`sum_k s_k A_k J_k A_k' v / size` in these unknowns."""
+            u = root * v
+            parts = [
+                (f / size) * A.matvec(j.matvec(A.rmatvec(u)))
+                for A, j, f in zip(self.maps, J, s, strict=True)
+            ]
+            return root * sum(parts[1:], start=parts[0])
+
+        d = np.zeros_like(g)
+        residual = -root * g
+        wanted = self.accuracy * float(np.linalg.norm(residual))
+        z = self._precondition(residual, size)
+        p, height = z, float(residual @ z)
+        tried: list[Vec] = []
+        curves: list[Vec] = []
+        count = 0
+        while count < self.most and float(np.linalg.norm(residual)) > wanted:
+            bent = curve(p)
+            count += 1
+            if len(tried) < self.kept:
+                length = float(np.linalg.norm(p))
+                tried.append(p / length)
+                curves.append(bent / length)
+            Hp = p + size * bent
+            t = height / float(p @ Hp)
+            d = d + t * p
+            residual = residual - t * Hp
+            z = self._precondition(residual, size)
+            before, height = height, float(residual @ z)
+            p = z + (height / before) * p
+        self._learn(tried, curves)
+        return Step(root * d, self.cost * count, 0.0)
+
+    def _precondition(self, v: Vec, size: float) -> Vec:
+        if self.known is None:
+            return v
+        Y, t = self.known
+        return v - Y @ ((size * t / (1.0 + size * t)) * (Y.T @ v))
+
+    def _learn(self, tried: list[Vec], curves: list[Vec]) -> None:
+        """Ritz vectors and values of the curvature in the space of the directions tried."""
+        if not tried:
+            return
+        P, B = np.column_stack(tried), np.column_stack(curves)
+        if self.known is not None and P.shape[1] < self.kept:
+            Y, t = self.known
+            P = np.column_stack([P, Y])
+            B = np.column_stack([B, Y * t])
+        values, basis = np.linalg.eigh(P.T @ P)
+        good = values > 1e-10 * values[-1]
+        turn = basis[:, good] / np.sqrt(values[good])
+        Q = P @ turn
+        small = Q.T @ (B @ turn)
+        t, V = np.linalg.eigh(0.5 * (small + small.T))
+        largest = np.argsort(-t)[: self.kept]
+        largest = largest[t[largest] > 0.0]
+        self.known = Q @ V[:, largest], t[largest]

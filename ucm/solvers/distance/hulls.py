@@ -1,0 +1,403 @@
+"""Nearest point of two hulls: semismooth Newton over a band of samples, from a few samples to all.
+
+The method of `ucm.numerics.hull`, started on every 8th or 64th sample of each class: q on a coarse level
+says little about that on a finer one, but w and the multipliers theta do, and so does the sharpness
+`cap / sigma` of the kinks that the coarse level could resolve. Zhao, Sun and Toh (2010) give the
+augmented Lagrangian; Ito, Takeda and Toh (2015), equation (12), the problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import linalg, sparse
+
+from ucm import numerics
+from ucm.data.gram import pivoted_factor
+from ucm.data.linear import LinearMap, Vec
+from ucm.data.maps import ComposedMap, SampleMap
+from ucm.errors import ParameterError
+from ucm.forms.answer import Raw
+from ucm.forms.distance import MinNorm
+from ucm.forms.solver import Resumable
+from ucm.language.contracts import Block
+from ucm.language.domains import CappedSimplex, Simplex
+from ucm.solvers.driver import Monitor, blas_threads
+
+__all__ = ["NewtonHull"]
+
+_STRIDE = 8
+_LIMIT = 150  # outer steps
+_WHOLE = 1_000_000  # entries of the samples up to which all outer steps are one compiled call
+_DENSE = 0.3  # density of a CSR matrix above which rows are faster dense
+_TINY = float(np.finfo(float).tiny)
+
+
+@dataclass(frozen=True)
+class NewtonHull(Resumable):
+    """Proximal augmented Lagrangian with semismooth Newton steps, for two (reduced) hulls.
+
+    Parameters
+    ----------
+    max_order : largest order of the linear systems, the smaller one of features and samples
+    coarse : fewest samples of a coarse level
+    """
+
+    max_order: int = 2000
+    coarse: int = 1500
+    name: ClassVar[str] = "newton"
+
+    def __post_init__(self) -> None:
+        if self.max_order < 1 or self.coarse < 1:
+            raise ParameterError("NewtonHull: max_order and coarse must be at least 1")
+
+    def refuse(self, form: MinNorm) -> str | None:
+        if form.norm != 2.0:
+            return "it takes the Euclidean norm only"
+        if form.couplings or form.center.any():
+            return "it takes two hulls, and there are intersections or points"
+        masses = [mass for b in form.blocks for mass in _masses(b)]
+        if len(masses) != 2 or any(_samples(b.map) is None for b in form.blocks):
+            return "it takes two hulls of samples, with caps or without"
+        order = min(form.n, sum(b.map.shape[1] for b in form.blocks))
+        if order > self.max_order:
+            return f"its linear systems would have order {order}, above {self.max_order}"
+        return None
+
+    def predicted_passes(self, form: MinNorm) -> float:
+        return 11.0
+
+    def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+        return self._solve(_Hulls(form, monitor), monitor, start, None)
+
+    def resume(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec], near: Vec) -> Raw:
+        return self._solve(_Hulls(form, monitor), monitor, start, near)
+
+    def _solve(
+        self, hulls: _Hulls, monitor: Monitor, start: Sequence[Vec] | None, near: Vec | None
+    ) -> Raw:
+        with blas_threads(0, hulls.entries):  # one thread factors such systems best
+            strides = [1]
+            while start is None and hulls.can_skip(_STRIDE * strides[-1], self.coarse):
+                strides.append(_STRIDE * strides[-1])
+            level = _Level(hulls, strides.pop())
+            if start is None:
+                level.begin(hulls.uniform(level))
+            else:
+                level.begin_near(hulls.joined(start), None if near is None else hulls.inward(near))
+            return self._refine(level, strides, monitor)
+
+    def _refine(self, level: _Level, strides: list[int], monitor: Monitor) -> Raw:
+        """Solve on one level after another, down to all samples."""
+        hulls = level.hulls
+        while True:
+            state = level.run(monitor, 0.1 if strides else monitor.tol)
+            if not strides or state != "converged":
+                break
+            level = level.refined(strides.pop())
+        if level.stride > 1:  # the weights of all samples that w stands for
+            q = hulls.projected(np.split(level.refined(1).V[0], hulls.sizes[:1]))
+        else:
+            q = hulls.blocks(level.weights())
+        raw = Raw(q, hulls.normal(level.w), status=state)
+        if state == "interrupted":
+            raw.message = "stopped by the callback"
+        elif state == "max_iter":
+            raw.message = f"the gap stayed at {level['gap']:.2g}; raise max_iter or tol"
+        return raw
+
+
+def _samples(A: LinearMap) -> tuple[Any, float] | None:
+    """The samples behind a map, in rows, and their factor."""
+    factor = 1.0
+    if isinstance(A, ComposedMap) and A.M is None:
+        A, factor = A.inner, A.factor
+    return (A.X, factor) if isinstance(A, SampleMap) else None
+
+
+def _masses(b: Block) -> list[tuple[float, float]]:
+    """(cap, mass) for each mass constraint; none when the domain is no hull."""
+    masses = [1.0] if b.classes is None else [0.5, 0.5]
+    if isinstance(b.domain, Simplex):
+        return [(mass, mass) for mass in masses]
+    if not isinstance(b.domain, CappedSimplex):
+        return []
+    caps = b.domain.caps(b.map.shape[1], b.classes)
+    return [(min(cap, mass), mass) for cap, mass in zip(caps, masses, strict=True)]
+
+
+class _Hulls:
+    """The samples of both hulls, as compiled code takes them.
+
+    Attributes
+    ----------
+    n : the dimension worked in
+    tables : the samples of each, dense or CSR; parts : as compiled code takes them, see
+        `ucm.numerics.rows`
+    side : (2, k) its cap, mass and factor in front, see `ucm.numerics.SIDE`
+    sizes : how many samples it has
+    share : passes over the bound data in one over the parts
+    unit : what w and x are measured in
+    """
+
+    def __init__(self, form: MinNorm, monitor: Monitor) -> None:
+        self.form = form
+        self.side = np.zeros((2, len(numerics.SIDE)))
+        self.places: list[tuple[int, Any]] = []  # the block of each hull, and its rows there
+        tables = []
+        for k, b in enumerate(form.blocks):
+            found = _samples(b.map)
+            X, factor = found if found is not None else (np.empty((0, 0)), 0.0)
+            signs = [(slice(None), 1.0)]
+            if b.classes is not None:
+                signs = [(np.flatnonzero(b.classes * s > 0), s) for s in (1.0, -1.0)]
+            for (rows, sign), (cap, mass) in zip(signs, _masses(b), strict=True):
+                self.side[len(tables), :3] = cap, mass, factor * sign
+                tables.append(X if b.classes is None else X[rows])
+                self.places.append((k, rows))
+        self.sizes = np.array([X.shape[0] for X in tables])
+        self.n = form.n
+        self.factor: tuple[Any, Any, Any] | None = None
+        if form.n > self.sizes.sum():
+            tables = self._factored(tables, monitor)
+        self.tables = [_table(X) for X in tables]
+        self.unit = max(_largest(X) for X in tables) or 1.0
+        self.side[:, 2] /= self.unit
+        self.parts = tuple(_part(X) for X in self.tables)
+        self.entries = sum(X.nnz if sparse.issparse(X) else X.size for X in tables)
+        self.share = self.entries / max(1, form.stored)
+
+    def _factored(self, tables: list[Any], monitor: Monitor) -> list[Any]:
+        """The samples in coordinates of their span: rows of the pivoted Cholesky factor of X X'."""
+        unit = max(_largest(X) for X in tables) or 1.0
+        if not 1e-100 < unit < 1e100:  # inner products may overflow
+            tables = [X / unit for X in tables]
+            self.side[:, 2] *= unit
+        dense = not sparse.issparse(tables[0])
+        with blas_threads(int(self.sizes.sum())):
+            A, B = tables
+            C = A @ B.T
+            K: Any = [[A @ A.T, C], [C.T, B @ B.T]]
+            F, pivots = pivoted_factor(np.block(K) if dense else sparse.block_array(K).toarray())
+        monitor.forming += 0.25 * self.sizes.sum()
+        self.factor = tables, F[pivots[: F.shape[1]]], pivots[: F.shape[1]]
+        self.n = F.shape[1]
+        return np.split(F, self.sizes[:1])
+
+    def normal(self, w: Vec) -> Vec | None:
+        """w in the space of the samples, of norm 1: `X'c` with `F'c = w`. None for w = 0."""
+        if self.factor is not None and w.any():
+            tables, L, pivots = self.factor
+            c = np.zeros(self.sizes.sum())
+            c[pivots] = linalg.solve_triangular(L, w, lower=True, trans=1)
+            first, second = np.split(c, self.sizes[:1])
+            w = tables[0].T @ first + tables[1].T @ second
+        norm = float(np.linalg.norm(w))
+        return w / norm if norm > _TINY else None
+
+    def inward(self, x: Vec) -> Vec:
+        """A point in the space of the samples, in the coordinates worked in."""
+        if self.factor is not None:
+            tables, L, pivots = self.factor
+            scores = np.concatenate([X @ x for X in tables])
+            x = linalg.solve_triangular(L, scores[pivots], lower=True)
+        return x / self.unit
+
+    def can_skip(self, stride: int, least: int) -> bool:
+        """Whether every `stride`-th sample makes a level of its own."""
+        sizes = -(-self.sizes // stride)
+        return sizes.sum() >= max(least, 10 * self.n) and sizes.min() >= 2 * self.n
+
+    def uniform(self, level: _Level) -> Vec:
+        return np.repeat(self.side[:, 1] / level.sizes, level.sizes)
+
+    def joined(self, q: Sequence[Vec]) -> Vec:
+        return np.concatenate([q[k][rows] for k, rows in self.places])
+
+    def projected(self, parts: list[Vec]) -> list[Vec]:
+        """The weights by block, those of the domains nearest to the weights of both hulls."""
+        return [
+            b.domain.project(v, classes=b.classes)  # type: ignore[attr-defined]
+            for b, v in zip(self.form.blocks, self.blocks(parts), strict=True)
+        ]
+
+    def blocks(self, parts: list[Vec]) -> list[Vec]:
+        """The weights by block."""
+        if len(self.form.blocks) == 2:
+            return parts
+        joint = np.empty(self.form.blocks[0].map.shape[1])
+        for (_, rows), part in zip(self.places, parts, strict=True):
+            joint[rows] = part
+        return [joint]
+
+
+def _largest(X: Any) -> float:
+    """The largest absolute entry."""
+    entries = X.data if sparse.issparse(X) else X
+    return max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
+
+
+def _table(X: Any) -> Any:
+    """The samples as they are faster to work with: CSR where few entries are stored."""
+    full = sparse.issparse(X) and X.nnz > _DENSE * X.shape[0] * X.shape[1]
+    return X.toarray() if full else X
+
+
+def _part(X: Any) -> tuple[Any, Any, Any]:
+    if not sparse.issparse(X):
+        none = np.empty(0, dtype=np.uint32)
+        return X.reshape(-1), none, none
+    index = [v.astype(np.int32, copy=False).view(np.uint32) for v in (X.indices, X.indptr)]
+    return X.data, index[0], index[1]
+
+
+class _Level:
+    """Every `stride`-th sample of each hull; by name, the fields of `numerics.STATE`.
+
+    Attributes
+    ----------
+    w, x : (n,) the dual vector and the point
+    V, tags : (4, M), (M,) what is known of each sample, see `ucm.numerics.band` and `rows`
+    ends : (2, 3) the first row of each hull in V, the end of its band, its end
+    """
+
+    def __init__(self, hulls: _Hulls, stride: int) -> None:
+        self.hulls, self.stride = hulls, stride
+        self.sizes = -(-hulls.sizes // stride)
+        M, n = int(self.sizes.sum()), hulls.n
+        a = int(self.sizes[0])
+        self.ends = np.array([[0, a, a], [a, M, M]])
+        self.side = hulls.side.copy()
+        self.side[:, 0] = np.minimum(self.side[:, 0] * hulls.sizes / self.sizes, self.side[:, 1])
+        self.state = np.zeros(len(numerics.STATE))
+        self["slack"] = self["reach"] = np.inf
+        self.V, self.work = np.zeros((4, M)), np.empty((2, M))
+        self.tags = np.empty(M, dtype=np.uint32)
+        for lo, _, hi in self.ends:
+            self.tags[lo:hi] = np.arange(0, 2 * (hi - lo), 2, dtype=np.uint32)
+        self.H, self.S, self.system = np.zeros((n, n)), np.zeros((2, n)), np.empty((n, n))
+        self.w, self.x = np.zeros(n), np.zeros(n)
+
+    def __getitem__(self, name: str) -> float:
+        return float(self.state[numerics.STATE.index(name)])
+
+    def __setitem__(self, name: str, value: float) -> None:
+        self.state[numerics.STATE.index(name)] = value
+
+    def begin(self, q: Vec) -> None:
+        """Start at the weights q: `w = x = Z'q`, sigma by the spread of the scores."""
+        self._place(q)
+        self.w[:] = self.x
+        a = self._score()
+        self.side[:, 3] = np.add.reduceat(a, self.ends[:, 0]) / self.sizes
+        cap = min(self.side[:, 0].max(), 2.0 * (self.side[:, 1] / self.sizes).max())
+        spread = float(np.linalg.norm(a - a.mean())) / a.size**0.5 or float(np.abs(a).max()) or 1.0
+        self["sigma"] = 30.0 * cap / max(spread, 1e-280)
+
+    def begin_near(self, q: Vec, w: Vec | None) -> None:
+        """Start at the weights q and, where it is known, the dual vector w of a near problem; sigma
+        by their gap."""
+        for part, cap in zip(self._split(q), self.side[:, 0]):
+            if part.max() < cap < 1.25 * part.max():  # these were at a cap: so they stay
+                part *= cap / part.max()
+        self._place(q)
+        self.w[:] = self.x if w is None else w
+        if self.x.any() and self.w.any():
+            self._score()
+        else:
+            self.begin(self.hulls.uniform(self))
+
+    def _place(self, q: Vec) -> None:
+        """q in V, and `x = Z'q`."""
+        points = [
+            factor * (self._rows(X).T @ part)
+            for X, factor, part in zip(self.hulls.tables, self.side[:, 2], self._split(q))
+        ]
+        self.V[0] = self.V[1] = q
+        self.x[:] = points[0] + points[1]
+        self["passes"] += 0.5
+        if len(self.hulls.form.blocks) == 1:  # both hulls make one point
+            points = [self.x]
+        self["largest"] = sum(float(np.linalg.norm(point)) for point in points)
+
+    def refined(self, stride: int) -> _Level:
+        """The level of more samples, from the w and theta of this one: the kinks begin twice as wide
+        as they were here. Where x is 0 here, w says nothing."""
+        self.V, self.work = np.empty((4, 0)), np.empty((2, 0))  # to be replaced by larger ones
+        level = _Level(self.hulls, stride)
+        if self["status"] == 2.0:
+            level.begin(self.hulls.uniform(level))
+            return level
+        level.w[:], level.side[:, 3], level["largest"] = self.w, self.side[:, 3], self["largest"]
+        width = 2.0 * float(self.side[:, 0].max()) / self["sigma"]
+        level["sigma"], level["reach"] = level.side[:, 0].max() / width, 4.0 * width
+        level._score()
+        for (cap, theta), (lo, _, hi) in zip(level.side[:, [0, 3]], level.ends):
+            q = np.subtract(theta, level.V[2, lo:hi], out=level.V[0, lo:hi])
+            q *= level["sigma"]
+            q += 0.5 * cap
+            np.clip(q, 0.0, cap, out=q)
+        return level
+
+    def _split(self, v: Vec) -> list[Vec]:
+        """The parts of both hulls."""
+        return [v[lo:hi] for lo, _, hi in self.ends]
+
+    def _rows(self, X: Any) -> Any:
+        """The samples of this level; all of them without a copy."""
+        return X if self.stride == 1 else X[:: self.stride]
+
+    def _score(self) -> Vec:
+        """The scores Z w, also in V."""
+        for X, factor, a in zip(self.hulls.tables, self.side[:, 2], self._split(self.V[2])):
+            if sparse.issparse(X):
+                a[:] = self._rows(X) @ (factor * self.w)
+            else:
+                np.matmul(self._rows(X), factor * self.w, out=a)
+        self["passes"] += 0.5
+        return self.V[2]
+
+    def run(self, monitor: Monitor, tol: float) -> str:
+        """Outer steps to a relative gap of `tol`; answers how they ended."""
+        hulls = self.hulls
+        self["tol"], self["zero"] = tol, max(0.1 * monitor.tol, 1e-10)
+        self["verify"] = float(self.stride == 1)
+        share = hulls.share * self.V.shape[1] / hulls.sizes.sum()
+        spent, began = monitor.passes, monitor.iterations
+        left = monitor.limit(_LIMIT) - began
+        step_by_step = monitor.callback or monitor.verbose or hulls.entries > _WHOLE
+        status = "max_iter"
+        while left > 0:
+            log = np.empty((1 if step_by_step else left, 3))
+            done = numerics.march(
+                hulls.parts, self.stride, self.ends, self.side, self.state, self.w, self.x, self.V,
+                self.tags, self.H, self.S, self.system, self.work, log,
+            )  # fmt: skip
+            left -= done
+            stop = False
+            for passes, gap, norm in log[:done].tolist():
+                monitor.passes = spent + share * passes
+                stop = monitor.report(monitor.iterations + 1, -norm * hulls.unit, gap)
+            if self["status"] > 0.0 and (self.stride == 1 or (left > 0 and not stop)):
+                status = "converged"
+                break
+            if stop:
+                status = "interrupted"
+                break
+        monitor.passes = spent + share * self["passes"]
+        monitor.systems += int(self["systems"])
+        monitor.forming += share * self["forming"]
+        return status
+
+    def weights(self) -> list[Vec]:
+        """p of both hulls in the order of the samples."""
+        self.work = np.empty((2, 0))  # as large as the answer
+        found = []
+        for lo, _, hi in self.ends:
+            q = np.empty(hi - lo)
+            q[self.tags[lo:hi] >> 1] = self.V[1, lo:hi]
+            found.append(q)
+        return found

@@ -1,0 +1,190 @@
+"""Nearest points in a q-norm, 1 < q < inf, by Newton steps whose models are Euclidean problems.
+
+At x the second-order model of `f(x) = sum_j |x_j|^q / q` has the diagonal `h_j = (q-1) |x_j|^(q-2)`; its
+minimum over U is that of `||sqrt(h) (z - s)||` with `s = (q-2)/(q-1) x`: a Euclidean minimum-norm
+problem over the same domains, for a solver of such. A line search in z - x, along which U is convex,
+makes f decrease. Appendix D of Barbero, Takeda and Lopez (2015) takes proximal gradient steps instead,
+with the projections on both hulls as inner problems; the gradient is not Lipschitz for q < 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from scipy import optimize, sparse
+
+from ucm.data.linear import Vec
+from ucm.data.maps import ComposedMap
+from ucm.errors import ParameterError
+from ucm.forms.answer import Raw
+from ucm.forms.distance import MinNorm
+from ucm.forms.solver import Solver
+from ucm.language.contracts import Block
+from ucm.solvers.driver import Monitor
+
+__all__ = ["ScaledNewton"]
+
+_FLOOR = 1e-7  # of |x_j| over the largest, in the model's diagonal
+
+
+@dataclass(frozen=True)
+class ScaledNewton(Solver):
+    """Newton's method on the power of the norm, a Euclidean problem for each step.
+
+    Parameters
+    ----------
+    inner : solvers of the Euclidean problems; the first that takes the form is asked
+    """
+
+    inner: tuple[Solver, ...]
+    name: ClassVar[str] = "scaled-newton"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.inner, tuple) or not self.inner:
+            raise ParameterError("ScaledNewton: inner is a tuple of solvers, as (Newton(), APG())")
+
+    def refuse(self, form: MinNorm) -> str | None:
+        if not 1.0 < form.norm < np.inf or form.norm == 2.0:
+            return "it takes the norms between 1 and inf, but for the Euclidean one"
+        return self._asked(replace(form, norm=2.0))[1]
+
+    def _asked(self, form: MinNorm) -> tuple[Solver, str | None]:
+        reasons = []
+        for solver in self.inner:
+            why = solver.refuse(form)
+            if why is None:
+                return solver, None
+            reasons.append(f"{solver.name}: {why}")
+        return self.inner[0], "; ".join(reasons)
+
+    def predicted_passes(self, form: MinNorm) -> float:
+        return 8.0 * self._asked(replace(form, norm=2.0))[0].predicted_passes(form)
+
+    def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+        euclidean = replace(form, norm=2.0)
+        solver = self._asked(euclidean)[0]
+        raw = self._ask(solver, euclidean, monitor, 1e-2, start)
+        if raw.status == "infeasible":
+            return raw
+        q, x = raw.q, form.matvec(raw.q)
+        answer = Raw(q)
+        best, since = np.inf, 0
+        gap, h = np.inf, np.ones(form.n)
+        limit = monitor.limit(100)
+        for step in range(1, limit + 1):
+            size = form.space.norm(x, form.norm)
+            if size <= 0.5 * max(monitor.tol, 1e-9) * _size(form, q):
+                answer.q = q  # 0: no bound is relative to it
+                return answer
+            h, target = _model(x, form.norm)
+            scaled = _scaled(form, np.sqrt(h), target)
+            inner = self._ask(
+                solver, scaled, monitor, max(min(1e-3, 1e-2 * gap), 1e-3 * monitor.tol), q
+            )
+            if inner.status == "infeasible":
+                return inner
+            z = form.matvec(inner.q)
+            monitor.passes += form.pass_cost()
+            # any w with ||w||_p = 1 proves a bound: that of the model, or that of the point
+            bound, w, multipliers = -np.inf, None, []
+            for v, mu in self._duals(form, z, h, target, inner):
+                lower = form.lower_bound(v, mu)
+                if lower > bound:
+                    bound, w, multipliers = lower, v, mu
+            t = _search(x, z - x, form.norm)
+            q = [a + t * (b - a) for a, b in zip(q, inner.q, strict=True)]
+            x = x + t * (z - x)
+            size = form.space.norm(x, form.norm)
+            gap = abs(size - bound) / max(size, 1e-300)
+            if gap < best:
+                best, since = gap, 0
+                answer.q, answer.w, answer.multipliers = q, w, list(multipliers)
+            else:
+                since += 1
+            if monitor.report(step, -size, gap):
+                answer.status, answer.message = "interrupted", "stopped by the callback"
+                return answer
+            if gap <= 0.7 * monitor.tol:
+                return answer
+            if since >= 10:
+                break
+        answer.status = "max_iter"
+        answer.message = (
+            f"the gap stayed at {best:.2g} after {monitor.iterations} steps; raise max_iter, scale the "
+            'features, or take solver="clarabel"'
+        )
+        return answer
+
+    def _ask(
+        self,
+        solver: Solver,
+        form: MinNorm,
+        monitor: Monitor,
+        tol: float,
+        start: Sequence[Vec] | None,
+    ) -> Raw:
+        below = Monitor(tol=max(tol, 1e-12))
+        raw = solver.solve(form, below, start)
+        monitor.passes += below.passes
+        monitor.systems += below.systems
+        monitor.forming += below.forming
+        return raw
+
+    def _duals(self, form, z, h, target, inner):  # type: ignore[no-untyped-def]
+        p = form.norm / (form.norm - 1.0)
+        slope = h * (z - target)
+        length = form.space.norm(slope, p)
+        if length > 0.0:
+            y = np.sqrt(h) * (z - target)
+            scale = float(np.linalg.norm(y)) / length
+            yield slope / length, [scale * mu for mu in inner.multipliers]
+        if inner.w is not None:
+            v = np.sqrt(h) * inner.w
+            length = form.space.norm(v, p)
+            yield v / length, [mu / length for mu in inner.multipliers]
+        if not form.couplings:
+            yield form.space.dual_vector(z, form.norm), []
+
+
+def _size(form: MinNorm, q: Sequence[Vec]) -> float:
+    parts = [form.space.norm(b.map.matvec(v)) for b, v in zip(form.blocks, q, strict=True)]
+    return form.space.norm(form.center) + sum(parts)
+
+
+def _model(x: Vec, q: float) -> tuple[Vec, Vec]:
+    """The diagonal h of the second-order model of `sum |x|^q / q`, in units of its largest entry of x,
+    and the point where the model has its free minimum."""
+    v = np.abs(x) / float(np.abs(x).max())
+    h = (q - 1.0) * np.maximum(v, _FLOOR) ** (q - 2.0)
+    slope = np.sign(x) * v ** (q - 1.0)
+    return h, x - slope / h * float(np.abs(x).max())
+
+
+def _scaled(form: MinNorm, r: Vec, target: Vec) -> MinNorm:
+    """The form of `||r (x - target)||`."""
+    R = sparse.diags_array(r, format="csr")
+    blocks = tuple(
+        Block(ComposedMap(b.map, R), b.domain, b.classes, b.samples, b.weight) for b in form.blocks
+    )
+    return replace(form, center=r * (form.center - target), blocks=blocks, norm=2.0)
+
+
+def _search(x: Vec, d: Vec, q: float) -> float:
+    """The t in [0, 1] with the least `||x + t d||_q`."""
+    top = max(float(np.abs(x).max()), float(np.abs(d).max()))
+    if top == 0.0:
+        return 0.0
+    x, d = x / top, d / top
+
+    def slope(t: float) -> float:
+        y = x + t * d
+        return float((np.sign(y) * np.abs(y) ** (q - 1.0)) @ d)
+
+    if slope(1.0) <= 0.0:
+        return 1.0
+    if slope(0.0) >= 0.0:
+        return 0.0
+    return float(np.asarray(optimize.brentq(slope, 0.0, 1.0, xtol=1e-14)))

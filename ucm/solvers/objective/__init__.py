@@ -1,0 +1,1 @@
+"""Losses and penalties: solvers of `Composite`, and DCA around them."""

@@ -1,0 +1,99 @@
+"""Any convex composite problem, through CVXPY: built once, its tilts are parameters."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ucm.data.linear import Vec
+from ucm.forms.objective import Composite, InnerSolver, Point, Session, Tilt
+from ucm.language.terms import Coefficient, Weights, loss_cvxpy
+from ucm.solvers.driver import Monitor
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["ClarabelComposite"]
+
+_TIGHT = (1e-11, 1e-9, 1e-7)  # tolerances, the next where the solver gets stuck
+
+
+@dataclass(frozen=True)
+class ClarabelComposite(InnerSolver):
+    """Clarabel, an interior-point method: every convex loss and penalty."""
+
+    name: ClassVar[str] = "clarabel"
+
+    def refuse(self, form: Composite) -> str | None:
+        return None
+
+    def predicted_passes(self, form: Composite) -> float:
+        return float("nan")
+
+    def open(self, form: Composite, monitor: Monitor) -> Session:
+        return _Built(form, monitor)
+
+    def solve(self, form: Composite, monitor: Monitor, start: Any = None) -> Point:
+        return self.open(form, monitor).solve(form, form.flat(), monitor.tol)
+
+
+class _Numbers(Weights):
+    """Coefficients as they are."""
+
+    def of(self, coefficient: Coefficient) -> float | cp.Expression:
+        return coefficient.number
+
+
+class _Built(Session):
+    """One CVXPY problem for each tuple of penalties met."""
+
+    def __init__(self, form: Composite, monitor: Monitor) -> None:
+        self.monitor = monitor
+        self.problems: dict[Any, tuple[Any, ...]] = {}
+
+    def place(self, w: Vec, b: float) -> None:
+        """An interior-point method has no use for a start."""
+
+    def _problem(self, form: Composite) -> tuple[Any, ...]:
+        import cvxpy as cp
+
+        if form.penalties not in self.problems:
+            w, b, t = cp.Variable(form.n), cp.Variable(), cp.Variable(form.m)
+            v, u = cp.Parameter(form.m), cp.Parameter(form.n)
+            numbers = _Numbers()
+            total = sum(
+                loss_cvxpy(loss, t, form.y, form.class_weight, numbers) for loss in form.losses
+            )
+            total += sum(penalty.cvxpy(w, Coefficient(), numbers) for penalty in form.penalties)
+            equation = t == cp.multiply(form.y, form.X @ w + b)
+            problem = cp.Problem(cp.Minimize(total - v @ t - u @ w), [equation])
+            self.problems[form.penalties] = (problem, w, b, v, u, equation)
+        return self.problems[form.penalties]
+
+    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Point:
+        import cvxpy as cp
+
+        problem, w, b, v, u, equation = self._problem(form)
+        v.value, u.value = tilt.margin, tilt.normal
+        failure = ""
+        for tight in _TIGHT:  # a gap is first order in the dual error: as tight as it can be had
+            options = {"tol_gap_abs": tight, "tol_gap_rel": tight, "tol_feas": tight}
+            try:
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
+                    problem.solve(solver="CLARABEL", verbose=self.monitor.verbose, **options)
+                break
+            except (cp.error.SolverError, ArithmeticError) as error:
+                failure = str(error).splitlines()[0]
+        else:
+            message = f"Clarabel failed ({failure}); scale the features"
+            return Point(np.zeros(form.n), 0.0, None, "max_iter", message)
+        if w.value is None:
+            status = problem.status if problem.status in ("infeasible", "unbounded") else "max_iter"
+            message = f"Clarabel ended with the status {problem.status!r}; scale the features"
+            return Point(np.zeros(form.n), 0.0, None, status, message)
+        slopes = np.asarray(equation.dual_value, dtype=np.float64).ravel() - tilt.margin
+        return Point(np.asarray(w.value, dtype=np.float64), float(b.value), slopes)

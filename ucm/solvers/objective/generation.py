@@ -1,0 +1,203 @@
+"""Column and constraint generation around the linear program of a hinge or ramp loss and l1.
+
+`min sum_i c_i max(0, o - t_i) + a ||w||_1 - <v, t> - <u, w>` over all samples and features is solved
+through a program over some of them. A feature outside has weight 0; a sample outside keeps the side of
+its kink, `alpha_i` = 0 or c_i, and counts as a linear function. The answer is that of the whole
+problem exactly when
+
+    |(Z'(alpha + v) + u)_j| <= a   for the features outside,   Z the samples times their labels,
+    t_i >= o where alpha_i = 0 and t_i <= o where alpha_i = c_i   for the samples outside;
+
+both are tested over all of them, and what fails is taken in, until nothing does.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.linear import Vec
+from ucm.forms.objective import Composite, Point, Session, Tilt
+
+__all__ = ["Answer", "Generation", "Program", "linear_program"]
+
+Index = NDArray[np.intp]
+
+_SLACK = 1e-9  # relative, that a test outside of the program forgives
+_FIRST = 20  # features of the first program
+_MANY, _WHOLE = 0.15, 2000  # share of the features from which on all, at most so many, are taken in
+_SHARE = 5  # of the samples, one in so many makes the first program
+_NEAR = 0.2  # share of the samples that are near their kinks
+
+
+def linear_program(form: Composite) -> str | None:
+    """Why a problem is not of this kind; None when it is."""
+    if len(form.losses) != 1 or form.losses[0].slope() is None:
+        return "it takes one piecewise linear loss (Hinge, Ramp)"
+    a, c, s, others = form.norms
+    if c > 0.0 or s > 0.0 or others or a == 0.0:
+        return "it takes the l1 norm as the only convex penalty"
+    return None
+
+
+@dataclass
+class Answer:
+    """Of a program: w of its features, b, alpha of its samples (None: no dual point), what it cost in
+    passes over its own part of the data."""
+
+    w: Vec
+    b: float
+    alpha: Vec | None
+    passes: float
+    status: str = "converged"
+    message: str = ""
+
+
+class Program(ABC):
+    """One linear program, which grows and keeps its basis from call to call."""
+
+    @abstractmethod
+    def take(self, samples: Index, features: Index) -> None:
+        """Take these in, after those that are inside."""
+
+    @abstractmethod
+    def solve(self, a: float, linear: Vec, bias: float) -> Answer:
+        """Minimise `sum c_i max(0, o - t_i) + a ||w||_1 - <linear, w> - bias b` over what is inside."""
+
+
+class Generation(Session):
+    """The samples and features inside of a program, and the sides of the samples outside.
+
+    Parameters
+    ----------
+    samples, features : take them in as needed where there are more than this many; None: all at once
+    """
+
+    def __init__(
+        self,
+        form: Composite,
+        program: Program,
+        monitor: Any,
+        samples: int | None,
+        features: int | None,
+    ) -> None:
+        self.form, self.program, self.monitor = form, program, monitor
+        self.all_samples = samples is None or form.m <= samples
+        self.all_features = features is None or form.n <= features
+        self.caps = form.caps
+        self.alpha = np.zeros(form.m)
+        self.inside = np.zeros(form.m, dtype=bool)
+        self.chosen = np.zeros(form.n, dtype=bool)
+        self.samples, self.features = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
+
+    def place(self, w: Vec, b: float) -> None:
+        self._take(np.zeros(0, dtype=np.intp), np.flatnonzero(w))
+
+    def _take(self, samples: Index, features: Index) -> None:
+        samples, features = samples[~self.inside[samples]], features[~self.chosen[features]]
+        if samples.size or features.size:
+            self.program.take(samples, features)
+            self.inside[samples] = self.chosen[features] = True
+            self.samples = np.concatenate([self.samples, samples])
+            self.features = np.concatenate([self.features, features])
+
+    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Point:
+        a = form.norms[0]
+        if self.samples.size == 0:
+            self._begin(form, tilt, a)
+        while True:
+            answer = self._solve(form, tilt, a)
+            if answer.status != "converged":
+                if self.samples.size == form.m:
+                    break
+                self._nearest(answer, form.m)  # too few samples can leave it unbounded
+                continue
+            wrong = self._wrong_sides(answer)
+            if wrong.size == 0:
+                break
+            self._take(wrong, wrong[:0])
+        return self._point(answer)
+
+    def _begin(self, form: Composite, tilt: Tilt, a: float) -> None:
+        everything = np.arange(form.m)
+        if self.all_features:
+            self._take(everything[:0], np.arange(form.n))
+        else:
+            z = form.pull(self._balanced(form) * self.caps) + tilt.normal
+            self._take(everything[:0], _largest(z, _FIRST))
+        if self.all_samples:
+            self._take(everything, everything[:0])
+            return
+        # a share of the samples, the penalty in proportion: where the others stand then
+        order = np.argsort(form.y, kind="stable")
+        self._take(order[::_SHARE], everything[:0])
+        part = self._solve(form, form.flat(), a / _SHARE)
+        if part.status == "converged":
+            self._nearest(part, int(_NEAR * form.m))
+
+    def _solve(self, form: Composite, tilt: Tilt, a: float) -> Answer:
+        """The program over the samples inside and all features."""
+        rest = np.where(self.inside, 0.0, self.alpha) + tilt.margin
+        linear = form.pull(rest) + tilt.normal if rest.any() else tilt.normal
+        bias = float(form.y @ rest)
+        while True:
+            answer = self.program.solve(a, linear[self.features], bias)
+            share = self.features.size * self.samples.size / max(1, form.m * form.n)
+            self.monitor.passes += share * answer.passes + 0.5
+            if answer.status != "converged" or answer.alpha is None:
+                return answer
+            self.alpha[self.samples] = answer.alpha
+            if self.all_features:
+                return answer
+            z = form.pull(np.where(self.inside, self.alpha, 0.0)) + linear
+            self.monitor.passes += 0.5
+            short = np.flatnonzero((np.abs(z) > a * (1.0 + _SLACK)) & ~self.chosen)
+            if short.size == 0:
+                return answer
+            most = max(10, self.features.size // 3)
+            if form.n <= _WHOLE and self.features.size + most > _MANY * form.n:
+                short, most = np.arange(form.n), form.n
+            self._take(short[:0], short[_largest(z[short], most)])
+
+    def _margins(self, answer: Answer) -> Vec:
+        w = np.zeros(self.form.n)
+        w[self.features] = answer.w
+        self.monitor.passes += 0.5
+        return self.form.margins(w, answer.b)
+
+    def _nearest(self, answer: Answer, count: int) -> None:
+        """Put every sample on the side where it stands, and take in those nearest to their kinks."""
+        away = self._margins(answer) - self.form.losses[0].offset
+        self.alpha = np.where(self.inside, self.alpha, np.where(away < 0.0, self.caps, 0.0))
+        count = min(count, away.size)
+        self._take(np.argpartition(np.abs(away), count - 1)[:count], self.features[:0])
+
+    def _wrong_sides(self, answer: Answer) -> Index:
+        if self.samples.size == self.form.m:
+            return self.samples[:0]
+        over = self._margins(answer) - self.form.losses[0].offset
+        far = np.where(self.alpha > 0.0, over, -over)
+        far[self.inside] = 0.0
+        return np.flatnonzero(far > _SLACK)
+
+    def _balanced(self, form: Composite) -> Vec:
+        """The share of every sample when both classes have equal mass and the smaller one all."""
+        up, down = float(self.caps[form.y > 0].sum()), float(self.caps[form.y < 0].sum())
+        return np.where(form.y > 0, min(1.0, down / up), min(1.0, up / down))
+
+    def _point(self, answer: Answer) -> Point:
+        w = np.zeros(self.form.n)
+        w[self.features] = answer.w
+        slopes = None if answer.alpha is None else self.alpha.copy()
+        return Point(w, answer.b, slopes, answer.status, answer.message)
+
+
+def _largest(z: Vec, count: int) -> Index:
+    """Indices of the `count` largest absolute entries."""
+    if z.size <= count:
+        return np.arange(z.size)
+    return np.argpartition(-np.abs(z), count)[:count]

@@ -1,0 +1,263 @@
+"""A compiled simplex method for the linear program of a hinge or ramp loss and l1, dense samples.
+
+It goes from vertex to vertex of `sum c_i max(0, o - t_i) + a ||w||_1 - <v, t> - <u, w>`, a function of
+(w, b) alone: the linear programs (24), (28) and (31) of Ong and Le Thi (2013) without their slack
+variables. The tilts (v, u) move costs only, so from one problem of a DCA to the next the vertex stays
+feasible and the method goes on from it.
+
+Kinks of many samples may meet in one vertex (at w = 0 those of a whole class do). They are moved apart
+by a tiny amount, and back at the end; where that changes the side of a sample, the rest is done with a
+smaller amount, at last with none.
+
+A problem with a start moves few margins past their kinks: it is solved over the samples near them, the
+others as linear functions, and again with those that are then on the wrong side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from ucm import numerics
+from ucm.data.linear import Vec
+from ucm.errors import ParameterError
+from ucm.forms.objective import Composite, InnerSolver, Point, Session, Tilt
+from ucm.solvers.driver import Monitor, blas_threads
+from ucm.solvers.objective.generation import Answer, Generation, Index, Program, linear_program
+
+__all__ = ["Simplex"]
+
+# how far the kinks of the samples are moved, in units of the offset
+_APART = (1e-7, 1e-9, 1e-11, 0.0)
+_GAP = 1e-10  # relative, that moving them back may leave
+_NEAR = 0.25  # share of the samples that a problem with a start works on
+_TIMES = 3  # at least, as many samples as features
+_FEW = 250  # samples that are always worked on
+_SLACK = 1e-9  # of the margin, that a sample left out may be on the wrong side
+_DENSE = 0.3  # share of entries above which a sparse matrix is treated as a dense one
+
+
+@dataclass(frozen=True)
+class Simplex(InnerSolver):
+    """Steepest edges, followed over kinks for as long as the function falls.
+
+    Parameters
+    ----------
+    fallback : the solver of programs that this one does not finish
+    samples, features : take them in as needed where there are more than this many; None: all at once.
+        Some of the samples cost as much as all 245,057 of skin-nonskin: the pivots are few
+    entries : largest number of entries of the samples
+    pivots : limit of one program; None: 1000 and 50 for every sample and feature
+    """
+
+    fallback: InnerSolver | None = None
+    samples: int | None = None
+    features: int | None = 1000
+    entries: int = 20_000_000
+    pivots: int | None = None
+    name: ClassVar[str] = "simplex"
+
+    def __post_init__(self) -> None:
+        if self.fallback is not None and not isinstance(self.fallback, InnerSolver):
+            raise ParameterError(
+                f"Simplex: fallback is a solver of composite problems, got {self.fallback!r}; "
+                "for example ucm.solvers.HiGHS()"
+            )
+        for name in ("samples", "features", "entries", "pivots"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise ParameterError(f"Simplex: {name} is a positive number, got {number}")
+
+    def refuse(self, form: Composite) -> str | None:
+        why = linear_program(form)
+        if why is None and form.m * form.n > self.entries:
+            why = f"it takes at most {self.entries} entries, got {form.m * form.n}"
+        if why is None and form.entries < _DENSE * form.m * form.n:
+            why = "it works on dense samples"
+        return why
+
+    def predicted_passes(self, form: Composite) -> float:
+        return float("nan")
+
+    def open(self, form: Composite, monitor: Monitor) -> Session:
+        program = _Vertex(form, self.pivots)
+        return _Guarded(
+            Generation(form, program, monitor, self.samples, self.features),
+            self.fallback, form, monitor,
+        )  # fmt: skip
+
+    def solve(self, form: Composite, monitor: Monitor, start: Any = None) -> Point:
+        return self.open(form, monitor).solve(form, form.flat(), monitor.tol)
+
+
+class _Guarded(Session):
+    """The session, and that of the fallback from the first program on that it does not finish."""
+
+    def __init__(
+        self, session: Session, fallback: InnerSolver | None, form: Composite, monitor: Monitor
+    ) -> None:
+        self.session, self.fallback = session, fallback
+        self.form, self.monitor = form, monitor
+
+    def place(self, w: Vec, b: float) -> None:
+        self.session.place(w, b)
+
+    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Point:
+        point = self.session.solve(form, tilt, tol)
+        if point.status == "converged" or self.fallback is None:
+            return point
+        self.session, self.fallback = self.fallback.open(self.form, self.monitor), None
+        self.session.place(point.w, point.b)
+        return self.session.solve(form, tilt, tol)
+
+
+class _Vertex(Program):
+    """A vertex of the program: n + 1 kinks, of samples and of coordinates that are 0.
+
+    rows : (m, n + 1) samples times labels, then the labels
+    basic : the samples at their kinks
+    active : the coordinates that are not 0, the bias (the last one) among them; as many
+    sign : (n + 1,) of the active coordinates; 0 elsewhere
+    z, alpha : (w, b) and the slopes of the samples, from the last problem
+    """
+
+    def __init__(self, form: Composite, pivots: int | None) -> None:
+        self.pivots = pivots
+        self.X = form.X.toarray() if sparse.issparse(form.X) else form.X
+        self.y, self.all_caps, self.offset = form.y, form.caps, form.losses[0].offset
+        self.apart = np.random.default_rng(0).random(form.m)
+        self.samples = self.features = np.zeros(0, dtype=np.intp)
+        self.basic = np.zeros(0, dtype=np.int64)
+        self.active, self.sign = np.zeros(1, dtype=np.int64), np.zeros(1)
+        self.z, self.alpha = np.zeros(1), np.zeros(0)
+
+    def take(self, samples: Index, features: Index) -> None:
+        before = self.features.size
+        self.samples = np.concatenate([self.samples, samples])
+        self.features = np.concatenate([self.features, features])
+        n = self.features.size
+        self.rows = np.empty((self.samples.size, n + 1))
+        if samples.size == self.X.shape[0] and features.size == self.X.shape[1]:
+            self.rows[:, :n] = self.X
+        else:
+            self.rows[:, :n] = self.X[np.ix_(self.samples, self.features)]
+        self.rows[:, n] = 1.0
+        self.rows *= self.y[self.samples, None]
+        self.columns = np.ascontiguousarray(self.rows.T)
+        self.caps = self.all_caps[self.samples]
+        largest = np.abs(self.rows).max(initial=0.0) * self.caps.max(initial=0.0)
+        self.rounding = 1e-14 * float(largest)
+        self.active = np.where(self.active == before, n, self.active)
+        self.sign = np.concatenate([self.sign[:before], np.zeros(n + 1 - before)])
+        self.z = np.concatenate([self.z[:before], np.zeros(n - before), self.z[-1:]])
+        self.alpha = np.zeros(self.samples.size)
+
+    def solve(self, a: float, linear: Vec, bias: float) -> Answer:
+        everything = np.arange(self.samples.size)
+        if self.basic.size == 0:  # w = 0, and the kink of a sample of the heavier class
+            heavier = np.sign(float(self.columns[-1] @ self.caps) + bias) or 1.0
+            self.basic = np.flatnonzero(self.columns[-1] == heavier)[:1]
+            near = everything
+        else:
+            near = self._near()
+        u = np.append(linear, bias)
+        passes = 0.0
+        while True:
+            answer = self._among(near, u, a)
+            answer.passes = passes = passes + answer.passes
+            if near.size == everything.size:
+                return answer
+            if answer.status != "converged":
+                near = everything
+                continue
+            over = self.rows @ self.z - self.offset
+            wrong = np.where(self.alpha > 0.0, over, -over) > _SLACK
+            wrong[near] = False
+            if not wrong.any():
+                return answer
+            near = np.union1d(near, np.flatnonzero(wrong))
+
+    def _near(self) -> Index:
+        """The samples whose kinks are near; the others are put on the side where they are."""
+        over = self.rows @ self.z - self.offset
+        count = max(int(_NEAR * over.size), _TIMES * self.z.size, _FEW)
+        if over.size < 2 * count:
+            return np.arange(over.size)
+        near = np.sort(np.argpartition(np.abs(over), count - 1)[:count])
+        self.alpha = np.where(over < 0.0, self.caps, 0.0)
+        return np.union1d(near, self.basic)
+
+    def _among(self, near: Index, u: Vec, a: float) -> Answer:
+        """The program with the other samples as linear functions."""
+        every = near.size == self.samples.size
+        rows, columns, caps = self.rows, self.columns, self.caps
+        if not every:
+            fixed = self.alpha.copy()
+            fixed[near] = 0.0
+            u = u + columns @ fixed
+            rows, caps = rows[near], caps[near]
+            columns = np.ascontiguousarray(rows.T)
+        answer = Answer(np.zeros(u.size - 1), 0.0, None, 0.0)
+        for apart in _APART:
+            moved = self.offset + apart * abs(self.offset) * self.apart[self.samples[near]]
+            try:
+                pivots, alpha = self._descend(near, rows, columns, u, moved, caps, a)
+                self.z = self._solution()
+            except np.linalg.LinAlgError:
+                answer.status, answer.message = "max_iter", "a basis became singular"
+                break
+            passes = answer.passes + (0.5 * abs(pivots) + 1.0) * near.size / self.samples.size
+            self.alpha[near] = alpha
+            answer = Answer(self.z[:-1], float(self.z[-1]), self.alpha.copy(), passes)
+            if pivots < 0:
+                answer.alpha, answer.status = None, "unbounded"
+                answer.message = "an edge falls without end; scale the features"
+            elif pivots == self.limit():
+                answer.status, answer.message = "max_iter", f"{pivots} pivots made"
+            elif self._missed(rows, caps, alpha, a) > _GAP:
+                continue
+            break
+        return answer
+
+    def limit(self) -> int:
+        """Of the pivots."""
+        return self.pivots or 1000 + 50 * (self.samples.size + self.features.size)
+
+    def _descend(
+        self, near: Index, rows: Any, columns: Any, u: Vec, offsets: Vec, caps: Vec, a: float
+    ) -> tuple[int, Vec]:
+        """Pivots, and the slopes of the samples at the last vertex."""
+        m, p = rows.shape
+        z, t, alpha = np.zeros(p), np.zeros(m), np.zeros(m)
+        waiting = np.ones(p, dtype=bool)
+        waiting[self.active] = False
+        slot = np.concatenate([np.searchsorted(near, self.basic), m + np.flatnonzero(waiting)])
+        active = np.concatenate([self.active, np.zeros(p - self.active.size, dtype=np.int64)])
+        tol = 1e-10 * a + self.rounding
+        with blas_threads(0):
+            pivots = numerics.edge_descent(
+                rows, columns, u, offsets, caps, a, tol, self.limit(),
+                z, t, alpha, self.sign, slot, active,
+            )  # fmt: skip
+        self.basic = near[slot[slot < m]]
+        self.active = active[: self.basic.size]
+        return int(pivots), np.clip(alpha, 0.0, caps)
+
+    def _solution(self) -> Vec:
+        """(w, b) with the kinks where they belong."""
+        z = np.zeros(self.features.size + 1)
+        corner = self.rows[np.ix_(self.basic, self.active)]
+        z[self.active] = np.linalg.solve(corner, np.full(self.basic.size, self.offset))
+        return z
+
+    def _missed(self, rows: Any, caps: Vec, alpha: Vec, a: float) -> float:
+        """The relative gap that is left once the kinks are moved back: samples and coordinates on
+        the other side of them."""
+        short = self.offset - rows @ self.z
+        sides = np.where(short > 0.0, caps - alpha, alpha) @ np.abs(short)
+        sides += 2.0 * a * np.maximum(-self.z * self.sign, 0.0).sum()
+        value = caps @ np.maximum(short, 0.0) + a * np.abs(self.z[:-1]).sum()
+        return float(sides / max(value, 1e-300))

@@ -1,0 +1,1 @@
+"""Inner products only: solvers that work on rows of a Gram matrix."""

@@ -1,0 +1,1 @@
+"""0 in U: solvers of `UnitNorm`."""

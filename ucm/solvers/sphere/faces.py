@@ -1,0 +1,74 @@
+"""p = inf and p = 1: the ball of the dual norm has few vertices, and one convex program each is global."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ucm.data.linear import Vec
+from ucm.errors import ParameterError
+from ucm.forms.answer import Raw, Witness
+from ucm.forms.sphere import UnitNorm, UnitSolver
+from ucm.solvers.driver import Monitor
+from ucm.solvers.sphere.radial import radial
+
+__all__ = ["Faces"]
+
+
+@dataclass(frozen=True)
+class Faces(UnitSolver):
+    """The global minimum over `||w||_inf = 1` by 2 n programs, over `||w||_1 = 1` by 2^n.
+
+    `||w||_p = max <g, w>` over the vertices g of the ball of the dual norm, one for each face of the unit
+    ball. Minimising f on `<g, w> = 1` for each of them, without the other bounds of the face, gives no less
+    than the global minimum, as `w / ||w||_p` has no larger f; the least of them is the minimum. The dual
+    programs `max {s : -s g in U}` find how far U reaches along every vertex: the largest ball in U.
+
+    Parameters
+    ----------
+    most : largest number of features for p = 1
+    """
+
+    most: int = 12
+    name: ClassVar[str] = "faces"
+
+    def __post_init__(self) -> None:
+        if self.most < 1:
+            raise ParameterError(f"Faces: most is at least 1, got {self.most}")
+
+    def refuse(self, form: UnitNorm) -> str | None:
+        if form.norm not in (1.0, np.inf):
+            return "it takes p = 1 and p = inf"
+        if form.norm == 1.0 and form.image.n > self.most:
+            return f"p = 1 has 2^n faces: it takes up to {self.most} features, got {form.image.n}"
+        return None
+
+    def predicted_passes(self, form: UnitNorm) -> float:
+        return float("nan")
+
+    def solve(self, form: UnitNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+        reach = radial(form, monitor.tol, monitor.verbose)
+        raw = Raw(form.image.centers(), form.lift(form.start()))
+        points: list[list[Vec]] = []
+        best = np.inf
+        for g in form.vertices():
+            found = reach(g)
+            monitor.passes += 1.0
+            if found is None:
+                raw.status = "max_iter"
+                raw.message = "the program of a face had no answer; scale the features"
+                return raw
+            points.append(found.q)
+            if found.s < best:
+                best, raw.q = found.s, found.q
+                length = form.length(found.v)
+                raw.w = form.lift(found.v) / length
+                raw.multipliers = [mu / length for mu in found.multipliers]
+            if monitor.report(monitor.iterations + 1, best, float("nan")):
+                raw.status, raw.message = "interrupted", "stopped by the callback"
+                return raw
+        raw.witness = Witness("vertices", points)
+        return raw

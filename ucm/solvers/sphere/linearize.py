@@ -1,0 +1,85 @@
+"""Successive linearisation of the unit sphere: a convex program for every step, any set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ucm.data.linear import Vec
+from ucm.errors import ParameterError
+from ucm.forms.answer import Raw
+from ucm.forms.sphere import UnitNorm, UnitSolver
+from ucm.solvers.driver import Monitor
+from ucm.solvers.sphere.radial import radial
+
+__all__ = ["Linearize"]
+
+
+@dataclass(frozen=True)
+class Linearize(UnitSolver):
+    """`min f(w)` over `<g_k, w> = 1`, g_k a subgradient of `||.||_p` at w_k; then `w / ||w||_p`.
+
+    As `||w||_p >= <g_k, w> = 1` and f >= 0 the objective never increases, and where it stays w_k is
+    stationary. Each problem is solved in its dual, `max {s : -s g_k in U}`: for sums of reduced hulls one
+    linear program with the basis of the last one (HiGHS), for the others a conic program (Clarabel).
+
+    Parameters
+    ----------
+    max_steps : limit of programs
+
+    Notes
+    -----
+    The method of Perez-Cruz et al. (2003) and of Takeda and Sugiyama (2008) for p = 2; see Barbero,
+    Takeda and Lopez (2015), section 6.4. With w_k in place of g_k the objective can increase when p != 2.
+    """
+
+    max_steps: int = 500
+    name: ClassVar[str] = "linearize"
+
+    def __post_init__(self) -> None:
+        if self.max_steps < 1:
+            raise ParameterError(f"Linearize: max_steps is at least 1, got {self.max_steps}")
+
+    def refuse(self, form: UnitNorm) -> str | None:
+        return None
+
+    def predicted_passes(self, form: UnitNorm) -> float:
+        return float("nan")
+
+    def solve(self, form: UnitNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+        v = form.start() if start is None else form.unit(start[0])
+        reach = radial(form, monitor.tol, monitor.verbose)
+        height = np.inf if form.image.couplings else form.height(v)
+        raw = Raw(form.image.centers(), form.lift(v))
+        # a conic answer is known to its tolerance only
+        same = 1e-13 if form.hulls is not None else 1e-2 * monitor.tol
+        limit = monitor.limit(self.max_steps)
+        for _ in range(limit):
+            better = False
+            for g in form.corners(v):
+                found = reach(g)
+                monitor.passes += 1.0
+                if found is None:
+                    raw.status = "max_iter"
+                    raw.message = "a program had no answer; scale the features"
+                    return raw
+                length = form.length(found.v)
+                new = found.v / length
+                below = found.s / length if form.image.couplings else form.height(new)
+                better = below < height * (1.0 - same)
+                raw.q = found.q
+                if better:
+                    v, height = new, below
+                    raw.w = form.lift(v)
+                    raw.multipliers = [mu / length for mu in found.multipliers]
+                    break
+            if monitor.report(monitor.iterations + 1, height, float("nan")):
+                raw.status, raw.message = "interrupted", "stopped by the callback"
+                return raw
+            if not better:
+                return raw
+        raw.status, raw.message = "max_iter", f"{limit} programs solved; raise max_iter"
+        return raw

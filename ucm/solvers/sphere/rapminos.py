@@ -1,0 +1,232 @@
+"""RAPMINOS: radially projected minimum-norm subgradients, for sums of reduced hulls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.linear import Vec
+from ucm.errors import ParameterError
+from ucm.forms.answer import Raw
+from ucm.forms.hulls import Hulls, Tied, least_norm
+from ucm.forms.sphere import UnitNorm, UnitSolver
+from ucm.solvers.driver import Monitor, blas_threads
+from ucm.solvers.sphere.radial import Radial
+
+__all__ = ["Rapminos"]
+
+_STILL = 1e-12  # of the subgradient: no direction of descent is left
+_SAME = 1e-13  # of the objective
+_WHOLE = 50_000  # entries of all samples: below it one program of all of them stays warm
+
+
+class _State(NamedTuple):
+    """w in the coordinates of the form, `-w'z_i`, and the face of U that these choose."""
+
+    v: Vec
+    scores: Vec
+    face: Tied
+
+    @property
+    def value(self) -> float:
+        return self.face.value
+
+
+@dataclass(frozen=True)
+class Rapminos(UnitSolver):
+    """Algorithm 2 of Barbero, Takeda and Lopez (2015), for every norm.
+
+    From w go along `-N g`, g the subgradient of f with the least norm after the part along the normal n of
+    the unit ball is taken out (`N = I - n n' / n'n`), then back to `||w||_p = 1` along the ray. The sets S
+    (tied samples) and Q (samples at their cap) are rebuilt from the margins at every step: a tied sample of
+    weight 0 still belongs to the subdifferential. A stationary point whose ties do not pin w is no
+    minimum, and is left along a direction orthogonal to the ties, up to the next kink.
+
+    As printed the method zigzags (3,700 steps on ida_waveform). Here S takes in the `width * n` samples
+    of each group nearest to the threshold, an epsilon-subdifferential, whose direction still descends;
+    and when these steps gain little, the function of these samples alone, which lies below f and touches
+    it at w, is minimised on `<n, w> = 1` by a small linear program. Where it gains nothing, w is stationary.
+
+    Parameters
+    ----------
+    step : "line": to the least f along the direction; "nearest": to the first kink, equation (29),
+        with S the ties alone and no linear program: the method as printed
+    width : samples of every group in S, in units of the dimension
+    slow : fall of the objective, relative, below which the linear programs begin
+    max_steps : limit of steps
+
+    Notes
+    -----
+    f never increases: it falls along the direction, and dividing by a norm >= 1 lowers it further
+    (Lemma 19).
+    """
+
+    step: str = "line"
+    width: int = 2
+    slow: float = 0.02
+    max_steps: int = 5000
+    name: ClassVar[str] = "rapminos"
+
+    def __post_init__(self) -> None:
+        if self.step not in ("line", "nearest"):
+            raise ParameterError(f'Rapminos: step is "line" or "nearest", got {self.step!r}')
+        if self.max_steps < 1 or self.width < 1 or not 0.0 <= self.slow < 1.0:
+            raise ParameterError("Rapminos: max_steps >= 1, width >= 1 and 0 <= slow < 1")
+
+    def refuse(self, form: UnitNorm) -> str | None:
+        return None if form.hulls is not None else "it takes sums of reduced hulls"
+
+    def predicted_passes(self, form: UnitNorm) -> float:
+        return 10.0
+
+    def solve(self, form: UnitNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+        v = form.start() if start is None else form.unit(start[0])
+        if form.hulls is None:
+            raise ParameterError("Rapminos: takes sums of reduced hulls")
+        with blas_threads(form.rank):
+            return self._descend(form, form.hulls, monitor, _state(form.hulls, v))
+
+    def _descend(self, form: UnitNorm, hulls: Hulls, monitor: Monitor, at: _State) -> Raw:
+        count = 0 if self.step == "nearest" else self.width * form.rank
+        steep = True
+        whole = _whole(hulls) if count and hulls.points.size <= _WHOLE else None
+        limit, status, message = monitor.limit(self.max_steps), "max_iter", ""
+        for _ in range(limit):
+            if monitor.report(monitor.iterations + 1, at.value, float("nan")):
+                status, message = "interrupted", "stopped by the callback"
+                break
+            new = None
+            if steep:
+                new = self._along(form, hulls, at, count)
+                fell = 0.0 if new is None else 1.0 - new.value / max(at.value, 1e-300)
+                steep = fell > (0.0 if count == 0 else self.slow) and whole is None
+            if new is None and count > 0:
+                new, count = _corner(form, hulls, at, count, whole)
+            if new is None or not new.value < at.value * (1.0 - 1e-15):
+                new = _escape(form, hulls, at)
+            monitor.passes += 1.0
+            if new is None:
+                status = "converged"
+                break
+            at = new
+        else:
+            message = f"{limit} steps taken; raise max_iter"
+        v = _pinned(form, hulls, at)
+        _, weights, _ = form.residual(v)
+        return Raw(hulls.blocks(weights), form.lift(v), status=status, message=message)
+
+    def _along(self, form: UnitNorm, hulls: Hulls, at: _State, count: int) -> _State | None:
+        """A step along the steepest direction; None when there is none."""
+        wide = hulls.face(at.v, at.scores, count) if count else at.face
+        d, size = max(
+            (_direction(hulls, wide, n) for n in form.corners(at.v)), key=lambda found: found[1]
+        )
+        if not size > _STILL:
+            return None
+        if self.step == "nearest":
+            return _moved(form, hulls, at.v, d, hulls.nearest_kink(at.v, d))
+        first = 1.0 / float(np.linalg.norm(d))
+        return _moved(form, hulls, at.v, d, hulls.line_minimum(at.scores, at.v, d, first))
+
+
+def _state(hulls: Hulls, v: Vec) -> _State:
+    scores = hulls.scores(v)
+    return _State(v, scores, hulls.face(v, scores))
+
+
+def _moved(form: UnitNorm, hulls: Hulls, v: Vec, d: Vec, t: float) -> _State | None:
+    return _state(hulls, form.unit(v + t * d)) if 0.0 < t < np.inf else None
+
+
+def _direction(hulls: Hulls, face: Tied, n: Vec) -> tuple[Vec, float]:
+    """`-N g` of the least norm over the face, and that norm relative to the size of the subgradients.
+
+    Where the norm has a kink, each of its subgradients n gives a direction of descent, or 0.
+    """
+    n = n / np.linalg.norm(n)
+
+    def tangent(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        return rows - np.multiply.outer(rows @ n, n)
+
+    points = hulls.points[face.index]
+    # g = -x, so that -N g = N x
+    _, d = least_norm(
+        tangent(face.fixed), tangent(points), hulls.caps[face.index], face.group, face.rest
+    )
+    d = tangent(d)
+    size = float(np.linalg.norm(face.fixed)) + float(np.abs(points).max(initial=0.0))
+    return d, float(np.linalg.norm(d)) / max(size, 1e-300)
+
+
+def _whole(hulls: Hulls) -> Radial:
+    """The program of all samples."""
+    group = np.repeat(np.arange(hulls.masses.size), np.diff(hulls.bounds))
+    return Radial(hulls.center, hulls.points, hulls.caps, group, hulls.masses)
+
+
+def _corner(
+    form: UnitNorm, hulls: Hulls, at: _State, count: int, whole: Radial | None
+) -> tuple[_State | None, int]:
+    """Towards the minimum on `<n, w> = 1` of the function of the samples near the thresholds; and how
+    many these should be. None when w is that minimum for every n."""
+    for n in form.corners(at.v):
+        found = None if whole is None else whole.reach(n)
+        while whole is None:
+            wide = hulls.face(at.v, at.scores, count)
+            points, caps = hulls.points[wide.index], hulls.caps[wide.index]
+            found = Radial(wide.fixed, points, caps, wide.group, wide.rest).reach(n)
+            if found is not None or count >= hulls.caps.size:
+                break
+            count *= 2  # too few samples: their function has no minimum
+        if found is None or not found[0] < at.value * (1.0 - _SAME):
+            continue
+        d = found[1] - at.v
+        t = hulls.line_minimum(at.scores, at.v, d, 1.0)
+        new = _moved(form, hulls, at.v, d, t)
+        if new is not None and new.value < at.value:
+            return new, min(2 * count, hulls.caps.size) if t < 0.5 else count
+    return None, count
+
+
+def _free(form: UnitNorm, hulls: Hulls, at: _State) -> NDArray[np.float64]:
+    """Rows that span the directions orthogonal to the ties and to the normal."""
+    rows = np.vstack([hulls.differences(at.face), form.normal(at.v)])
+    sizes = np.linalg.norm(rows, axis=1)
+    rows = rows[sizes > 0.0] / sizes[sizes > 0.0, None]
+    _, s, V = np.linalg.svd(rows, full_matrices=True)
+    return V[int((s > 1e-8).sum()) :]
+
+
+def _escape(form: UnitNorm, hulls: Hulls, at: _State) -> _State | None:
+    """Along `+d` and `-d` with d orthogonal to the ties f is constant and the norm does not fall: the
+    better end at the next kink. None when the ties pin w, or nothing is gained."""
+    free = _free(form, hulls, at)
+    best = None
+    for d in (*free, *(-free)):
+        new = _moved(form, hulls, at.v, d, hulls.nearest_kink(at.v, d))
+        if new is None or (best is not None and new.value >= best.value):
+            continue
+        lower = new.value < at.value * (1.0 - _SAME)
+        level = new.value <= at.value * (1.0 + _SAME)
+        if lower or (level and _free(form, hulls, new).shape[0] < free.shape[0]):
+            best = new
+    return best
+
+
+def _pinned(form: UnitNorm, hulls: Hulls, at: _State) -> Vec:
+    """w recomputed from its ties where they determine it, free of the rounding of the steps."""
+    rows = hulls.differences(at.face)
+    if rows.shape[0] < form.rank - 1 or form.rank < 2:
+        return at.v
+    sizes = np.linalg.norm(rows, axis=1)
+    if not sizes.min() > 0.0:
+        return at.v
+    _, s, V = np.linalg.svd(rows / sizes[:, None], full_matrices=True)
+    if int((s > 1e-8).sum()) != form.rank - 1:
+        return at.v
+    w = form.unit(V[-1] if V[-1] @ at.v > 0.0 else -V[-1])
+    return w if hulls.face(w).value <= at.value * (1.0 + 1e-14) else at.v

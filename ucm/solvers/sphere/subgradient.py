@@ -1,0 +1,67 @@
+"""Subgradient projection on the unit sphere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ucm.data.linear import Vec
+from ucm.errors import ParameterError
+from ucm.forms.answer import Raw
+from ucm.forms.sphere import UnitNorm, UnitSolver
+from ucm.solvers.driver import Monitor
+
+__all__ = ["Subgradient"]
+
+
+@dataclass(frozen=True)
+class Subgradient(UnitSolver):
+    """`w <- R(w - t_k g)` with any subgradient g, `t_k = step / (||g|| sqrt(k))`, R along the ray.
+
+    The best w met is returned. It takes little from the problem and converges slowly: a baseline.
+
+    Parameters
+    ----------
+    step : first step
+    max_steps : limit
+
+    Notes
+    -----
+    Barbero, Takeda and Lopez (2015), Algorithm 1; the projection is that of their section 5.3.
+    """
+
+    step: float = 0.3
+    max_steps: int = 1000
+    name: ClassVar[str] = "subgradient"
+
+    def __post_init__(self) -> None:
+        if not self.step > 0.0 or self.max_steps < 1:
+            raise ParameterError("Subgradient: step > 0 and max_steps >= 1")
+
+    def refuse(self, form: UnitNorm) -> str | None:
+        return "an intersection has no subgradient at hand" if form.image.couplings else None
+
+    def predicted_passes(self, form: UnitNorm) -> float:
+        return float(self.max_steps)
+
+    def solve(self, form: UnitNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+        v = form.start() if start is None else form.unit(start[0])
+        height, q = form.highest(v)
+        best, raw = height, Raw(q, form.lift(v))
+        for k in range(1, monitor.limit(self.max_steps) + 1):
+            x = form.lower(form.image.matvec(q))
+            size = float(np.linalg.norm(x))
+            if size == 0.0:
+                break
+            v = form.unit(v + (self.step / (size * np.sqrt(k))) * x)
+            height, q = form.highest(v)
+            monitor.passes += 1.0
+            if height < best:
+                best, raw.q, raw.w = height, q, form.lift(v)
+            if monitor.report(k, best, float("nan")):
+                raw.status, raw.message = "interrupted", "stopped by the callback"
+                break
+        return raw
