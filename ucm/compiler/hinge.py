@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 import warnings
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from ucm.data.gram import Expansion, Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear import Vec
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError
-from ucm.evidence.hinge import HingeTwin, certify_hinge, compare_hinge
+from ucm.evidence.majorant import dual_problem, majorant, verify_objective
+from ucm.evidence.objective import BehindKernel, InFeatures, Normal, certify_objective
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Raw
 from ucm.forms.pair import HingeDual
@@ -27,6 +29,7 @@ from ucm.language.losses import Hinge
 from ucm.language.objective import Objective
 from ucm.language.penalties import L2
 from ucm.language.penalty_algebra import ScaledPenalty
+from ucm.language.terms import loss_value
 from ucm.solvers import PSMO, HingeNewton
 from ucm.solvers.driver import Monitor
 
@@ -148,14 +151,13 @@ class HingePlan(Plan):
         form, a = self.form, raw.q[0]
         c = a * self.data.y
         w = np.asarray(self.data.X.T @ c).ravel() if self.linear else None
-        f = self.form.gram.times(c) if w is None else np.asarray(self.data.X @ w).ravel()
-        b, certificate = min(
-            (
-                (b, certify_hinge(self.model, self.data, 2.0 * self.terms.lam * a, f, b))
-                for b in (*(float(mu[0]) for mu in raw.multipliers), *hinge_biases(form, a, f))
-            ),
-            key=lambda pair: pair[1].primal,
-        )
+        normal: Normal
+        normal = BehindKernel(form.gram, c) if w is None else InFeatures(self.data.X, w)
+        f, slopes = normal.scores, 2.0 * self.terms.lam * a
+        biases = [*(float(mu[0]) for mu in raw.multipliers), *hinge_biases(form, a, f)]
+        height = functools.partial(loss_value, y=self.data.y, class_weight=self.data.class_weight)
+        b = min(biases, key=lambda b: height(self.model.loss, self.data.y * (f + b)))
+        certificate = certify_objective(self.model, self.data, normal, b, slopes)
         status, message = self._judge(raw, certificate, monitor.tol)
         scale = 2.0 * self.terms.lam  # of the objective as declared, over that of the form
         history = [
@@ -166,7 +168,7 @@ class HingePlan(Plan):
             form.gram.computed,
         )  # fmt: skip
         return Solution(
-            w, b, None, 2.0 * self.terms.lam * a, certificate.primal, certificate, status, message,
+            w, b, None, slopes, certificate.primal, certificate, status, message,
             stats, history, bias_rule="kkt", raw=raw, coefficients=c,
             expansion=None if self.linear else Expansion.of(form.gram.kernel, form.gram.X, c),
         )  # fmt: skip
@@ -196,18 +198,21 @@ class HingePlan(Plan):
         return raw.status, message
 
     def reference(self) -> cp.Problem:
-        return self._twin().primal
+        return majorant(self.model, self.data, None, 0.0, self._features).problem
 
     def dual_reference(self) -> cp.Problem:
         """The dual, problem (17) of Sun (2024), in CVXPY; its value is that of the objective."""
-        return self._twin().dual
+        problem = dual_problem(self.model, self.data, self._features)
+        if problem is None:
+            raise SolverError(f"{self.model!r} has no dual reference")
+        return problem
 
-    def _twin(self) -> HingeTwin:
-        features = self.data.X if self.gram is None else self.gram.spectral()
-        return HingeTwin(self.model, self.data, features, self.terms.p)
+    @property
+    def _features(self) -> Any:
+        return None if self.gram is None else self.gram.spectral()
 
     def _verify(self, solution: Solution, **options: Any) -> Verification:
-        return compare_hinge(self._twin(), solution, **options)
+        return verify_objective(self.model, self.data, solution, self._features, **options)
 
 
 def _choose(form: HingeDual, solver: str | Solver) -> tuple[Solver, list[tuple[str, str]]]:

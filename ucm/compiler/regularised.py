@@ -12,15 +12,10 @@ from ucm.compiler.inner_routes import choose_objective
 from ucm.compiler.plan import Plan
 from ucm.data.bound import Data
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError
-from ucm.evidence.criticality import (
-    certify_point,
-    difference_of_convex,
-    falls_forever,
-    is_local,
-)
 from ucm.evidence.majorant import majorant, verify_objective
+from ucm.evidence.objective import InFeatures, certify_objective, falls_forever, is_local
 from ucm.evidence.verify import Verification
-from ucm.forms.objective import InnerSolver, Point
+from ucm.forms.objective import DifferenceOfConvex, InnerSolver, Point
 from ucm.forms.solution import Certificate, Solution, Stats
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
@@ -46,7 +41,7 @@ class ObjectivePlan(Plan):
     def __init__(self, model: Objective, data: Data, solver: str | Solver) -> None:
         began = time.perf_counter()
         self.model, self.data = model, data
-        self.form = difference_of_convex(model, data)
+        self.form = DifferenceOfConvex.of(model, data)
         self.solver, self._table = choose_objective(self.form, solver)
         self.setup_time = time.perf_counter() - began
 
@@ -116,7 +111,8 @@ class ObjectivePlan(Plan):
 
     def _finish(self, point: Point, monitor: Monitor) -> Solution:
         w, b = point.w, point.b
-        certificate = certify_point(self.model, self.data, w, b, point.slopes)
+        normal = InFeatures(self.data.X, w)
+        certificate = certify_objective(self.model, self.data, normal, b, point.slopes)
         margin = self.form.G.margins(w, b)
         slopes = self.form.G.gradient(margin) if point.slopes is None else point.slopes
         weights = np.maximum(slopes + self.form.tilt(margin, w).margin, 0.0)
@@ -165,9 +161,8 @@ class ObjectivePlan(Plan):
         return point.status, message
 
     def reference(self) -> cp.Problem:
-        w = self._last.w if self._last is not None else np.zeros(self.data.n)
-        b = (self._last.b or 0.0) if self._last is not None else 0.0
-        return majorant(self.model, self.data, w, b).problem
+        w, b = (None, None) if self._last is None else (self._last.w, self._last.b)
+        return majorant(self.model, self.data, w, b or 0.0).problem
 
     def _verify(self, solution: Solution, **options: Any) -> Verification:
         return verify_objective(self.model, self.data, solution, **options)

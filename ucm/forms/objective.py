@@ -10,10 +10,20 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.forms.solver import Solver
+from ucm.language.objective import Objective
 from ucm.language.penalties.gathered import Gathered
-from ucm.language.terms import ConvexLoss, ProximalPenalty, SubtractedPenalty, loss_value
+from ucm.language.penalty_algebra import PenaltySum
+from ucm.language.terms import (
+    ConvexLoss,
+    FoldedConcave,
+    Penalty,
+    ProximalPenalty,
+    SubtractedPenalty,
+    loss_value,
+)
 
 __all__ = ["Composite", "DifferenceOfConvex", "InnerSolver", "Point", "Session", "Tilt"]
 
@@ -205,6 +215,13 @@ class DifferenceOfConvex:
     penalties: tuple[SubtractedPenalty, ...] = ()
     start: tuple[ProximalPenalty, ...] = field(default=())
 
+    @classmethod
+    def of(cls, model: Objective, data: Data) -> DifferenceOfConvex:
+        """The form of a declared objective, from the splits of its terms."""
+        G, H = model.dc()
+        form = Composite(data.X, data.y, G.losses, G.penalties, data.class_weight)  # type: ignore[arg-type]
+        return cls(form, H.losses, H.penalties, _relaxed(model.penalty))  # type: ignore[arg-type]
+
     @property
     def convex(self) -> bool:
         return not self.losses and not self.penalties
@@ -224,6 +241,15 @@ class DifferenceOfConvex:
         """A subgradient of H, as slopes in the margins and in w."""
         normal = sum((p.subgradient(w) for p in self.penalties), start=np.zeros(self.G.n))
         return Tilt(-self.G.slopes(self.losses, margin), normal)
+
+
+def _relaxed(penalty: Penalty) -> tuple[ProximalPenalty, ...]:
+    """Folded concave terms as L1 at their weight, the convex part of any other."""
+    terms = penalty.terms if isinstance(penalty, PenaltySum) else (penalty,)
+    found: list[ProximalPenalty] = []
+    for term in terms:
+        found += (term.relaxed(),) if isinstance(term, FoldedConcave) else term.split()[0]
+    return tuple(found)
 
 
 class Session(ABC):
