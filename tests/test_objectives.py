@@ -17,16 +17,10 @@ from ucm import models
 from ucm.bench.dca_exact import exact, instances
 from ucm.data.bound import bind
 from ucm.evidence.objective import InFeatures, certify_objective, falls_forever
-from ucm.forms.objective import (
-    Composite,
-    DifferenceOfConvex,
-    InnerSolver,
-    Point,
-    Session,
-    Tilt,
-)
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver, Session, Tilt
 from ucm.solvers import DCA, ClarabelComposite, DualNewton, HiGHS, PrimalAPG, Simplex
-from ucm.solvers.driver import Monitor
 
 EIGHT = {
     "svm": models.svm,
@@ -303,9 +297,8 @@ def test_a_critical_point_is_where_the_next_problem_gains_nothing() -> None:
     assert again.objective == pytest.approx(solution.objective, rel=1e-12)
     assert again.stats.iterations <= 2
     # a random step from it is not critical, and the certificate says so
-    raw = solution.raw
     normal = InFeatures(X, solution.w + 0.3)
-    moved = certify_objective(plan.model, plan.data, normal, solution.b, raw.slopes)
+    moved = certify_objective(plan.model, plan.data, normal, solution.b, solution.answer.slopes)
     assert moved.relative_gap > 1e-3
 
 
@@ -444,12 +437,11 @@ class Failing(InnerSolver):
                 point = inner.solve(form, tilt, tol)
                 if next(count) < outer.k:
                     return point
-                return Point(np.full(form.n, 7.0), 7.0, None, outer.status, "it ended early")
+                return Answer(
+                    w=np.full(form.n, 7.0), b=7.0, status=outer.status, message="it ended early"
+                )
 
         return Part()
-
-    def solve(self, form, monitor, start=None):
-        return self.open(form, monitor).solve(form, form.flat(), monitor.tol)
 
 
 @pytest.mark.parametrize("status", ["infeasible", "unbounded", "max_iter"])
