@@ -215,8 +215,7 @@ def _check_set_against_cvxpy(case: _SetCase, tol: float) -> None:
     q = [cp.Variable(b.map.shape[1]) for b in case.image.blocks]
     for b, v in zip(case.image.blocks, q, strict=True):
         z = z + b.map.matrix() @ v
-        size = b.domain.size()
-        meets += b.domain.constraints(v, None if size is None else size.number, classes=b.classes)
+        meets += b.domain.own_constraints(v, b.classes)
     for c in case.image.couplings:
         total = sum((B.matrix() @ q[k] for k, B in c.terms), start=cp.Constant(c.offset))
         meets.append(total == 0)

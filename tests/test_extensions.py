@@ -1,0 +1,108 @@
+"""Classes of a reader's own take the routes of the library's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import ucm
+from ucm import neg, pos, signed
+from ucm.contracts import Capped, Size
+from ucm.expression import value
+from ucm.testing import check_domain, check_set
+
+RNG = np.random.default_rng(0)
+Y = np.where(np.arange(60) % 3 == 0, -1.0, 1.0)
+X = RNG.standard_normal((60, 3)) + 0.9 * Y[:, None]
+
+
+class Tail(Capped):
+    """Distributions over the worst `share` of the entries, `{0 <= q <= 1 / (share N), sum q = 1}`."""
+
+    share: Any
+
+    def caps(self, dim: int, classes: Any) -> list[float]:
+        return [1.0 / (value(self.share) * dim)] * (1 if classes is None else 2)
+
+    def size(self) -> Size:
+        return Size(self.share, lambda share: 1.0 / share, lambda cap: 1.0 / cap)
+
+    def emptiness(self, dim: int, *, classes: Any = None) -> str | None:
+        fits = [n >= 0.5 * value(self.share) * dim for n in self._counts(dim, classes)]
+        return None if all(fits) else f"{self!r}: empty, a class is too small"
+
+    def _counts(self, dim: int, classes: Any) -> list[int]:
+        return [dim] if classes is None else [int((classes > 0).sum()), int((classes < 0).sum())]
+
+    def constraints(self, q: Any, size: Any, *, classes: Any = None) -> list[Any]:
+        return [*ucm.Simplex().constraints(q, classes=classes), q.size * q <= size]
+
+    def formula(self, notation: Any) -> str:
+        return f"N q{notation.leq}{notation.fraction('1', notation.scalar(self.share))}"
+
+
+def tails(share: float, step: float = 0.0) -> ucm.UncertaintySet:
+    tail = Tail(ucm.Param("share", share))
+    U = ucm.Hull(pos, weights=tail) - ucm.Hull(neg, weights=tail)
+    return U if step == 0.0 else U + step * pos.mean
+
+
+def test_a_capped_domain_says_its_caps_only() -> None:
+    check_domain(Tail(0.7))
+    check_set(tails(0.7))
+    D, same = Tail(0.25), ucm.CappedSimplex(0.2)
+    for v in (RNG.standard_normal(20), np.round(RNG.standard_normal(20))):
+        assert_allclose(D.project(v), same.project(v), atol=0)
+        assert D.support(v)[0] == same.support(v)[0] and D.levels(v) == same.levels(v)
+
+
+def test_newton_over_hulls_takes_it() -> None:
+    plan = ucm.compile(tails(0.9), X, Y)
+    assert type(plan.solver) is ucm.solvers.NewtonHull
+    solution = plan.solve()
+    assert solution.status == "optimal" and plan.verify()
+    by_cone = ucm.solve(tails(0.9), X, Y, solver="clarabel")
+    assert_allclose(solution.w, by_cone.w, atol=1e-4)
+    joint = ucm.compile(ucm.Hull(signed, weights=Tail(0.6)), X, Y)
+    assert type(joint.solver) is ucm.solvers.NewtonHull
+    assert joint.solve().status == "optimal" and joint.verify()
+
+
+def test_two_hulls_and_a_third_set_of_weights_are_not_two_hulls() -> None:
+    U = ucm.Hull(pos) - ucm.Hull(neg) + 0.1 * ucm.Hull(pos, weights=ucm.NormBall(0.3))
+    plan = ucm.compile(U, X + Y[:, None], Y)
+    assert type(plan.solver) is not ucm.solvers.NewtonHull
+    assert plan.solve().status == "optimal" and plan.verify()
+
+
+def test_newton_on_the_gram_matrix_takes_it() -> None:
+    plan = ucm.compile(tails(0.7), X, Y, kernel="rbf", solver="newton-gram")
+    solution = plan.solve()
+    assert solution.status == "optimal" and solution.stats.solver == "newton-gram"
+    by_cone = ucm.solve(tails(0.7), X, Y, kernel="rbf", solver="clarabel")
+    assert_allclose(solution.objective, by_cone.objective, rtol=1e-5)
+    auto = ucm.compile(tails(0.7), X, Y, kernel="rbf")
+    assert auto.solver.name == "newton-gram"
+
+
+def test_rapminos_takes_it() -> None:
+    plan = ucm.compile(tails(0.2), X, Y, solver="rapminos")
+    solution = plan.solve()
+    assert plan.verify()
+    number = 1.0 / (0.2 * 40), 1.0 / (0.2 * 20)
+    same = ucm.ReducedHull(pos, eta=number[0]) - ucm.ReducedHull(neg, eta=number[1])
+    assert_allclose(solution.w, ucm.solve(same, X, Y, solver="rapminos").w, atol=1e-12)
+
+
+@pytest.mark.parametrize("norm", [1.0, np.inf])
+def test_linear_programs_take_it(norm: float) -> None:
+    model = ucm.RobustMargin(tails(0.9), norm)
+    plan = ucm.compile(model, X, Y)
+    assert plan.solver.name == "highs"
+    solution = plan.solve()
+    assert solution.status == "optimal" and plan.verify()
+    by_cone = ucm.solve(model, X, Y, solver="clarabel")
+    assert_allclose(solution.objective, by_cone.objective, rtol=1e-6)
