@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose
 
 import ucm
 from ucm import neg, pos, signed
-from ucm.contracts import Capped, Size
+from ucm.contracts import AffineImage, Block, Capped, CoordinateFree, Size, UncertaintySet
+from ucm.data.maps import MatrixMap
 from ucm.expression import value
 from ucm.testing import check_domain, check_set
 
@@ -106,3 +107,99 @@ def test_linear_programs_take_it(norm: float) -> None:
     assert solution.status == "optimal" and plan.verify()
     by_cone = ucm.solve(model, X, Y, solver="clarabel")
     assert_allclose(solution.objective, by_cone.objective, rtol=1e-6)
+
+
+# --- coordinates ---------------------------------------------------------------------------------
+class Between(UncertaintySet):
+    """The segment `{t (mean of pos - mean of neg) : 1 - r <= t <= 1 + r}`; it says nothing of coordinates."""
+
+    r: Any
+
+    def dimension(self, n: int | None) -> int | None:
+        return n
+
+    def emptiness(self, data: Any) -> str | None:
+        return None
+
+    def size(self, data: Any) -> Size:
+        return Size(self.r)
+
+    def _mean(self, data: Any) -> Any:
+        return data.mean("pos") - data.mean("neg")
+
+    def lower(self, data: Any) -> AffineImage:
+        c = self._mean(data)
+        return AffineImage(c, (Block(MatrixMap(c[:, None]), ucm.NormBall(self.r)),))
+
+    def rebuild(self, data: Any, q: Any) -> Any:
+        t = next(q)
+        return (1.0 + t[0]) * self._mean(data), ucm.NormBall(self.r).violation(t)
+
+    def cvxpy(self, data: Any, scope: Any) -> Any:
+        import cvxpy as cp
+
+        t = cp.Variable()
+        return (1.0 + t) * self._mean(data), [cp.abs(t) <= scope.scalar(self.size(data))]
+
+    def support(self, data: Any, d: Any, splits: Any) -> Any:
+        c = self._mean(data)
+        x = (1.0 + np.copysign(value(self.r), c @ d)) * c
+        return float(x @ d), x
+
+    def formula(self, notation: Any) -> str:
+        return f"between({notation.scalar(self.r)})"
+
+
+class Means(Between, CoordinateFree):
+    """The same, and it says so."""
+
+
+def test_a_set_that_says_nothing_is_refused_behind_a_kernel() -> None:
+    for U in (Between(0.2), ucm.Hull(pos) - ucm.Hull(neg) + Between(0.2)):
+        check_set(U)
+        with pytest.raises(
+            ucm.CompositionError, match=r"Between\(0.2\) is written in the features"
+        ):
+            ucm.compile(U, X, Y, kernel="rbf")
+
+
+def test_a_set_that_is_free_of_coordinates_has_kernels() -> None:
+    for U in (Means(0.2), ucm.ReducedHull(pos, nu=0.3) - ucm.ReducedHull(neg, nu=0.3) + Means(0.2)):
+        check_set(U)
+        assert U.in_features() is None
+        linear = ucm.solve(U, X, Y, kernel="linear")
+        assert_allclose(linear.w, ucm.solve(U, X, Y).w, atol=1e-5)
+        plan = ucm.compile(U, X, Y, kernel="rbf")
+        assert plan.solve().status == "optimal" and plan.verify()
+
+
+def test_what_is_below_answers_for_itself() -> None:
+    free = [
+        ucm.Point(2 * pos.mean - neg.mean),
+        ucm.Ellipsoid(0, pos.cov + 2 * neg.cov, 1.0),
+        (ucm.Hull(pos, weights=ucm.KLBall(0.5) & ucm.Box(0, 1)) & ucm.Hull(signed)) / 2,
+        ucm.Hull(signed, weights=ucm.LossBall(ucm.Logistic() / 0.3, 0.1)),
+    ]
+    for U in free:
+        assert U.in_features() is None
+    v, S = np.ones(3), np.eye(3)
+    for U in (
+        ucm.Ball(pos.mean, 1.0),
+        ucm.Image(S, ucm.NormBall(1.0)),
+        S @ ucm.Hull(pos),
+        ucm.Point(pos.mean + v),
+        ucm.Ellipsoid(pos.mean, pos.cov + S, 1.0),
+    ):
+        assert (ucm.Hull(pos) - U).in_features() is not None
+
+
+def test_admissible_sizes_of_many_features() -> None:
+    """More features than samples: coordinates of their span, for a set of one's own that allows it."""
+    rng = np.random.default_rng(1)
+    wide, y = rng.standard_normal((12, 30)), np.where(np.arange(12) % 2, 1.0, -1.0)
+    r = ucm.Param("r", 0.2)
+    one, other = (
+        ucm.admissible(ucm.Ellipsoid(0, pos.cov, 0.1) + U, wide, y)["r"]
+        for U in (Between(r), Means(r))
+    )
+    assert one.upper == pytest.approx(other.upper, rel=1e-6)

@@ -41,6 +41,7 @@ from .language.losses import Hinge as Hinge
 from .language.losses import Logistic as Logistic
 from .language.losses import Ramp as Ramp
 from .language.losses import SquaredHinge as SquaredHinge
+from .language.node import CoordinateFree as CoordinateFree
 from .language.objective import Objective as Objective
 from .language.parameter import Param as Param
 from .language.penalties import L1 as L1

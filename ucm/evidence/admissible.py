@@ -17,9 +17,7 @@ from ucm.language.domains import DomainIntersection
 from ucm.language.node import Param, Scalar, value
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
-from ucm.language.sets import Ellipsoid, Hull, Intersection, ReducedHull, Scaled, Sum
-from ucm.language.statistics.matrices import ConstantMatrix
-from ucm.language.statistics.vectors import ConstantVector
+from ucm.language.sets import Intersection
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -159,13 +157,9 @@ def _declared(model: Objective, name: str) -> Interval:
 
 def _in_their_span(model: RobustMargin, data: Data) -> Data:
     """More features than samples: the samples in coordinates of their own span, from a QR
-    decomposition. Sets of samples alone only turn with it, and x = 0 needs m equations, not n."""
-    alone = all(
-        isinstance(node, Hull | ReducedHull | Ellipsoid | Sum | Scaled | Intersection)
-        for node in model.walk()
-        if isinstance(node, UncertaintySet)
-    ) and not any(isinstance(node, ConstantVector | ConstantMatrix) for node in model.walk())
-    if not alone or data.n <= data.m or not isinstance(data.X, np.ndarray):
+    decomposition. Coordinate-free sets only turn with it, and x = 0 needs m equations, not n."""
+    turns = model.set.in_features() is None
+    if not turns or data.n <= data.m or not isinstance(data.X, np.ndarray):
         return data
     factor = np.asarray(np.linalg.qr(data.X.T, mode="r"))
     return Data(np.ascontiguousarray(factor.T), data.y, data.class_weight)

@@ -22,7 +22,7 @@ from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.language import masses
 from ucm.language.masses import Jacobian
-from ucm.language.node import Node, Scalar, value
+from ucm.language.node import CoordinateFree, Node, Scalar, value
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -32,6 +32,7 @@ __all__ = [
     "AffineImage",
     "Block",
     "Capped",
+    "CoordinateFree",
     "Coupling",
     "Domain",
     "Group",
@@ -104,7 +105,7 @@ class Scope(ABC):
 
 
 # --- parameter space U' ----------------------------------------------------------------------------
-class Domain(Node):
+class Domain(CoordinateFree):
     """A closed convex set of parameter vectors, of any dimension, immutable.
 
     Every method takes `classes`: None, or a vector of +1 and -1 with one entry per coordinate. A

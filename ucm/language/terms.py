@@ -19,7 +19,7 @@ import numpy as np
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language.contracts import OPERATORS
-from ucm.language.node import Node, Notation, Scalar, value
+from ucm.language.node import CoordinateFree, Node, Notation, Scalar, value
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -110,7 +110,7 @@ class Weights(ABC):
 
 
 # --- losses ----------------------------------------------------------------------------------------
-class Loss(Term):
+class Loss(Term, CoordinateFree):
     """A loss of the margin, summed over the samples."""
 
     @abstractmethod

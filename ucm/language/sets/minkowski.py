@@ -9,7 +9,7 @@ from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.language.arithmetic import common_dimension, in_parentheses
 from ucm.language.contracts import AffineImage, Scope, Size, Splits, UncertaintySet
-from ucm.language.node import Notation
+from ucm.language.node import CoordinateFree, Notation
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.scaled import Scaled
 from ucm.language.sets.weights import below, placed
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Sum"]
 
 
-class Sum(UncertaintySet):
+class Sum(UncertaintySet, CoordinateFree):
     """The Minkowski sum `A + B = {a + b}`; `A - B = {a - b}` is `A + (-B)`.
 
     Examples

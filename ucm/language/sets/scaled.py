@@ -11,7 +11,7 @@ from ucm.data.linear import Vec
 from ucm.data.maps import scaled
 from ucm.language.arithmetic import in_parentheses
 from ucm.language.contracts import AffineImage, Scope, Size, Splits, UncertaintySet
-from ucm.language.node import Notation, Param, Scalar, number_source, value
+from ucm.language.node import CoordinateFree, Notation, Param, Scalar, number_source, value
 from ucm.language.sets.weights import below, placed
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Scaled"]
 
 
-class Scaled(UncertaintySet):
+class Scaled(UncertaintySet, CoordinateFree):
     """The multiple `c U = {c x : x in U}`, c of any sign.
 
     Examples
