@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import ucm
-from ucm import neg, pos, signed
+from ucm import Combination, neg, pos, signed
 from ucm.contracts import AffineImage, Block, Capped, CoordinateFree, Size, UncertaintySet
 from ucm.data.maps import MatrixMap
 from ucm.expression import value
@@ -203,3 +203,70 @@ def test_admissible_sizes_of_many_features() -> None:
         for U in (Between(r), Means(r))
     )
     assert one.upper == pytest.approx(other.upper, rel=1e-6)
+
+
+# --- summands ------------------------------------------------------------------------------------
+class Mixture(Combination, CoordinateFree):
+    """`{share a + (1 - share) b : a in A, b in B}`."""
+
+    left: UncertaintySet
+    right: UncertaintySet
+    share: Any
+
+    def terms(self) -> Any:
+        return (self.left, self.share), (self.right, 1.0 - value(self.share))
+
+    def formula(self, notation: Any) -> str:
+        return f"mixture({self.left.formula(notation)}, {self.right.formula(notation)})"
+
+
+class Turned(Combination):
+    """The sets turned by a quarter in the first two coordinates."""
+
+    operand: UncertaintySet
+
+    def terms(self) -> Any:
+        M = np.eye(3)
+        M[:2, :2] = [[0.0, -1.0], [1.0, 0.0]]
+        return ((self.operand, M),)
+
+    def formula(self, notation: Any) -> str:
+        return f"turned({self.operand.formula(notation)})"
+
+
+HALVES = ucm.Hull(pos, weights=ucm.NormBall(0.6)), ucm.Ellipsoid(pos.mean, pos.cov, 0.2)
+
+
+def test_a_combination_says_its_terms_only() -> None:
+    share = ucm.Param("share", 0.3)
+    U = Mixture(*HALVES, share)
+    check_set(U)
+    check_set(Turned(U) & ucm.Ball(0, 9.0))
+    other = ucm.Ball(0, 2.0) & ucm.Ball(pos.mean, 2.0)
+    check_set(Mixture(other, HALVES[1], 0.6) - Turned(other))
+    with pytest.raises(ucm.CompositionError, match="different spaces"):
+        Mixture(ucm.Point([1.0, 2.0]), ucm.Point([1.0]), 0.5)
+
+
+def test_its_summands_give_the_bias() -> None:
+    """The midpoint of the class points, as for the same set written with the sums of the library."""
+    written = 0.3 * HALVES[0] + 0.7 * HALVES[1]
+    for rest in (ucm.Ellipsoid(neg.mean, neg.cov, 0.3), ucm.Point(neg.mean)):
+        own = ucm.solve(Mixture(*HALVES, 0.3) - rest, X, Y, solver="newton")
+        same = ucm.solve(written - rest, X, Y, solver="newton")
+        assert own.bias_rule == same.bias_rule == "midpoint"
+        assert own.b == same.b
+        assert_allclose(own.w, same.w, atol=0)
+    kernel = ucm.compile(Mixture(*HALVES, 0.3) - ucm.Hull(neg), X, Y, kernel="rbf")
+    assert kernel.solve().status == "optimal"
+
+
+def test_its_matrices_give_the_normal_in_the_features() -> None:
+    U = Turned(ucm.Hull(pos)) - Turned(ucm.Hull(neg, weights=ucm.NormBall(0.4)))
+    clf, straight = (
+        ucm.Classifier(V).fit(X, Y)
+        for V in (U, ucm.Hull(pos) - ucm.Hull(neg, weights=ucm.NormBall(0.4)))
+    )
+    assert_allclose(clf.coef_, straight.coef_, atol=1e-4)
+    with pytest.raises(ucm.UCMError):
+        ucm.Classifier(Turned(ucm.Hull(pos)) - ucm.Hull(neg)).fit(X, Y)

@@ -60,6 +60,7 @@ from .language.sets import Hull as Hull
 from .language.sets import Image as Image
 from .language.sets import Point as Point
 from .language.sets import ReducedHull as ReducedHull
+from .language.sets.combination import Combination as Combination
 from .language.statistics.samples import neg as neg
 from .language.statistics.samples import pos as pos
 from .language.statistics.samples import signed as signed

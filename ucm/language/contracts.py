@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 Path = tuple[str, ...]
-"""The way from a node to one below it: the names of the fields on the way."""
+"""The way from a node to one below it: of each on the way its field, or its place among the terms."""
 Splits = Mapping[Path, Vec]
 """Path of an intersection -> the share of the direction that its *right* operand supports."""
 
