@@ -13,8 +13,8 @@ from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.forms.distance import MinNorm
 from ucm.language.contracts import Leveled, UncertaintySet
-from ucm.language.node import Node, Param
-from ucm.language.sets.combination import Combination, times
+from ucm.language.node import Node
+from ucm.language.sets.combination import Combination, is_number, times
 from ucm.language.statistics.samples import Samples
 
 __all__ = ["BIAS_RULES", "bias", "feature_normal", "sample_weights"]
@@ -39,7 +39,7 @@ def _chains(node: Node, chain: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
         yield chain
     elif isinstance(node, Combination):
         for U, L in node.terms():
-            yield from _chains(U, chain if isinstance(L, float | Param) else (*chain, L))
+            yield from _chains(U, chain if is_number(L) else (*chain, L))
     else:
         for x in _nodes(node.operands()):
             yield from _chains(x, chain)

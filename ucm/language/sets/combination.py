@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import reduce
+from numbers import Real
 from operator import add
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from ucm.language.sets.weights import below, placed
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["Combination", "LinearImage", "Scaled", "Sum", "times"]
+__all__ = ["Combination", "LinearImage", "Scaled", "Sum", "is_number", "times"]
 
 
 class Combination(UncertaintySet):
@@ -46,7 +47,7 @@ class Combination(UncertaintySet):
         return common_dimension(self, [self._rows(U.dimension(n), L) for U, L in self.terms()])
 
     def _rows(self, inner: int | None, L: Any) -> int | None:
-        if _is_number(L):
+        if is_number(L):
             return inner
         if inner not in (None, L.shape[1]):
             raise CompositionError(
@@ -95,7 +96,7 @@ class Combination(UncertaintySet):
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
         height, points = 0.0, []
         for k, (U, L) in enumerate(self.terms()):
-            inner = times(L if _is_number(L) else L.T, d)
+            inner = times(L if is_number(L) else L.T, d)
             own, x = U.support(data, inner, below(splits, str(k)))
             height += own
             points.append(x if x is None else times(L, x))
@@ -192,13 +193,14 @@ class LinearImage(Combination):
         return f"{notation.array(self.matrix)} {inner}"
 
 
-def _is_number(L: Any) -> bool:
-    return isinstance(L, float | Param)
+def is_number(L: Any) -> bool:
+    """Whether an L_k is a number or a `Param`, not a matrix."""
+    return isinstance(L, Real | Param)
 
 
 def times(L: Any, x: Any) -> Any:
     """`L x` for a number, a `Param` or a matrix."""
-    if not _is_number(L):
+    if not is_number(L):
         return L @ x
     c = value(L)
     return x if c == 1.0 else c * x
@@ -206,7 +208,7 @@ def times(L: Any, x: Any) -> Any:
 
 def _moved(L: Any, b: Block) -> Block:
     """The block of L U of one of U."""
-    if not _is_number(L):
+    if not is_number(L):
         return replace(b, map=ComposedMap(b.map, L))
     c = value(L)
     return b if c == 1.0 else replace(b, map=scaled(b.map, c), weight=c * b.weight)
