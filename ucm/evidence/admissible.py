@@ -14,9 +14,10 @@ from ucm.data.bound import Data, bind
 from ucm.errors import CompositionError, EmptySetError, SolverError
 from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
 from ucm.language.domains import DomainIntersection
-from ucm.language.node import Param, Scalar, value
+from ucm.language.node import Param, Scalar
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
+from ucm.language.scope import Quantity
 from ucm.language.sets import Intersection
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ class Interval:
         return f"{self.bounds}  {self.how}"
 
 
-class _SizeScope(Scope):
-    """One hyperparameter's derived scalar is a variable; everything else is a number."""
+class _FreeSize(Scope):
+    """The size that one hyperparameter sets is a variable; everything else is a number."""
 
     def __init__(self, name: str, unit: float) -> None:
         import cvxpy as cp
@@ -80,13 +81,13 @@ class _SizeScope(Scope):
         self.name = name
         self.t = unit * cp.Variable(nonneg=True)
 
-    def scalar(self, size: Size) -> float | cp.Expression:
-        if isinstance(size.declared, Param) and size.declared.name == self.name:
-            return self.t
-        return size.number
+    def of(self, quantity: Quantity) -> float | cp.Expression:
+        free = isinstance(quantity, Size) and _name(quantity.declared) == self.name
+        return self.t if free else quantity.number
 
-    def factor(self, scalar: Scalar) -> float | cp.Expression:
-        return value(scalar)
+
+def _name(scalar: Scalar) -> str | None:
+    return scalar.name if isinstance(scalar, Param) else None
 
 
 def sizes_of(model: RobustMargin, data: Data, name: str) -> list[Size]:
@@ -98,7 +99,7 @@ def sizes_of(model: RobustMargin, data: Data, name: str) -> list[Size]:
             size = node.size(data)
         elif isinstance(node, Domain):
             size = node.size()
-        if size is not None and isinstance(size.declared, Param) and size.declared.name == name:
+        if size is not None and _name(size.declared) == name:
             found.append(size)
     return found
 
@@ -240,7 +241,7 @@ def _program(
     import cvxpy as cp
 
     unit = size.number if 0.0 < size.number < math.inf else 1.0
-    scope = _SizeScope(name, unit)
+    scope = _FreeSize(name, unit)
     x, constraints = model.set.cvxpy(data, scope)
     if through_zero:
         constraints = [*constraints, x / data.scale == 0]

@@ -10,11 +10,11 @@ import numpy as np
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import SolverError
-from ucm.evidence.majorant import ParameterWeights
 from ucm.evidence.verify import Verification, compared, solved, tight
 from ucm.forms.solution import Certificate, Solution
 from ucm.language.objective import Objective
-from ucm.language.terms import Coefficient, ConvexLoss, ProximalPenalty, loss_cvxpy
+from ucm.language.scope import Coefficient, Parameters
+from ucm.language.terms import ConvexLoss, ProximalPenalty, loss_cvxpy
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -77,12 +77,13 @@ class HingeTwin:
         import cvxpy as cp
 
         w, b = cp.Variable(self.features.shape[1], name="w"), cp.Variable(name="b")
-        weights, data = ParameterWeights(), self.data
+        scope, data = Parameters(), self.data
         loss: Any = self.model.loss
         penalty: Any = self.model.penalty
         margin = cp.multiply(data.y, self.features @ w + b)
-        total = loss_cvxpy(loss, margin, data.y, data.class_weight, weights)
-        return cp.Problem(cp.Minimize(total + penalty.cvxpy(w, Coefficient(), weights)))
+        total = loss_cvxpy(loss, margin, data.y, data.class_weight, scope)
+        total = total + penalty.cvxpy(w, Coefficient(), scope)
+        return cp.Problem(cp.Minimize(total + scope.named()))
 
     @property
     def dual(self) -> cp.Problem:

@@ -11,47 +11,19 @@ from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.evidence.verify import Verification, compared, solved, tight
 from ucm.forms.solution import Solution
-from ucm.language.node import Param, Scalar, value
 from ucm.language.objective import Objective
+from ucm.language.scope import Coefficient, Parameters
 from ucm.language.terms import (
-    Coefficient,
     ConvexLoss,
     ProximalPenalty,
     SubtractedPenalty,
-    Weights,
     loss_cvxpy,
 )
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["Majorant", "ParameterWeights", "majorant", "verify_objective"]
-
-
-class ParameterWeights(Weights):
-    """Hyperparameters as CVXPY parameters, their products as `CallbackParam`s."""
-
-    def __init__(self) -> None:
-        self.parameters: dict[str, cp.Parameter] = {}
-
-    def of(self, coefficient: Coefficient) -> float | cp.Expression:
-        import cvxpy as cp
-
-        declared = (*coefficient.times, *coefficient.over, *coefficient.rest)
-        names = [s for s in declared if isinstance(s, Param)]
-        if not names:
-            return coefficient.number
-        for s in names:
-            if s.name not in self.parameters:
-                self.parameters[s.name] = cp.Parameter(name=s.name, value=s.value, nonneg=True)
-        if len(names) == 1 and coefficient.times == tuple(names):
-            return self.parameters[names[0].name]
-        return cp.CallbackParam(lambda: coefficient.at(self._now), nonneg=True)
-
-    def _now(self, scalar: Scalar) -> float:
-        if isinstance(scalar, Param):
-            return float(self.parameters[scalar.name].value)
-        return value(scalar)
+__all__ = ["Majorant", "majorant", "verify_objective"]
 
 
 @dataclass(frozen=True)
@@ -79,13 +51,13 @@ def majorant(model: Objective, data: Data, w: Vec, b: float) -> Majorant:
     G, H = model.dc()
     scale = data.scale
     omega, bias, t = cp.Variable(data.n), cp.Variable(), cp.Variable(data.m)
-    weights, one = ParameterWeights(), Coefficient()
+    scope, one = Parameters(), Coefficient()
     total: Any = 0.0
     for loss in G.losses:
-        total += loss_cvxpy(loss, t, data.y, data.class_weight, weights)
+        total += loss_cvxpy(loss, t, data.y, data.class_weight, scope)
     for penalty in G.penalties:
         if isinstance(penalty, ProximalPenalty):
-            total += penalty.cvxpy(omega / scale, one, weights)
+            total += penalty.cvxpy(omega / scale, one, scope)
     equation = t == cp.multiply(data.y, (data.X / scale) @ omega + bias)
     margin = data.y * (data.X @ w + b)
     slopes, normal = _subgradient(H.losses, H.penalties, margin, w)
@@ -99,7 +71,9 @@ def majorant(model: Objective, data: Data, w: Vec, b: float) -> Majorant:
     if H.penalties:
         u = cp.Parameter(data.n, name="tilt_normal", value=normal / scale)
         total = total - u @ omega
-    return Majorant(cp.Problem(cp.Minimize(total + constant), [equation]), omega, bias, scale)
+    return Majorant(
+        cp.Problem(cp.Minimize(total + constant + scope.named()), [equation]), omega, bias, scale
+    )
 
 
 def _subgradient(

@@ -10,7 +10,7 @@ Linear maps stand in `ucm.data.linear`, solvers in `ucm.forms.solver`.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,8 @@ from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.language import masses
 from ucm.language.masses import Jacobian
-from ucm.language.node import CoordinateFree, Node, Scalar, value
+from ucm.language.node import CoordinateFree, Node
+from ucm.language.scope import Scope, Size
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -66,42 +67,6 @@ def operator(symbol: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         return function
 
     return install
-
-
-# --- sizes -----------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class Size:
-    """The one number that makes a domain or a set larger or smaller.
-
-    `derived(value)` is the scalar that stands in the constraint (a radius, a cap, -log alpha);
-    the set never shrinks when it grows. `inverse` undoes `derived`.
-    """
-
-    declared: Scalar
-    derived: Callable[[float], float] = float
-    inverse: Callable[[float], float] = float
-    key: tuple[Any, ...] = ()  # equal keys: the same `derived`
-
-    @property
-    def number(self) -> float:
-        return self.derived(value(self.declared))
-
-    @property
-    def grows(self) -> bool:
-        """Whether the set grows with the declared value."""
-        return self.derived(0.75) >= self.derived(0.5)
-
-
-class Scope(ABC):
-    """What stands for the hyperparameters in a CVXPY problem: numbers, parameters or variables."""
-
-    @abstractmethod
-    def scalar(self, size: Size) -> float | cp.Expression:
-        """The derived scalar of `size`."""
-
-    @abstractmethod
-    def factor(self, scalar: Scalar) -> float | cp.Expression:
-        """A declared value as it stands (the factor of `c * U`)."""
 
 
 # --- parameter space U' ----------------------------------------------------------------------------

@@ -10,9 +10,9 @@ import numpy as np
 from ucm.data.bound import Data, bind
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.evidence.reference import ParameterScope
 from ucm.language.contracts import AffineImage, UncertaintySet
 from ucm.language.json import from_json, to_json
+from ucm.language.scope import Parameters
 
 __all__ = ["check_set"]
 
@@ -207,7 +207,7 @@ def _check_set_against_cvxpy(case: _SetCase, tol: float) -> None:
     """The greatest <d, x> by the definition in CVXPY, by the lowered form, and by `support`."""
     import cvxpy as cp
 
-    scope = ParameterScope()
+    scope = Parameters()
     expression, constraints = case.U.cvxpy(case.data, scope)
     if not cp.Problem(cp.Maximize(expression[0]), constraints).is_dcp(dpp=True):
         case.fail("the CVXPY twin is convex, and DPP in its parameters", constraints)

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from ucm.data.linear import Vec
-from ucm.evidence.majorant import ParameterWeights
+from ucm.language.scope import Coefficient, Parameters
 from ucm.language.terms import (
-    Coefficient,
     ConvexLoss,
     FoldedConcave,
     Loss,
@@ -108,12 +107,12 @@ def _check_convex_loss(
     if c is not None:
         plus = c * np.maximum(u, 0.0)
         judge.at_most("l(u) = slope max(0, u)", float(np.abs(plus - height).max()), tol * 10.0)
-    expression = loss.cvxpy(cp.Constant(margin), Coefficient(), ParameterWeights())
+    expression = loss.cvxpy(cp.Constant(margin), Coefficient(), Parameters())
     whole = loss.value(margin)
     error = abs(float(expression.value) - whole) / (1.0 + abs(whole))
     judge.at_most("the value agrees with CVXPY", error, tol)
     t = cp.Variable(margin.size)
-    problem = cp.Problem(cp.Minimize(loss.cvxpy(t, Coefficient((2.0,)), ParameterWeights())))
+    problem = cp.Problem(cp.Minimize(loss.cvxpy(t, Coefficient((2.0,)), Parameters())))
     judge.at_most("CVXPY sees it convex, and DPP", float(not problem.is_dcp(dpp=True)))
 
 
@@ -179,7 +178,7 @@ def _check_proximal(
                 short = float(z @ other) - penalty.conjugate(z) - penalty.value(other)
                 judge.at_most("R(w) + R*(z) >= <z, w>", short, tol * scale * (1.0 + v.size))
         whole = penalty.value(v)
-        expression = penalty.cvxpy(cp.Constant(v), Coefficient(), ParameterWeights())
+        expression = penalty.cvxpy(cp.Constant(v), Coefficient(), Parameters())
         error = abs(float(expression.value) - whole) / (1.0 + whole)
         judge.at_most("the value agrees with CVXPY", error, tol)
         known = penalty.norms()
@@ -188,7 +187,7 @@ def _check_proximal(
             sums = a * np.abs(v).sum() + c * float(v @ v) + s * np.abs(v).max()
             judge.at_most("the value is that of its norms", abs(sums - whole), tol * (1.0 + whole))
     w = cp.Variable(points[0].size)
-    problem = cp.Problem(cp.Minimize(penalty.cvxpy(w, Coefficient((2.0,)), ParameterWeights())))
+    problem = cp.Problem(cp.Minimize(penalty.cvxpy(w, Coefficient((2.0,)), Parameters())))
     judge.at_most("CVXPY sees it convex, and DPP", float(not problem.is_dcp(dpp=True)))
     if penalty.gauge(points[1]) > 0.0:
         z = points[1]

@@ -17,6 +17,7 @@ from ucm.errors import CompositionError
 from ucm.language.arithmetic import common_dimension, in_parentheses
 from ucm.language.contracts import AffineImage, Block, Scope, Size, Splits, UncertaintySet
 from ucm.language.node import CoordinateFree, Notation, Param, Scalar, number_source, source, value
+from ucm.language.scope import Coefficient
 from ucm.language.sets.image import as_linear_map
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.weights import below, placed
@@ -86,7 +87,7 @@ class Combination(UncertaintySet):
             if isinstance(L, Param):
                 # a parameter times a variable is DPP; times an expression with another one it is not
                 z = data.scale * cp.Variable(x.shape)
-                x, own = scope.factor(L) * z, [*own, z == x]
+                x, own = scope.of(Coefficient((L,), signed=True)) * z, [*own, z == x]
             else:
                 x = times(L, x)
             points.append(x)
