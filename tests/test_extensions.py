@@ -102,7 +102,7 @@ def test_rapminos_takes_it() -> None:
 def test_linear_programs_take_it(norm: float) -> None:
     model = ucm.RobustMargin(tails(0.9), norm)
     plan = ucm.compile(model, X, Y)
-    assert plan.solver.name == "highs"
+    assert plan.solver.name == "highs-distance"
     solution = plan.solve()
     assert solution.status == "optimal" and plan.verify()
     by_cone = ucm.solve(model, X, Y, solver="clarabel")
