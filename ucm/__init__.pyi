@@ -41,6 +41,7 @@ from .language.losses import Hinge as Hinge
 from .language.losses import Logistic as Logistic
 from .language.losses import Ramp as Ramp
 from .language.losses import SquaredHinge as SquaredHinge
+from .language.node import CoordinateFree as CoordinateFree
 from .language.objective import Objective as Objective
 from .language.parameter import Param as Param
 from .language.penalties import L1 as L1
@@ -59,6 +60,7 @@ from .language.sets import Hull as Hull
 from .language.sets import Image as Image
 from .language.sets import Point as Point
 from .language.sets import ReducedHull as ReducedHull
+from .language.sets.combination import Combination as Combination
 from .language.statistics.samples import neg as neg
 from .language.statistics.samples import pos as pos
 from .language.statistics.samples import signed as signed

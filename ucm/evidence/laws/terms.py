@@ -6,10 +6,9 @@ import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.evidence.laws.judge import Judge
-from ucm.evidence.majorant import ParameterWeights
 from ucm.language.penalties.gathered import Gathered
+from ucm.language.scope import Coefficient, Parameters
 from ucm.language.terms import (
-    Coefficient,
     ConvexLoss,
     FoldedConcave,
     Loss,
@@ -97,12 +96,12 @@ def _check_convex_loss(
     if c is not None:
         plus = c * np.maximum(u, 0.0)
         judge.at_most("l(u) = slope max(0, u)", float(np.abs(plus - height).max()), tol * 10.0)
-    expression = loss.cvxpy(cp.Constant(margin), Coefficient(), ParameterWeights())
+    expression = loss.cvxpy(cp.Constant(margin), Coefficient(), Parameters())
     whole = loss.value(margin)
     error = abs(float(expression.value) - whole) / (1.0 + abs(whole))
     judge.at_most("the value agrees with CVXPY", error, tol)
     t = cp.Variable(margin.size)
-    problem = cp.Problem(cp.Minimize(loss.cvxpy(t, Coefficient((2.0,)), ParameterWeights())))
+    problem = cp.Problem(cp.Minimize(loss.cvxpy(t, Coefficient((2.0,)), Parameters())))
     judge.at_most("CVXPY sees it convex, and DPP", float(not problem.is_dcp(dpp=True)))
 
 
@@ -182,7 +181,7 @@ def _check_against_cvxpy(penalty: ProximalPenalty, points: list[Vec], tol: float
     judge = Judge(repr(penalty), tol)
     for v in points:
         whole = penalty.value(v)
-        expression = penalty.cvxpy(cp.Constant(v), Coefficient(), ParameterWeights())
+        expression = penalty.cvxpy(cp.Constant(v), Coefficient(), Parameters())
         error = abs(float(expression.value) - whole) / (1.0 + whole)
         judge.at_most("the value agrees with CVXPY", error, tol)
         known = penalty.norms()
@@ -191,7 +190,7 @@ def _check_against_cvxpy(penalty: ProximalPenalty, points: list[Vec], tol: float
             sums = a * np.abs(v).sum() + c * float(v @ v) + s * np.abs(v).max()
             judge.at_most("the value is that of its norms", abs(sums - whole), tol * (1.0 + whole))
     w = cp.Variable(points[0].size)
-    problem = cp.Problem(cp.Minimize(penalty.cvxpy(w, Coefficient((2.0,)), ParameterWeights())))
+    problem = cp.Problem(cp.Minimize(penalty.cvxpy(w, Coefficient((2.0,)), Parameters())))
     judge.at_most("CVXPY sees it convex, and DPP", float(not problem.is_dcp(dpp=True)))
 
 

@@ -9,7 +9,8 @@ from scipy.special import wrightomega, xlogy
 
 from ucm.data.linear import Vec
 from ucm.language.node import Notation
-from ucm.language.terms import Coefficient, ConvexLoss, Weights
+from ucm.language.scope import Coefficient, Scope
+from ucm.language.terms import ConvexLoss
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -65,10 +66,10 @@ class Exponential(ConvexLoss):
 
         return [cp.sum(-cp.entr(s) - s) / s.size <= size]
 
-    def cvxpy(self, margin: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
+    def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         import cvxpy as cp
 
-        return weights.of(factor) * cp.sum(cp.exp(-margin))
+        return scope.of(factor) * cp.sum(cp.exp(-margin))
 
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")

@@ -9,7 +9,8 @@ from scipy.special import expit, xlogy
 
 from ucm.data.linear import Vec
 from ucm.language.node import Notation
-from ucm.language.terms import Coefficient, ConvexLoss, Weights
+from ucm.language.scope import Coefficient, Scope
+from ucm.language.terms import ConvexLoss
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -74,10 +75,10 @@ class Logistic(ConvexLoss):
 
         return [cp.sum(-cp.entr(s) - cp.entr(1 - s)) / s.size <= size]
 
-    def cvxpy(self, margin: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
+    def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         import cvxpy as cp
 
-        return weights.of(factor) * cp.sum(cp.logistic(-margin))
+        return scope.of(factor) * cp.sum(cp.logistic(-margin))
 
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")
