@@ -44,7 +44,8 @@ class Exponential(ConvexLoss):
         return True
 
     def value(self, margin: Vec) -> float:
-        return float(np.exp(-np.asarray(margin, dtype=float)).sum())
+        with np.errstate(over="ignore"):
+            return float(np.exp(-np.asarray(margin, dtype=float)).sum())
 
     def conjugate(self, s: Vec) -> Vec:
         s = np.asarray(s, dtype=float)
