@@ -75,7 +75,7 @@ def test_routes_agree(objective) -> None:
     form = ucm.compile(objective, X, y, solver="clarabel").form  # not the pSVM's own
     reference = ucm.solve(objective, X, y, solver="clarabel").objective
     for solver in ROUTES:
-        if solver.refuse(form.G) is None:
+        if solver.refuse(form) is None:
             solution = ucm.solve(objective, X, y, solver=solver)
             assert solution.status == "optimal"
             assert solution.objective == pytest.approx(reference, rel=1e-6), solver
@@ -153,7 +153,7 @@ def test_class_weights_are_copies_of_the_samples(objective) -> None:
     if objective.convex:
         copied = ucm.solve(objective, X2, y2)
         assert weighted.objective == pytest.approx(copied.objective, rel=2e-6)
-        G = ucm.compile(objective, X, y, solver="clarabel").form.G
+        G = ucm.compile(objective, X, y, solver="clarabel").form
         for solver in ROUTES:
             if solver.refuse(G) is None:
                 other = ucm.compile(objective, X, y, class_weight=(3.0, 2.0), solver=solver)
@@ -215,7 +215,7 @@ def test_explain_names_the_split_and_the_refusals() -> None:
     text = ucm.compile(models.rlsvmc1(0.5), X, y).explain()
     assert "dca around simplex" in text
     assert "H         1/μ·Σ_{i} max(0, -μ^2 - t_i) + λ·Σ_{j} max(0, |w_j| - a)" in text
-    assert "newton    refused: it takes the squared l2 norm" in text
+    assert "newton         refused: it takes the squared l2 norm" in text
 
 
 # --- DCA ----------------------------------------------------------------------------------------

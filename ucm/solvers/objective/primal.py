@@ -36,7 +36,7 @@ class PrimalAPG(InnerSolver):
     """
 
     max_iter: int = 50_000
-    name: ClassVar[str] = "apg"
+    name: ClassVar[str] = "apg-primal"
 
     def __post_init__(self) -> None:
         if self.max_iter < 1:
