@@ -58,6 +58,9 @@ class Exponential(ConvexLoss):
             return np.maximum(v, 0.0)
         return t * wrightomega(v / t - np.log(t))  # s + t log s = v
 
+    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+        return np.divide(s, s + t, out=np.zeros_like(s), where=s > 0.0)  # l*''(s) = 1 / s
+
     def gradient(self, u: Vec) -> Vec:
         with np.errstate(over="ignore"):
             return np.exp(np.asarray(u, dtype=float))
