@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from ucm.errors import SolverError
 from ucm.evidence.reference import Twin, twin
 from ucm.forms.solution import Solution
 from ucm.language.robust import RobustMargin
+from ucm.solvers.programs import accuracy, attempt
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -85,17 +85,10 @@ def solved(
     SolverError
         All failed.
     """
-    import cvxpy as cp
-
-    failed, found = "", None
+    failure, found = "", None
     for problem, tolerances in attempts:
-        try:
-            with warnings.catch_warnings():
-                # CVXPY's remark on "optimal_inaccurate"; the report shows that status
-                warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
-                problem.solve(solver=solver.upper(), **{**tolerances, **options})
-        except (cp.error.SolverError, ArithmeticError) as error:
-            failed = str(error).splitlines()[0]
+        failure = attempt(problem, solver.upper(), **{**tolerances, **options})
+        if failure:
             continue
         point = None if keep is None else keep.value
         found = float(problem.value), str(problem.status), point
@@ -103,7 +96,7 @@ def solved(
             break
     if found is None:
         raise SolverError(
-            f"verify: the reference solver {solver} failed ({failed}); "
+            f"verify: the reference solver {solver} failed ({failure}); "
             "try verify(solver='SCS'), or scale the features"
         )
     if keep is not None:
@@ -116,7 +109,7 @@ def tight(solver: str, tolerance: float = 1e-10) -> list[dict[str, float]]:
     own: list[dict[str, float]] = [{}]
     if solver.upper() != "CLARABEL":
         return own
-    return [dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tolerance), *own]
+    return [accuracy("CLARABEL", tolerance), *own]
 
 
 def compared(
