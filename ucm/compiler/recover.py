@@ -8,16 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.bound import Data
+from ucm.data.bound import Data, GramSpace
+from ucm.data.gram import Gram
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.forms.distance import MinNorm
 from ucm.language.contracts import Leveled, UncertaintySet
 from ucm.language.node import Node, value
+from ucm.language.robust import RobustMargin
 from ucm.language.sets import LinearImage, Scaled, Sum
 from ucm.language.statistics.samples import Samples
 
-__all__ = ["BIAS_RULES", "bias", "feature_normal", "sample_weights"]
+__all__ = ["BIAS_RULES", "bias", "coefficients_of", "feature_normal", "sample_weights"]
 
 BIAS_RULES = ("auto", "kkt", "midpoint", "error", "odds", "zero")
 
@@ -207,3 +209,25 @@ def _least_error(data: Data, normal: Vec, costs: tuple[float, float]) -> float:
         return -(float(s[0]) - reach) if ties[0] == 0 else -(float(s[-1]) + reach)
     k = int(inner[np.argmax(gaps[inner])])
     return -0.5 * float(s[k - 1] + s[k])
+
+
+def coefficients_of(
+    model: RobustMargin, data: Data, gram: Gram, q: Sequence[Vec], w: Vec, x: Vec
+) -> tuple[Vec, Vec]:
+    """w and the point x as coefficients over the samples: `w = sum_i c_i phi(x_i)`.
+
+    The nearest point x is made of samples, so its coefficients are exact, the definition of the set over
+    unit vectors; where w is not x / ||x||, the rest comes from the factor of the Gram matrix.
+    """
+    by_rows = isinstance(data.space, GramSpace)
+    point = x if by_rows else model.set.rebuild(data.over_samples, iter(q))[0]
+    norm = data.space.norm(x)
+    # where 0 lies in U, x is on its other side
+    side = -1.0 if data.space.inner(w, x) < 0.0 else 1.0
+    c, rest = np.zeros(gram.m), w
+    if norm != 0.0 and w.any():
+        c = side * point / norm
+        rest = w - side * data.space.dual_vector(x, 2.0)
+    if float(np.linalg.norm(rest)) > 1e-13:
+        c = c + gram.combination(data.X, rest)
+    return c, point

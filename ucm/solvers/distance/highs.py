@@ -35,7 +35,7 @@ Index = NDArray[np.intp]
 class HiGHSDistance(Solver[MinNorm]):
     """Linear programs over polyhedral domains."""
 
-    name: ClassVar[str] = "highs"
+    name: ClassVar[str] = "highs-distance"
 
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm not in (1.0, math.inf):

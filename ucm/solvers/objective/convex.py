@@ -26,7 +26,7 @@ _TIGHT = (1e-11, 1e-9, 1e-7)  # tolerances, the next where the solver gets stuck
 class ClarabelComposite(InnerSolver):
     """Clarabel, an interior-point method: every convex loss and penalty."""
 
-    name: ClassVar[str] = "clarabel"
+    name: ClassVar[str] = "clarabel-loss"
 
     def refuse(self, form: Composite) -> str | None:
         return None

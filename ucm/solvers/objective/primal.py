@@ -37,7 +37,7 @@ class PrimalAPG(InnerSolver):
     """
 
     max_iter: int = 50_000
-    name: ClassVar[str] = "apg"
+    name: ClassVar[str] = "apg-primal"
 
     def __post_init__(self) -> None:
         if self.max_iter < 1:
@@ -47,7 +47,7 @@ class PrimalAPG(InnerSolver):
         rough = [loss for loss in form.losses if not loss.smooth()]
         if rough:
             return f"{rough[0]!r} has no Lipschitz gradient"
-        if not form.proximal():
+        if not form.penalty.proximal():
             return "the sum of the penalties has no proximal map"
         return None
 
@@ -78,7 +78,7 @@ class _Tilted(Smooth):
 
     def prox_step(self, at: Iterate, gradient: list[Vec], L: float) -> Iterate:
         z = at.z[0] - gradient[0] / L
-        z[:-1] = self.form.prox(z[:-1], 1.0 / L)
+        z[:-1] = self.form.penalty.prox(z[:-1], 1.0 / L)
         self.monitor.passes += 0.5
         return Iterate([z], self.form.margins(z[:-1], z[-1] * self.unit))
 
