@@ -17,7 +17,7 @@ from ucm.compiler import compile as plan
 from ucm.data import datasets
 from ucm.errors import ConvergenceWarning, DataError
 from ucm.forms.objective import Composite, DifferenceOfConvex
-from ucm.language.terms import Coefficient, Weights
+from ucm.language.scope import Coefficient, Numbers
 
 __all__ = ["COMPARED", "dccp", "loop_over_cvxpy", "rows"]
 
@@ -71,15 +71,10 @@ def _compared(name: str, X: Any, y: Any, model: str, lam: float) -> Iterator[dic
             }
 
 
-class _Numbers(Weights):
-    def of(self, coefficient: Coefficient) -> float:
-        return coefficient.number
-
-
 def _terms(form: Composite, w: Any, t: Any) -> Any:
     """The convex terms in CVXPY, as a person writes them."""
-    total = sum(loss.cvxpy(t, Coefficient(), _Numbers()) for loss in form.losses)
-    return total + sum(p.cvxpy(w, Coefficient(), _Numbers()) for p in form.penalties)
+    total = sum(loss.cvxpy(t, Coefficient(), Numbers()) for loss in form.losses)
+    return total + sum(p.cvxpy(w, Coefficient(), Numbers()) for p in form.penalties)
 
 
 def _begin(form: DifferenceOfConvex) -> tuple[Any, float]:
@@ -134,7 +129,7 @@ def dccp(form: DifferenceOfConvex, lam: float) -> float:
     start, b_start = _begin(form)
     w, b, s = cp.Variable(G.n), cp.Variable(), cp.Variable()
     t = cp.multiply(G.y, G.X @ w + b)
-    below: Any = sum(loss.cvxpy(t, Coefficient(), _Numbers()) for loss in form.losses)
+    below: Any = sum(loss.cvxpy(t, Coefficient(), Numbers()) for loss in form.losses)
     if form.penalties:  # a capped l1 norm with a = 1
         below += lam * cp.sum(cp.pos(cp.abs(w) - 1.0))
     w.value, b.value = start, b_start

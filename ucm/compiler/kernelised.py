@@ -14,15 +14,11 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.nearest import NearestPoint
 from ucm.forms.solver import Solver
 from ucm.language.robust import RobustMargin
-from ucm.language.sets import Ball, Image, LinearImage
-from ucm.language.statistics.matrices import ConstantMatrix
-from ucm.language.statistics.vectors import ConstantVector
 from ucm.solvers import ClipMDM
 
 __all__ = ["by_rows", "check_kernel", "gram_of"]
 
 _COORDINATES = 1000  # samples up to which a factor of the Gram matrix is worth its cost
-_EXPLICIT = (Ball, Image, LinearImage, ConstantVector, ConstantMatrix)
 
 
 def gram_of(kernel: Any, data: Data, options: dict[str, Any]) -> Gram | None:
@@ -57,13 +53,14 @@ def check_kernel(model: RobustMargin) -> None:
             f"kernel: it gives inner products, hence the Euclidean norm only; got norm={model.norm:g}; "
             "use norm=2, or map the features first with sklearn.kernel_approximation.Nystroem"
         )
-    for node in model.set.walk():
-        if isinstance(node, _EXPLICIT):
-            raise CompositionError(
-                f"kernel: {node!r} is written in the features, and a kernel replaces these by its own "
-                "feature space; use sets made of samples (hulls, ellipsoids of means and covariances), "
-                "or map the features first with sklearn.kernel_approximation.Nystroem"
-            )
+    node = model.set.in_features()
+    if node is not None:
+        raise CompositionError(
+            f"kernel: {node!r} is written in the features, and a kernel replaces these by its own "
+            "feature space; use sets made of samples (hulls, ellipsoids of means and covariances; a class "
+            "of your own says that it is one by the base class ucm.CoordinateFree), or map the features "
+            "first with sklearn.kernel_approximation.Nystroem"
+        )
 
 
 def by_rows(model: RobustMargin, data: Data, gram: Gram, asked: str | Solver[Any]) -> bool:
