@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ucm.errors import CompositionError
 from ucm.language import masses
-from ucm.language.contracts import Domain, Jacobian, Leveled, Projectable, Scalar, SemiSmooth, Size
+from ucm.language.contracts import Domain, Jacobian, Leveled, Projectable, SemiSmooth, Size
 from ucm.language.domains import (
     Box,
     CappedSimplex,
@@ -30,7 +30,7 @@ from ucm.language.domains import (
 from ucm.language.domains.divergence import EntropyCurve
 from ucm.language.json import from_json, to_json
 from ucm.language.losses import Exponential, Hinge, ScaledLoss, SquaredHinge
-from ucm.language.node import LATEX, Notation, Param
+from ucm.language.node import LATEX, Notation, Param, Scalar
 from ucm.language.terms import ConvexLoss
 from ucm.testing import check_domain
 

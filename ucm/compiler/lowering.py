@@ -168,5 +168,9 @@ class Lowering(ABC, Generic[Form]):
         """The CVXPY twin; of a non-convex model the convex problem around a solution."""
 
     @abstractmethod
+    def dual_reference(self) -> cp.Problem | None:
+        """The dual of the twin, where it is written down."""
+
+    @abstractmethod
     def verify(self, solution: Solution, **options: Any) -> Verification:
         """A solution compared with the twin."""

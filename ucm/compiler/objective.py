@@ -10,13 +10,8 @@ import numpy as np
 from ucm.compiler.lowering import Lowering, Parts, Proof, Regime, Verdict
 from ucm.data.bound import Data
 from ucm.errors import ParameterError
-from ucm.evidence.criticality import (
-    certify_point,
-    difference_of_convex,
-    falls_forever,
-    is_local,
-)
-from ucm.evidence.majorant import majorant, verify_objective
+from ucm.evidence.majorant import dual_problem, majorant, verify_objective
+from ucm.evidence.objective import InFeatures, certify_objective, falls_forever, is_local
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -42,7 +37,7 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
 
     def __init__(self, model: Objective, data: Data, asked: str | Solver[Any] = "auto") -> None:
         self.model, self.data, self.asked = model, data, asked
-        self.split = difference_of_convex(model, data)
+        self.split = DifferenceOfConvex.of(model, data)
         composite = self.split.convex and asked != DCA.name and not isinstance(asked, DCA)
         self.form = self.split.G if composite else self.split
 
@@ -90,7 +85,9 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
 
     def certify(self, answer: Answer, tol: float) -> Proof:
         w, b = answer.plane
-        certificate = certify_point(self.model, self.data, w, b, answer.slopes)
+        certificate = certify_objective(
+            self.model, self.data, InFeatures(self.data.X, w), b, answer.slopes
+        )
         return Proof(answer, certificate, certificate.primal, w, b)
 
     def verdict(self, proof: Proof, solver: str, tol: float) -> Verdict | None:
@@ -125,8 +122,11 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
 
     def reference(self, at: Solution | None) -> cp.Problem:
         """The twin; of a difference of convex functions the majorant at a solution, or at 0."""
-        w, b = (np.zeros(self.data.n), 0.0) if at is None else (at.w, at.b or 0.0)
-        return majorant(self.model, self.data, w, b).problem
+        w, b = (None, None) if at is None else (at.w, at.b)
+        return majorant(self.model, self.data, w, b or 0.0).problem
+
+    def dual_reference(self) -> cp.Problem | None:
+        return dual_problem(self.model, self.data)
 
     def verify(self, solution: Solution, **options: Any) -> Verification:
         return verify_objective(self.model, self.data, solution, **options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from ucm.data.gram import Expansion, Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.evidence.hinge import HingeTwin, certify_hinge, compare_hinge
+from ucm.evidence.majorant import dual_problem, majorant, verify_objective
+from ucm.evidence.objective import BehindKernel, InFeatures, certify_objective
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -25,6 +27,7 @@ from ucm.language.losses import Hinge
 from ucm.language.objective import Objective
 from ucm.language.penalties import L2
 from ucm.language.penalty_algebra import ScaledPenalty
+from ucm.language.terms import loss_value
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -116,13 +119,16 @@ class ToPair(Lowering[HingeDual]):
         return [solver.solve(self.form, monitor, start)]
 
     def certify(self, answer: Answer, tol: float) -> Proof:
-        form, X = self.form, self.form.X
+        form, X, data = self.form, self.form.X, self.data
         a = np.zeros(form.m) if answer.slopes is None else answer.slopes
-        w = None if X is None else np.asarray(X.T @ (a * form.y)).ravel()
-        f = form.gram.times(a * form.y) if w is None else np.asarray(X @ w).ravel()
+        c = a * data.y
+        w = None if X is None else np.asarray(X.T @ c).ravel()
+        normal = BehindKernel(form.gram, c) if w is None else InFeatures(X, w)
+        f = normal.scores
         biases = [*([] if answer.b is None else [answer.b]), *_biases(form, a, f)]
-        proofs = [(b, certify_hinge(self.model, self.data, self.factor * a, f, b)) for b in biases]
-        b, certificate = min(proofs, key=lambda pair: pair[1].primal)
+        height = functools.partial(loss_value, y=data.y, class_weight=data.class_weight)
+        b = min(biases, key=lambda b: height(self.model.loss, data.y * (f + b)))
+        certificate = certify_objective(self.model, data, normal, b, self.factor * a)
         return Proof(answer, certificate, certificate.primal, w, b)
 
     def verdict(self, proof: Proof, solver: str, tol: float) -> Verdict | None:
@@ -156,19 +162,19 @@ class ToPair(Lowering[HingeDual]):
         expansion = Expansion.of(gram.kernel, gram.X, c) if proof.w is None else None
         return Parts(proof.w, proof.b, None, self.factor * a, "kkt", c, expansion)
 
+    @property
+    def _features(self) -> Any:
+        """In place of the samples behind a kernel: a root of the Gram matrix."""
+        return None if self.gram is None else self.gram.spectral()
+
     def reference(self, at: Solution | None) -> cp.Problem:
-        return self._twin().primal
+        return majorant(self.model, self.data, None, 0.0, self._features).problem
 
-    def dual_reference(self) -> cp.Problem:
-        """The dual, problem (17) of Sun (2024), in CVXPY; its value is that of the objective."""
-        return self._twin().dual
-
-    def _twin(self) -> HingeTwin:
-        features = self.data.X if self.gram is None else self.gram.spectral()
-        return HingeTwin(self.model, self.data, features, self.form.p)
+    def dual_reference(self) -> cp.Problem | None:
+        return dual_problem(self.model, self.data, self._features)
 
     def verify(self, solution: Solution, **options: Any) -> Verification:
-        return compare_hinge(self._twin(), solution, **options)
+        return verify_objective(self.model, self.data, solution, self._features, **options)
 
 
 def _biases(form: HingeDual, a: Vec, f: Vec) -> list[float]:

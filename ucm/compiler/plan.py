@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ucm.compiler.lowering import Lowering, Proof, Regime, Verdict
-from ucm.compiler.pair import ToPair
 from ucm.compiler.recover import BIAS_RULES
 from ucm.compiler.route import choose, table, unknown, verdicts
 from ucm.data.bound import Data
@@ -263,21 +262,21 @@ class Plan:
         return self.lowering.reference(at)
 
     def dual_reference(self) -> cp.Problem:
-        """The dual of `C * Hinge(p) + lam * L2()` in CVXPY, problem (17) of Sun (2024); its value is that
-        of the objective.
+        """The dual of a convex loss with `lam * L2()` in CVXPY; its value is that of the objective. For
+        `C * Hinge(p)` it is problem (17) of Sun (2024).
 
         Raises
         ------
         ParameterError
             The model is another.
         """
-        for lowering in (self.lowering, *self.others):
-            if isinstance(lowering, ToPair):
-                return lowering.dual_reference()
-        raise ParameterError(
-            f"dual_reference: only C * Hinge(p) + lam * L2() has one, got {self.model!r}; "
-            "use reference()"
-        )
+        problem = self.lowering.dual_reference()
+        if problem is None:
+            raise ParameterError(
+                f"dual_reference: only a convex loss with lam * L2() has one, got {self.model!r}; "
+                "use reference()"
+            )
+        return problem
 
     def verify(self, **options: Any) -> Verification:
         """Compare the last solution (a new one when there is none) with the CVXPY twin.

@@ -96,6 +96,9 @@ class _Robust(Lowering[Form]):
             return Parts(w, b, x, weights, rule, c)
         return Parts(None, b, None, weights, rule, c, Expansion.of(gram.kernel, gram.X, c))
 
+    def dual_reference(self) -> cp.Problem | None:
+        return None
+
     def size(self, q: Sequence[Vec]) -> float:
         """`||c|| + sum ||A_k q_k||`."""
         norm = self.data.space.norm

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ucm.data.linear import Vec
+from ucm.evidence.laws.judge import Judge
+from ucm.language.penalties.gathered import Gathered
 from ucm.language.scope import Coefficient, Parameters
 from ucm.language.terms import (
     ConvexLoss,
@@ -18,17 +18,6 @@ from ucm.language.terms import (
 )
 
 __all__ = ["check_loss", "check_penalty"]
-
-
-class _Judge:
-    """Compares, and names the declaration and the law that failed."""
-
-    def __init__(self, subject: Any, tol: float) -> None:
-        self.subject, self.tol = subject, tol
-
-    def at_most(self, law: str, number: float, bound: float = 0.0) -> None:
-        if not number <= bound:
-            raise AssertionError(f"{self.subject!r}: {law}: {number:.3e} above {bound:.3e}")
 
 
 def check_loss(loss: Loss, seed: int = 0, *, tol: float = 1e-8) -> None:
@@ -56,7 +45,7 @@ def check_loss(loss: Loss, seed: int = 0, *, tol: float = 1e-8) -> None:
     """
     generator = np.random.default_rng(seed)
     margin = np.concatenate([3.0 * generator.standard_normal(20), [0.0, 1.0, -1.0]])
-    judge = _Judge(loss, tol)
+    judge = Judge(repr(loss), tol)
     added, subtracted = loss.split()
     parts = sum(part.value(margin) for part in added)
     parts -= sum(part.value(margin) for part in subtracted)
@@ -73,7 +62,7 @@ def _check_convex_loss(
 ) -> None:
     import cvxpy as cp
 
-    judge = _Judge(loss, tol)
+    judge = Judge(repr(loss), tol)
     u = loss.offset - margin
     s = loss.gradient(u)
     top = float(loss.gradient(np.array([np.inf]))[0])
@@ -142,7 +131,7 @@ def check_penalty(penalty: Penalty, dim: int = 6, seed: int = 0, *, tol: float =
     generator = np.random.default_rng(seed)
     points = [scale * generator.standard_normal(dim) for scale in (0.1, 1.0, 5.0)]
     points += [np.zeros(dim), np.eye(dim)[0]]
-    judge = _Judge(penalty, tol)
+    judge = Judge(repr(penalty), tol)
     judge.at_most("the penalty of 0 is 0", abs(penalty.value(np.zeros(dim))))
     added, subtracted = penalty.split()
     for w in points:
@@ -153,30 +142,44 @@ def check_penalty(penalty: Penalty, dim: int = 6, seed: int = 0, *, tol: float =
             "the value is that of its split", abs(parts - whole), tol * (1.0 + abs(whole))
         )
     for part in added:
-        _check_proximal(part, points, generator, tol)
+        _check_calculus(part, points, tol)
+        _check_against_cvxpy(part, points, tol)
+    total = Gathered(added)
+    if len(added) > 1 and total.proximal():
+        _check_calculus(total, points, tol)
     for part in subtracted:
         _check_subtracted(part, points, tol)
     if isinstance(penalty, FoldedConcave):
         _check_folded(penalty, tol)
 
 
-def _check_proximal(
-    penalty: ProximalPenalty, points: list[Vec], generator: np.random.Generator, tol: float
-) -> None:
-    import cvxpy as cp
-
-    judge = _Judge(penalty, tol)
+def _check_calculus(R: ProximalPenalty | Gathered, points: list[Vec], tol: float) -> None:
+    """Value, proximal map, conjugate and gauge belong together."""
+    judge = Judge(repr(R), tol)
     for v in points:
         for t in (0.05, 1.0):
-            w = penalty.prox(v, t)
+            w = R.prox(v, t)
             z = (v - w) / t  # a subgradient at w: Moreau
-            judge.at_most("v - prox(v) lies in the domain of R*", penalty.gauge(z), 1.0 + 1e-9)
-            scale = 1.0 + abs(penalty.value(w)) + abs(float(z @ w))
-            young = penalty.value(w) + penalty.conjugate(z) - float(z @ w)
+            judge.at_most("v - prox(v) lies in the domain of R*", R.gauge(z), 1.0 + 1e-9)
+            scale = 1.0 + abs(R.value(w)) + abs(float(z @ w))
+            young = R.value(w) + R.conjugate(z) - float(z @ w)
             judge.at_most("R(w) + R*(z) = <z, w> at the proximal map", abs(young), 10 * tol * scale)
             for other in points:
-                short = float(z @ other) - penalty.conjugate(z) - penalty.value(other)
+                short = float(z @ other) - R.conjugate(z) - R.value(other)
                 judge.at_most("R(w) + R*(z) >= <z, w>", short, tol * scale * (1.0 + v.size))
+    if R.gauge(points[1]) > 0.0:
+        edge = points[1] / R.gauge(points[1])
+        judge.at_most("the gauge is homogeneous", abs(R.gauge(edge) - 1.0), 1e-9)
+        worst = max(float(edge @ x) - R.conjugate(edge) - R.value(x) for x in points)
+        judge.at_most("R* is finite on the edge of its domain", worst, tol * 10.0)
+
+
+def _check_against_cvxpy(penalty: ProximalPenalty, points: list[Vec], tol: float) -> None:
+    """The value is that of the expression in CVXPY, and that of its norms where these are known."""
+    import cvxpy as cp
+
+    judge = Judge(repr(penalty), tol)
+    for v in points:
         whole = penalty.value(v)
         expression = penalty.cvxpy(cp.Constant(v), Coefficient(), Parameters())
         error = abs(float(expression.value) - whole) / (1.0 + whole)
@@ -189,16 +192,10 @@ def _check_proximal(
     w = cp.Variable(points[0].size)
     problem = cp.Problem(cp.Minimize(penalty.cvxpy(w, Coefficient((2.0,)), Parameters())))
     judge.at_most("CVXPY sees it convex, and DPP", float(not problem.is_dcp(dpp=True)))
-    if penalty.gauge(points[1]) > 0.0:
-        z = points[1]
-        edge = z / penalty.gauge(z)
-        judge.at_most("the gauge is homogeneous", abs(penalty.gauge(edge) - 1.0), 1e-9)
-        worst = max(float(edge @ x) - penalty.conjugate(edge) - penalty.value(x) for x in points)
-        judge.at_most("R* is finite on the edge of its domain", worst, tol * 10.0)
 
 
 def _check_subtracted(part: SubtractedPenalty, points: list[Vec], tol: float) -> None:
-    judge = _Judge(part, tol)
+    judge = Judge(repr(part), tol)
     for w in points:
         g = part.subgradient(w)
         for other in points:
@@ -209,7 +206,7 @@ def _check_subtracted(part: SubtractedPenalty, points: list[Vec], tol: float) ->
 
 
 def _check_folded(penalty: FoldedConcave, tol: float) -> None:
-    judge = _Judge(penalty, tol)
+    judge = Judge(repr(penalty), tol)
     s = np.linspace(0.0, 6.0, 400)
     r, slope = penalty.profile(s), penalty.slope(s)
     judge.at_most("r(0) = 0", abs(float(r[0])))
