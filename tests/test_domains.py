@@ -317,6 +317,9 @@ def test_losses_keep_their_contract(loss: ConvexLoss) -> None:
         best = cost.min(axis=1)
         own = 0.5 * (prox - x) ** 2 + (t * loss.conjugate(prox) if t > 0 else 0.0)
         assert (own <= best + 1e-9 * (1 + t)).all()
+        ahead, behind = (loss.conjugate_prox(x + h, t) for h in (1e-6, -1e-6))
+        slope = loss.conjugate_prox_slope(x, t, prox)
+        assert slope == pytest.approx((ahead - behind) / 2e-6, abs=1e-4)
 
 
 # --- a reader's own domain ----------------------------------------------------------------------

@@ -51,6 +51,10 @@ class ScaledLoss(TermMultiple, ConvexLoss):
         c = self.c()
         return c * self.term.conjugate_prox(v / c, t / c)
 
+    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+        c = self.c()
+        return self.term.conjugate_prox_slope(v / c, t / c, s / c)
+
     def gradient(self, u: Vec) -> Vec:
         return self.c() * self.term.gradient(u)
 

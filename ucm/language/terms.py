@@ -114,6 +114,11 @@ class ConvexLoss(Loss):
         """`argmin_s (s - v)^2 / 2 + t l*(s)` elementwise, t >= 0."""
 
     @abstractmethod
+    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+        """ds/dv elementwise, s what `conjugate_prox(v, t)` gave: `1 / (1 + t l*''(s))`, and 0 where s stays
+        at an end of the domain; at a kink any number between those of both sides."""
+
+    @abstractmethod
     def gradient(self, u: Vec) -> Vec:
         """`l'(u)` elementwise: the maximiser s of `s u - l*(s)`; `l'(inf)` is s_max."""
 

@@ -25,7 +25,7 @@ def check_loss(loss: Loss, seed: int = 0, *, tol: float = 1e-8) -> None:
 
     The value is the sum of its parts; each part is convex and non-decreasing in minus the margin; its
     gradient and its conjugate satisfy Fenchel and Young with equality where they meet; its proximal map
-    solves its problem; it is smooth, or a slanted plus function, where it says so.
+    solves its problem and has the slope it says; it is smooth, or a slanted plus function, where it says so.
 
     Parameters
     ----------
@@ -86,6 +86,7 @@ def _check_convex_loss(
             judge.at_most(
                 "the proximal map solves its problem", float(gain.max()), tol * (1.0 + t) * 10.0
             )
+        _check_prox_slope(judge, loss, v, t, p)
     if loss.smooth():
         h = 1e-6
         ahead = np.array([loss.value(margin[i : i + 1] - h) for i in range(u.size)])
@@ -103,6 +104,17 @@ def _check_convex_loss(
     t = cp.Variable(margin.size)
     problem = cp.Problem(cp.Minimize(loss.cvxpy(t, Coefficient((2.0,)), Parameters())))
     judge.at_most("CVXPY sees it convex, and DPP", float(not problem.is_dcp(dpp=True)))
+
+
+def _check_prox_slope(judge: Judge, loss: ConvexLoss, v: Vec, t: float, s: Vec) -> None:
+    """The slope of the proximal map lies between its difference quotients, with what they err by: near a
+    kink they differ, and bound little."""
+    h = 1e-6
+    slope = loss.conjugate_prox_slope(v, t, s)
+    behind, ahead = ((loss.conjugate_prox(v + k * h, t) - s) / (k * h) for k in (-1.0, 1.0))
+    low, high = np.minimum(behind, ahead), np.maximum(behind, ahead)
+    over = np.maximum(low - slope, slope - high) - (high - low)
+    judge.at_most("the slope of the proximal map is its derivative", float(over.max()), 1e-4)
 
 
 def check_penalty(penalty: Penalty, dim: int = 6, seed: int = 0, *, tol: float = 1e-8) -> None:

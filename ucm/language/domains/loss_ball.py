@@ -28,8 +28,6 @@ class ConjugateCurve(curved.Curve):
 
     With s = N q, the equations of the domain are those of the contract of the loss:
     `q + lam h'(q) = u` is `s = prox_{lam N l*}(N u)`, and `lam h'(q) = u` is `s = l'(u / lam)`.
-    The contract has no second derivative: dq/du is a central difference, which at a kink is a
-    mean of both one-sided slopes and so still an element of the generalised Jacobian.
     """
 
     def __init__(self, loss: ConvexLoss, dim: int) -> None:
@@ -44,18 +42,18 @@ class ConjugateCurve(curved.Curve):
         return float(self.loss.conjugate(np.where(rounded, self.steepest, s)).sum()) / self.dim
 
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
-        n, x = self.dim, self.dim * u
-        s = self.loss.conjugate_prox(x, lam * n)
-        h = 1e-5 * (1.0 + np.abs(x))
-        ahead = self.loss.conjugate_prox(x + h, lam * n)
-        behind = self.loss.conjugate_prox(x - h, lam * n)
-        return s / n, (ahead - behind) / (2.0 * h), (x - s) / (lam * n)
+        n, x, t = self.dim, self.dim * u, lam * self.dim
+        s = self.loss.conjugate_prox(x, t)
+        return s / n, self.loss.conjugate_prox_slope(x, t, s), (x - s) / t
 
     def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
         x = u / lam
-        h = 1e-5 * (1.0 + np.abs(x))
-        slope = (self.loss.gradient(x + h) - self.loss.gradient(x - h)) / (2.0 * h)
-        return self.loss.gradient(x) / self.dim, slope / (lam * self.dim), x
+        s = self.loss.gradient(
+            x
+        )  # the proximal point of s + x for t = 1, whose slope is l'' / (1 + l'')
+        slope = self.loss.conjugate_prox_slope(s + x, 1.0, s)
+        bend = slope / np.maximum(1.0 - slope, np.finfo(float).eps)
+        return s / self.dim, bend / (lam * self.dim), x
 
 
 class LossBall(Domain):

@@ -44,7 +44,8 @@ class Exponential(ConvexLoss):
         return True
 
     def value(self, margin: Vec) -> float:
-        return float(np.exp(-np.asarray(margin, dtype=float)).sum())
+        with np.errstate(over="ignore"):
+            return float(np.exp(-np.asarray(margin, dtype=float)).sum())
 
     def conjugate(self, s: Vec) -> Vec:
         s = np.asarray(s, dtype=float)
@@ -56,6 +57,9 @@ class Exponential(ConvexLoss):
         if t == 0.0:
             return np.maximum(v, 0.0)
         return t * wrightomega(v / t - np.log(t))  # s + t log s = v
+
+    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+        return np.divide(s, s + t, out=np.zeros_like(s), where=s > 0.0)  # l*''(s) = 1 / s
 
     def gradient(self, u: Vec) -> Vec:
         with np.errstate(over="ignore"):

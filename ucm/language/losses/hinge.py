@@ -86,6 +86,12 @@ class Hinge(ConvexLoss):
         numerics.power_root(v, t * self.p**-e, e, s)
         return s
 
+    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+        if self.p == 1.0:
+            return ((v > 0.0) & (v < 1.0)).astype(float)
+        rest = np.maximum(v - s, 0.0)  # t (s/p)^e, and l*''(s) = (s/p)^e e / s
+        return np.divide(s, s + rest / (self.p - 1.0), out=np.zeros_like(s), where=s > 0.0)
+
     def gradient(self, u: Vec) -> Vec:
         u = np.asarray(u, dtype=float)
         if self.p == 1.0:

@@ -67,6 +67,10 @@ class Logistic(ConvexLoss):
             z = np.where(moved, after, z)
         return expit(np.where(upper, z, -z))
 
+    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+        bend = s * (1.0 - s)  # 1 / l*''(s)
+        return np.divide(bend, bend + t, out=np.zeros_like(bend), where=bend > 0.0)
+
     def gradient(self, u: Vec) -> Vec:
         return expit(np.asarray(u, dtype=float))
 

@@ -113,6 +113,9 @@ class RampPart(ConvexLoss):
     def conjugate_prox(self, v: Vec, t: float) -> Vec:
         return np.clip(np.asarray(v, dtype=float), 0.0, 1.0 / value(self.mu))
 
+    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+        return ((v > 0.0) & (v < 1.0 / value(self.mu))).astype(float)
+
     def gradient(self, u: Vec) -> Vec:
         return (np.asarray(u, dtype=float) > 0.0) / value(self.mu)
 
