@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
@@ -227,3 +228,9 @@ def test_no_path_of_one_machine() -> None:
             f"{file.relative_to(ROOT)}:{i}" for i, s in enumerate(lines, 1) if pattern.search(s)
         ]
     assert not wrong
+
+
+def test_a_solver_takes_the_form_of_its_type() -> None:
+    for name in ucm.solvers.__all__:
+        cls = vars(ucm.solvers)[name]
+        assert get_type_hints(cls.solve)["form"] is cls.takes, name

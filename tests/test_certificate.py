@@ -15,7 +15,7 @@ from ucm import neg, pos
 from ucm.data.bound import bind
 from ucm.errors import ConvergenceWarning, EmptySetError, SolverError
 from ucm.evidence.certificate import certify
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
 from ucm.forms.solution import Certificate
 from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet
@@ -49,9 +49,9 @@ class Fixed(Solver):
     def predicted_passes(self, form: Any) -> float:
         return 0.0
 
-    def solve(self, form: Any, monitor: Any, start: Any = None) -> Raw:
-        raw = ucm.solvers.Clarabel().solve(form, monitor, start)
-        return self.spoil(form, raw)
+    def solve(self, form: Any, monitor: Any, start: Any = None) -> Answer:
+        answer = ucm.solvers.Clarabel().solve(form, monitor, start)
+        return self.spoil(form, answer)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -68,7 +68,7 @@ def test_the_gap_bounds_the_error_of_every_point(name: str) -> None:
         return
     start = plan.form.centers()
     for t in (0.0, 0.3, 0.9, 0.999, 1.0):
-        q = [t * a + (1 - t) * b for a, b in zip(sol.raw.q, start, strict=True)]
+        q = [t * a + (1 - t) * b for a, b in zip(sol.answer.q, start, strict=True)]
         certificate, w, x = certify(plan.model, plan.data, q)
         assert certificate.violation <= 1e-12
         assert certificate.gap >= -1e-9 * abs(certificate.dual)
@@ -102,16 +102,16 @@ def test_weak_duality_over_the_catalogue(U: UncertaintySet) -> None:
 
 
 SPOILED = {
-    "the start": lambda form, raw: Raw(form.centers()),
-    "half-way": lambda form, raw: Raw(
-        [0.5 * (a + b) for a, b in zip(raw.q, form.centers(), strict=True)], raw.w
+    "the start": lambda form, answer: Answer(form.centers()),
+    "half-way": lambda form, answer: Answer(
+        [0.5 * (a + b) for a, b in zip(answer.q, form.centers(), strict=True)], answer.w
     ),
-    "beyond the set": lambda form, raw: Raw(
-        [a + 0.05 * (a - b) for a, b in zip(raw.q, form.centers(), strict=True)], raw.w
+    "beyond the set": lambda form, answer: Answer(
+        [a + 0.05 * (a - b) for a, b in zip(answer.q, form.centers(), strict=True)], answer.w
     ),
-    "far outside": lambda form, raw: Raw([0 * a + 3.0 for a in raw.q], raw.w),
-    "zero": lambda form, raw: Raw([0 * a for a in raw.q], raw.w),
-    "another dual vector": lambda form, raw: Raw(form.centers(), -raw.w),
+    "far outside": lambda form, answer: Answer([0 * a + 3.0 for a in answer.q], answer.w),
+    "zero": lambda form, answer: Answer([0 * a for a in answer.q], answer.w),
+    "another dual vector": lambda form, answer: Answer(form.centers(), -answer.w),
 }
 
 
@@ -132,9 +132,9 @@ def test_a_wrong_multiplier_is_never_optimal() -> None:
     U = MODELS["cut weights"]
     for factor, status in ((1.0, "optimal"), (0.0, "converged"), (-1.0, "converged")):
 
-        def spoil(form: Any, raw: Raw, factor: float = factor) -> Raw:
-            raw.multipliers = [factor * mu for mu in raw.multipliers]
-            return raw
+        def spoil(form: Any, answer: Answer, factor: float = factor) -> Answer:
+            answer.multipliers = [factor * mu for mu in answer.multipliers]
+            return answer
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ConvergenceWarning)
@@ -195,7 +195,7 @@ def test_splits_close_the_gap_of_an_intersection_that_binds() -> None:
         plan = ucm.compile(MODELS[name], X, y)
         sol = plan.solve(tol=1e-8)
         assert sol.status == "optimal" and abs(sol.certificate.relative_gap) <= 1e-8
-        splits = sol.raw.multiplier_map(plan.form)
+        splits = plan.form.splits(sol.answer)
         assert set(splits) == {c.path for c in plan.form.couplings}
     blind = plan.model.set.support(plan.data, -sol.w, {})[0]
     assert blind - sol.objective > 1e-4  # "cut weights": both bounds are active

@@ -14,9 +14,10 @@ import ucm
 from ucm import neg, pos, signed
 from ucm.data.kernels import Kernel
 from ucm.errors import ConvergenceWarning, EmptySetError, ParameterError, SolverError
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import ReducedHulls
 from ucm.solvers import GSK, MDM, ClipGSK, ClipMDM, GramNewton
-from ucm.solvers.driver import Monitor
 
 NAMES = ("gsk", "mdm", "clip-gsk", "clip-mdm", "newton-gram")
 EXACT = {"newton-gram": 1e-9, "clip-mdm": 1e-8, "gsk": 1e-4}  # tolerances that these reach
@@ -236,7 +237,7 @@ def test_the_rule_and_the_counts_of_the_paper() -> None:
         sol = quietly(model, X, y, kernel="rbf", solver=solver, tol=1e-9)
         plan: Any = ucm.compile(model, X, y, kernel="rbf", solver=solver)
         hulls = ReducedHulls.of(plan.form)
-        a = hulls.start(sol.raw.q)
+        a = hulls.start(sol.answer.q)
         # the least <W, Z> over extreme points, from the support function of the declaration
         scores = hulls.s * (hulls.gram.whole() @ (hulls.s * a))
         for g, sign in ((0, 1.0), (1, -1.0)):
@@ -259,19 +260,19 @@ def square(start: list[float], X: list[list[float]], solver: Any) -> tuple[Any, 
     y = np.array([1.0] * len(X) + [-1.0])
     U = ucm.ReducedHull(pos, eta=0.5) - np.zeros(2)
     plan: Any = ucm.compile(U, points, y, solver=solver)
-    raw = solver.solve(plan.form, Monitor(tol=1e-9), [np.array(start)])
-    return raw, points[:-1].T @ raw.q[0]
+    answer = solver.solve(plan.form, Monitor(tol=1e-9), Answer([np.array(start)]))
+    return answer, points[:-1].T @ answer.q[0]
 
 
 def test_figure_1_where_mdm_stalls() -> None:
     X = [[-1.0, 1.0], [0.0, 0.5], [2.0, 2.0]]
     start = [0.25, 0.5, 0.25]
-    raw, _ = square(start, X, MDM())
-    assert raw.status == "stalled" and "clip-mdm" in raw.message
+    answer, _ = square(start, X, MDM())
+    assert answer.status == "stalled" and "clip-mdm" in answer.message
     _, best = square(start, X, ClipMDM())
     for solver in (GSK(), ClipMDM(choice="first-order")):
-        raw, W = square(start, X, solver)
-        assert raw.status == "converged"
+        answer, W = square(start, X, solver)
+        assert answer.status == "converged"
         assert_allclose(W, best, atol=1e-6)
     grid = [
         np.array(X).T @ np.array([s, t, 1.0 - s - t])
@@ -285,11 +286,11 @@ def test_figure_1_where_mdm_stalls() -> None:
 def test_figure_2_where_clipped_gsk_is_stuck() -> None:
     X = [[0.0, 3.0], [-1.0, 2.0], [1.0, 2.0], [0.0, 1.0]]
     start = [0.5, 0.0, 0.0, 0.5]
-    raw, W = square(start, X, ClipGSK())
-    assert raw.status == "stalled" and "at the cap" not in raw.message
+    answer, W = square(start, X, ClipGSK())
+    assert answer.status == "stalled" and "at the cap" not in answer.message
     assert_allclose(W, [0.0, 2.0])
-    raw, W = square(start, X, ClipMDM())
-    assert raw.status == "converged"
+    answer, W = square(start, X, ClipMDM())
+    assert answer.status == "converged"
     assert_allclose(W, [0.0, 1.5], atol=1e-9)  # X_4 / 2 + (X_2 + X_3) / 4
 
 

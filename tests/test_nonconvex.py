@@ -17,11 +17,11 @@ from ucm.bench import erch
 from ucm.compiler.unit_routes import UNIT_ROUTES
 from ucm.data.bound import bind
 from ucm.errors import ParameterError, SolverError
-from ucm.forms.answer import Witness
+from ucm.forms.answer import Answer, Witness
 from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
 from ucm.solvers import Faces, Facets, Linearize, Rapminos, SecularSphere
-from ucm.solvers.driver import Monitor
 
 NORMS = (1.0, 1.5, 2.0, 3.0, np.inf)
 
@@ -156,9 +156,9 @@ def test_a_stationary_point_that_is_a_maximum_is_left() -> None:
     form = UnitNorm.of(MinNorm.of(hulls(1.0).lower(bind(X, y)), 2.0, 16), 2.0)
     top = np.array([1.0, 0.0])
     assert form.residual(top)[0] <= 1e-12
-    raw = Rapminos().solve(form, Monitor(), [top])
-    assert_allclose(form.height(raw.w), exact(X, y, 1.0, 2.0), rtol=1e-12)
-    assert form.height(raw.w) < form.height(top)
+    w = Rapminos().solve(form, Monitor(), Answer(w=top)).w
+    assert_allclose(form.height(w), exact(X, y, 1.0, 2.0), rtol=1e-12)
+    assert form.height(w) < form.height(top)
 
 
 # --- every set ----------------------------------------------------------------------------------

@@ -14,9 +14,10 @@ from scipy import sparse
 import ucm
 from ucm import models
 from ucm.bench.dca_exact import exact, instances
-from ucm.forms.objective import Composite, InnerSolver, Point, Session, Tilt
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
 from ucm.solvers import DCA, ClarabelComposite, DualNewton, HiGHS, PrimalAPG, Simplex
-from ucm.solvers.driver import Monitor
 
 EIGHT = {
     "svm": models.svm,
@@ -295,8 +296,8 @@ def test_a_critical_point_is_where_the_next_problem_gains_nothing() -> None:
     # a random step from it is not critical, and the certificate says so
     from ucm.evidence.criticality import certify_point
 
-    raw = solution.raw
-    moved = certify_point(plan.model, plan.data, solution.w + 0.3, solution.b, raw.slopes)
+    answer = solution.answer
+    moved = certify_point(plan.model, plan.data, solution.w + 0.3, solution.b, answer.slopes)
     assert moved.relative_gap > 1e-3
 
 
@@ -385,12 +386,11 @@ class Failing(InnerSolver):
                 point = inner.solve(form, tilt, tol)
                 if next(count) < outer.k:
                     return point
-                return Point(np.full(form.n, 7.0), 7.0, None, outer.status, "it ended early")
+                return Answer(
+                    w=np.full(form.n, 7.0), b=7.0, status=outer.status, message="it ended early"
+                )
 
         return Part()
-
-    def solve(self, form, monitor, start=None):
-        return self.open(form, monitor).solve(form, form.flat(), monitor.tol)
 
 
 @pytest.mark.parametrize("status", ["infeasible", "unbounded", "max_iter"])

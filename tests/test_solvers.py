@@ -260,9 +260,9 @@ def test_the_start_is_left_alone() -> None:
     model, X, y = prepared("l2 nu-SVM", "iris")
     plan = ucm.compile(model, X, y)
     cold = plan.solve()
-    before = [q.copy() for q in cold.raw.q]
+    before = [q.copy() for q in cold.answer.q]
     plan.solve(warm_start=cold, tol=1e-9)
-    for q, old in zip(cold.raw.q, before, strict=True):
+    for q, old in zip(cold.answer.q, before, strict=True):
         np.testing.assert_array_equal(q, old)
 
 
@@ -435,9 +435,9 @@ class Lazy(Solver):
         return 0.0
 
     def solve(self, form: MinNorm, monitor: Any, start: Any = None) -> Any:
-        from ucm.forms.answer import Raw
+        from ucm.forms.answer import Answer
 
-        return Raw(form.centers())
+        return Answer(form.centers())
 
 
 def test_a_solver_of_ones_own() -> None:

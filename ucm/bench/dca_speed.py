@@ -15,10 +15,10 @@ from ucm.bench.dca import DC_MODELS, ITERATIONS, MODELS, UCI, standardised
 from ucm.compiler import compile as plan
 from ucm.data import datasets
 from ucm.errors import DataError
+from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver
 from ucm.language.losses import Hinge
 from ucm.language.penalties import L1
-from ucm.solvers.driver import Monitor
 from ucm.solvers.objective.highs import HiGHS
 from ucm.solvers.objective.simplex import Simplex
 
@@ -121,17 +121,18 @@ def _program_times(form: DifferenceOfConvex) -> list[float]:
     """DCA written out, its programs timed."""
     session = Simplex().open(form.G, Monitor())
     began = time.perf_counter()
-    point = session.solve(form.first(), form.G.flat(), 1e-8)
+    answer = session.solve(form.first(), form.G.flat(), 1e-8)
     seconds = [time.perf_counter() - began]
     height = np.inf
     for _ in range(50):
-        margin = form.G.margins(point.w, point.b)
-        value = form.value(margin, point.w)
+        w, b = answer.plane
+        margin = form.G.margins(w, b)
+        value = form.value(margin, w)
         if not value < height - 1e-10 * abs(value):
             break
         height = value
         began = time.perf_counter()
-        point = session.solve(form.G, form.tilt(margin, point.w), 1e-8)
+        answer = session.solve(form.G, form.tilt(margin, w), 1e-8)
         seconds.append(time.perf_counter() - began)
     return seconds
 
@@ -181,8 +182,8 @@ def _best(work: Callable[[], float], repeat: int) -> tuple[float, float]:
 
 
 def _objective(form: Composite, solver: InnerSolver) -> float:
-    point = solver.open(form, Monitor()).solve(form, form.flat(), 1e-8)
-    return form.value(form.margins(point.w, point.b), point.w)
+    w, b = solver.open(form, Monitor()).solve(form, form.flat(), 1e-8).plane
+    return form.value(form.margins(w, b), w)
 
 
 def _primal(form: Composite, lam: float) -> float:

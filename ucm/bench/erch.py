@@ -22,13 +22,13 @@ from ucm.data.bound import bind
 from ucm.errors import ConvergenceWarning, DataError, SolverError
 from ucm.evidence.admissible import admissible
 from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm
 from ucm.language import models
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import ReducedHull
 from ucm.language.statistics.samples import neg, pos
 from ucm.solvers import Linearize, Rapminos
-from ucm.solvers.driver import Monitor
 
 __all__ = ["ACCURACY", "PARTS", "SPEED"]
 

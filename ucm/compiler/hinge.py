@@ -18,7 +18,8 @@ from ucm.data.linear import Vec
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError
 from ucm.evidence.hinge import HingeTwin, certify_hinge, compare_hinge
 from ucm.evidence.verify import Verification
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
 from ucm.forms.pair import HingeDual
 from ucm.forms.solution import Solution, Stats
 from ucm.forms.solver import Solver
@@ -28,7 +29,6 @@ from ucm.language.objective import Objective
 from ucm.language.penalties import L2
 from ucm.language.penalty_algebra import ScaledPenalty
 from ucm.solvers import PSMO, HingeNewton
-from ucm.solvers.driver import Monitor
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -135,28 +135,29 @@ class HingePlan(Plan):
                 'use "auto" or "kkt", which give its optimal value'
             )
         start = None
-        if warm_start is not None and warm_start.raw is not None:
-            start = warm_start.raw.q
-            if [v.size for v in start] != [self.data.m]:
+        if warm_start is not None and warm_start.answer is not None:
+            start = warm_start.answer
+            if start.slopes is not None and start.slopes.size != self.data.m:
                 raise ParameterError(
                     "solve: warm_start is the solution of a model of another shape; "
                     "give one over the same samples"
                 )
         return self._finish(self.solver.solve(self.form, monitor, start), monitor)
 
-    def _finish(self, raw: Raw, monitor: Monitor) -> Solution:
-        form, a = self.form, raw.q[0]
+    def _finish(self, answer: Answer, monitor: Monitor) -> Solution:
+        form = self.form
+        a = np.zeros(form.m) if answer.slopes is None else answer.slopes
         c = a * self.data.y
         w = np.asarray(self.data.X.T @ c).ravel() if self.linear else None
         f = self.form.gram.times(c) if w is None else np.asarray(self.data.X @ w).ravel()
         b, certificate = min(
             (
                 (b, certify_hinge(self.model, self.data, 2.0 * self.terms.lam * a, f, b))
-                for b in (*(float(mu[0]) for mu in raw.multipliers), *hinge_biases(form, a, f))
+                for b in (*([] if answer.b is None else [answer.b]), *hinge_biases(form, a, f))
             ),
             key=lambda pair: pair[1].primal,
         )
-        status, message = self._judge(raw, certificate, monitor.tol)
+        status, message = self._judge(answer, a, certificate, monitor.tol)
         scale = 2.0 * self.terms.lam  # of the objective as declared, over that of the form
         history = [
             {**record, "objective": scale * record["objective"]} for record in monitor.history
@@ -167,18 +168,18 @@ class HingePlan(Plan):
         )  # fmt: skip
         return Solution(
             w, b, None, 2.0 * self.terms.lam * a, certificate.primal, certificate, status, message,
-            stats, history, bias_rule="kkt", raw=raw, coefficients=c,
+            stats, history, bias_rule="kkt", answer=answer, coefficients=c,
             expansion=None if self.linear else Expansion.of(form.gram.kernel, form.gram.X, c),
         )  # fmt: skip
 
-    def _judge(self, raw: Raw, certificate: Any, tol: float) -> tuple[str, str]:
-        if raw.status != "indefinite":
+    def _judge(self, answer: Answer, a: Vec, certificate: Any, tol: float) -> tuple[str, str]:
+        if answer.status != "indefinite":
             if certificate.violation <= tol and abs(certificate.relative_gap) <= tol:
                 if self.gram is not None and not self.gram.kernel.definite:
-                    why = indefinite(self.gram, raw.q[0] > 0.0)
+                    why = indefinite(self.gram, a > 0.0)
                     if why is not None:
-                        raw.status, raw.message = "indefinite", why
-                if raw.status != "indefinite":
+                        answer.status, answer.message = "indefinite", why
+                if answer.status != "indefinite":
                     return "optimal", f"proven: {certificate}"
             elif certificate.relative_gap < -tol and certificate.violation <= tol:
                 if self.gram is None or self.gram.kernel.definite:
@@ -186,14 +187,14 @@ class HingePlan(Plan):
                         f"{self.solver.name}: the certificate contradicts the answer (relative gap "
                         f"{certificate.relative_gap:.2g}); please report it"
                     )
-                raw.status = "indefinite"
-                raw.message = "the kernel is indefinite: the dual exceeds the primal objective"
+                answer.status = "indefinite"
+                answer.message = "the kernel is indefinite: the dual exceeds the primal objective"
         message = (
             f"{self.solver.name} stopped with a relative gap of {certificate.relative_gap:.2g}. "
-            + (raw.message or "Lower the solver's own tolerance, or take another solver.")
+            + (answer.message or "Lower the solver's own tolerance, or take another solver.")
         )
         warnings.warn(message, ConvergenceWarning, stacklevel=5)
-        return raw.status, message
+        return answer.status, message
 
     def reference(self) -> cp.Problem:
         return self._twin().primal

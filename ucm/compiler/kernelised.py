@@ -122,10 +122,10 @@ def expand(model: RobustMargin, data: Data, gram: Gram, solution: Solution) -> S
     The nearest point x is made of samples, so its coefficients are exact; where w is not x / ||x||,
     the rest comes from the factor of the Gram matrix. A linear kernel keeps w and x, as features.
     """
-    if solution.raw is None or solution.w is None or solution.x is None:
+    if solution.answer is None or solution.w is None or solution.x is None:
         return solution
     by_rows = isinstance(data.space, GramSpace)
-    point = solution.x if by_rows else point_coefficients(model, data, solution.raw.q)
+    point = solution.x if by_rows else point_coefficients(model, data, solution.answer.q)
     norm = data.space.norm(solution.x)
     # where 0 lies in U, x is on its other side
     side = -1.0 if data.space.inner(solution.w, solution.x) < 0.0 else 1.0

@@ -97,7 +97,7 @@ def _expected(known: list[tuple[float, Solution]], value: float) -> Solution | N
     if not known:
         return None
     (v, before), (u, last) = known[0], known[-1]
-    if u == v or any(s.raw is None or s.raw.w is None for s in (before, last)):
+    if u == v or any(s.answer is None or s.answer.w is None for s in (before, last)):
         return last
     t = (value - u) / (u - v)
     if not t <= 2.0:  # so far ahead the line says nothing
@@ -105,9 +105,9 @@ def _expected(known: list[tuple[float, Solution]], value: float) -> Solution | N
     objective = last.objective + t * (last.objective - before.objective)
     if not objective * last.objective > 0.0:
         return last
-    x, old = last.objective * last.raw.w, before.objective * before.raw.w
+    x, old = last.objective * last.answer.w, before.objective * before.answer.w
     w = (x + t * (x - old)) / objective
-    return replace(last, objective=objective, raw=replace(last.raw, w=w))
+    return replace(last, objective=objective, answer=replace(last.answer, w=w))
 
 
 def _grid(model: RobustMargin | Objective, options: dict[str, Any]) -> tuple[str, list[float]]:

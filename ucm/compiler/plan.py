@@ -12,9 +12,9 @@ from ucm.compiler.recover import BIAS_RULES
 from ucm.data.bound import Data
 from ucm.errors import ParameterError, brief
 from ucm.evidence.verify import Verification
+from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
-from ucm.solvers.driver import Monitor
 
 if TYPE_CHECKING:
     import cvxpy as cp

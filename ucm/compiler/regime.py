@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,11 +13,11 @@ from ucm.data.linear import Vec
 from ucm.errors import ConvergenceWarning, ParameterError, warn_of
 from ucm.evidence.bounds import lower_bound
 from ucm.evidence.stationary import at_kink, certify_unit, pinned, proven
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Certificate, Solution, Stats
 from ucm.forms.sphere import UnitNorm, UnitSolver
 from ucm.language.robust import RobustMargin
-from ucm.solvers.driver import Monitor
 from ucm.solvers.sphere.radial import radial
 
 __all__ = ["Regime", "beyond", "regime_of"]
@@ -102,19 +101,19 @@ def beyond(
             break
     form = unit.image
     found = [
-        certify_unit(model, data, unit, _normal(raw), raw.q, floor, raw.multiplier_map(form))
-        for raw in raws
+        certify_unit(model, data, unit, _normal(answer), answer.q, floor, form.splits(answer))
+        for answer in raws
     ]
     heights = np.array([certificate.primal for certificate, _ in found])
     best = int(np.argmin(heights))
-    raw, (certificate, x) = raws[best], found[best]
-    w = _normal(raw)
-    if raw.witness is not None:
-        bound = lower_bound(model, data, unit, raw.witness)
+    answer, (certificate, x) = raws[best], found[best]
+    w = _normal(answer)
+    if answer.witness is not None:
+        bound = lower_bound(model, data, unit, answer.witness)
         if bound > floor:
             certificate = proven(certificate, bound, data.scale)
     certificate, status, message = _judge(
-        model, unit, raw, certificate, w, solver.name, monitor.tol, size
+        model, unit, answer, certificate, w, solver.name, monitor.tol, size
     )
     if len(raws) > 1:
         same = int((heights <= heights[best] + _REPRODUCED * abs(heights[best])).sum())
@@ -122,7 +121,7 @@ def beyond(
             f"; the best of {len(raws)} starts, reached by {same} of them, "
             f"the worst ended at {heights.max():.6g}"
         )
-    b, rule = bias(bias_rule, model.set, form, data, raw.q, w)
+    b, rule = bias(bias_rule, model.set, form, data, answer.q, w)
     stats = Stats(
         solver.name,
         setup_time,
@@ -131,40 +130,41 @@ def beyond(
         monitor.passes,
         monitor.kernel_operations,
     )
-    weights = sample_weights(form, raw.q, data.m)
+    weights = sample_weights(form, answer.q, data.m)
     return Solution(
         w, b, x, weights, certificate.primal, certificate, status, message, stats,
-        monitor.history, bias_rule=rule, size=size, raw=raw,
+        monitor.history, bias_rule=rule, size=size, answer=answer,
     )  # fmt: skip
 
 
-def _normal(raw: Raw) -> Vec:
-    if raw.w is None:
+def _normal(answer: Answer) -> Vec:
+    if answer.w is None:
         raise ParameterError("a solver of the non-convex side must give w")
-    return raw.w
+    return answer.w
 
 
 def _starts(
     unit: UnitNorm, data: Data, warm_start: Solution | None, count: int
-) -> list[Sequence[Vec] | None]:
+) -> list[Answer | None]:
     """The given w or the barycentres, then random directions."""
-    first: Sequence[Vec] | None = None
+    first: Answer | None = None
     if warm_start is not None and warm_start.w is not None and warm_start.w.any():
         if warm_start.w.size != unit.image.n:
             raise ParameterError(
                 "solve: warm_start is the solution of a model of another shape; "
                 "give one over the same features"
             )
-        v = unit.lower(warm_start.w)
-        first = [v] if data.space.norm(v) > 0.0 else None
+        if data.space.norm(unit.lower(warm_start.w)) > 0.0:
+            first = Answer(w=warm_start.w)
     generator = np.random.default_rng(0)
-    return [first, *([generator.standard_normal(unit.rank)] for _ in range(count - 1))]
+    random = (unit.lift(generator.standard_normal(unit.rank)) for _ in range(count - 1))
+    return [first, *(Answer(w=w) for w in random)]
 
 
 def _judge(
     model: RobustMargin,
     unit: UnitNorm,
-    raw: Raw,
+    answer: Answer,
     certificate: Certificate,
     w: Vec,
     name: str,
@@ -195,7 +195,7 @@ def _judge(
     message = (
         f"{name} stopped {residual:.2g} from stationary with a violation of "
         f"{certificate.violation:.2g}, tolerance {tol:.2g} of {size:.2g}. "
-        + (raw.message or "Take another solver, or more starts.")
+        + (answer.message or "Take another solver, or more starts.")
     )
     warn_of(message, ConvergenceWarning)
-    return certificate, raw.status, message
+    return certificate, answer.status, message

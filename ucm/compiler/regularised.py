@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,12 +21,13 @@ from ucm.evidence.criticality import (
 )
 from ucm.evidence.majorant import majorant, verify_objective
 from ucm.evidence.verify import Verification
-from ucm.forms.objective import InnerSolver, Point
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Certificate, Solution, Stats
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
-from ucm.solvers.driver import Monitor, blas_threads
 from ucm.solvers.objective.dca import DCA
+from ucm.solvers.threads import blas_threads
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -90,21 +92,13 @@ class ObjectivePlan(Plan):
         with blas_threads(min(self.data.m, self.data.n)):
             return self._finish(self._run(monitor, start, starts), monitor)
 
-    def _run(self, monitor: Monitor, start: Point | None, starts: int) -> Point:
-        if isinstance(self.solver, DCA):
-            return self.solver.solve(self.form, monitor, start, starts)
-        if not isinstance(self.solver, InnerSolver):
-            raise SolverError(f"{self.solver!r} does not take this model")
-        G = self.form.G
-        session = self.solver.open(G, monitor)
-        if start is not None:
-            session.place(start.w, start.b)
-        point = session.solve(G, G.flat(), monitor.tol)
-        height = self.form.value(G.margins(point.w, point.b), point.w)
-        monitor.report(max(1, monitor.iterations), height, float("nan"))
-        return point
+    def _run(self, monitor: Monitor, start: Answer | None, starts: int) -> Answer:
+        solver = self.solver
+        if isinstance(solver, DCA):
+            return replace(solver, starts=starts).solve(self.form, monitor, start)
+        return solver.solve(self.form.G, monitor, start)
 
-    def _start(self, warm_start: Solution | None) -> Point | None:
+    def _start(self, warm_start: Solution | None) -> Answer | None:
         if warm_start is None:
             return None
         if warm_start.w is None or warm_start.w.shape != (self.data.n,):
@@ -112,15 +106,15 @@ class ObjectivePlan(Plan):
                 "solve: warm_start is the solution of a model of another shape; "
                 "give one over the same features"
             )
-        return Point(warm_start.w, warm_start.b or 0.0)
+        return Answer(w=warm_start.w, b=warm_start.b or 0.0)
 
-    def _finish(self, point: Point, monitor: Monitor) -> Solution:
-        w, b = point.w, point.b
-        certificate = certify_point(self.model, self.data, w, b, point.slopes)
+    def _finish(self, answer: Answer, monitor: Monitor) -> Solution:
+        w, b = answer.plane
+        certificate = certify_point(self.model, self.data, w, b, answer.slopes)
         margin = self.form.G.margins(w, b)
-        slopes = self.form.G.gradient(margin) if point.slopes is None else point.slopes
+        slopes = self.form.G.gradient(margin) if answer.slopes is None else answer.slopes
         weights = np.maximum(slopes + self.form.tilt(margin, w).margin, 0.0)
-        status, message = self._judge(point, certificate, monitor.tol)
+        status, message = self._judge(answer, certificate, monitor.tol)
         stats = Stats(
             self.solver.name,
             self.setup_time,
@@ -131,10 +125,10 @@ class ObjectivePlan(Plan):
         )
         return Solution(
             w, b, None, weights, certificate.primal, certificate, status, message, stats,
-            monitor.history, bias_rule="variable", raw=point,
+            monitor.history, bias_rule="variable", answer=answer,
         )  # type: ignore[arg-type]  # fmt: skip
 
-    def _judge(self, point: Point, certificate: Certificate, tol: float) -> tuple[str, str]:
+    def _judge(self, answer: Answer, certificate: Certificate, tol: float) -> tuple[str, str]:
         gap, missed = certificate.relative_gap, certificate.violation
         if missed <= tol and gap < -max(tol, 1e-9):
             raise SolverError(
@@ -143,14 +137,14 @@ class ObjectivePlan(Plan):
             )
         endless = None
         if certificate.kind != "global":
-            endless = falls_forever(self.model, self.data, point.w, point.b)
+            endless = falls_forever(self.model, self.data, *answer.plane)
         if endless is not None:
             warnings.warn(endless, ConvergenceWarning, stacklevel=5)
             return "unattained", endless
-        if point.status in ("converged", "interrupted") and missed <= tol and gap <= tol:
+        if answer.status in ("converged", "interrupted") and missed <= tol and gap <= tol:
             if certificate.kind == "global":
                 return "optimal", f"proven: {certificate}"
-            if is_local(self.model, self.data, point.w, point.b):
+            if is_local(self.model, self.data, *answer.plane):
                 return "local", (
                     f"critical (residual {gap:.2g}), and a local minimum: what is subtracted is "
                     "affine there"
@@ -159,10 +153,10 @@ class ObjectivePlan(Plan):
         message = (
             f"{self.solver.name} stopped with a relative gap of {gap:.2g} and a violation of "
             f"{missed:.2g}, tolerance {tol:.2g}. "
-            + (point.message or "Lower the solver's own tolerance, or take another solver.")
+            + (answer.message or "Lower the solver's own tolerance, or take another solver.")
         )
         warnings.warn(message, ConvergenceWarning, stacklevel=5)
-        return point.status, message
+        return answer.status, message
 
     def reference(self) -> cp.Problem:
         w = self._last.w if self._last is not None else np.zeros(self.data.n)

@@ -24,13 +24,14 @@ from ucm.evidence.certificate import certify
 from ucm.evidence.reference import twin
 from ucm.evidence.verify import Verification, verify
 from ucm.evidence.verify_unit import linearised, verify_stationary
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Certificate, Solution, Stats
-from ucm.forms.solver import Resumable, Solver
+from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.notation import TEXT
 from ucm.language.robust import RobustMargin
-from ucm.solvers.driver import Monitor, blas_threads
+from ucm.solvers.threads import blas_threads
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -140,10 +141,10 @@ class RobustPlan(Plan):
             floor = self.regime.floor
             solution = self._solve_beyond(floor, monitor, warm_start, starts, bias_rule)
         else:
-            raw = self._run(monitor, warm_start)
-            if self._leaves_rows and raw.status == "max_iter" and monitor.goes_on:
+            answer = self._run(monitor, warm_start)
+            if self._leaves_rows and answer.status == "max_iter" and monitor.goes_on:
                 return self._in_coordinates(monitor, starts, bias_rule)
-            solution = self._finish(raw, monitor, bias_rule)
+            solution = self._finish(answer, monitor, bias_rule)
         if solution.status == "zero_in_set" and self._leaves_rows:
             return self._in_coordinates(monitor, starts, bias_rule)
         if solution.status == "zero_in_set" and self._extends and self.unit.rank > 0:
@@ -169,8 +170,8 @@ class RobustPlan(Plan):
             monitor, warm_start, starts, rule,
         )  # fmt: skip
 
-    def _run(self, monitor: Monitor, warm_start: Solution | None) -> Raw:
-        before: Raw | None = None if warm_start is None else warm_start.raw
+    def _run(self, monitor: Monitor, warm_start: Solution | None) -> Answer:
+        before: Answer | None = None if warm_start is None else warm_start.answer
         start = None if before is None else before.q
         if start is not None and [v.size for v in start] != [
             b.map.shape[1] for b in self.form.blocks
@@ -182,20 +183,14 @@ class RobustPlan(Plan):
         if not self.form.blocks:  # a single point, or several that must coincide
             apart = max((float(np.abs(c.offset).max()) for c in self.form.couplings), default=0.0)
             if apart > 1e-12 * max(self.data.scale, float(np.abs(self.form.center).max())):
-                return Raw([], status="infeasible", message=f"its points lie {apart:.3g} apart")
-            return Raw([], multipliers=[np.zeros_like(c.offset) for c in self.form.couplings])
+                return Answer([], status="infeasible", message=f"its points lie {apart:.3g} apart")
+            return Answer([], multipliers=[np.zeros_like(c.offset) for c in self.form.couplings])
         if start is None or before is None or warm_start is None:
             return self.solver.solve(self.form, monitor)
-        if isinstance(self.solver, Resumable) and before.w is not None and before.w.any():
-            return self.solver.resume(self.form, monitor, start, -warm_start.objective * before.w)
-        if not self.form.couplings:
-            start = [
-                b.domain.project(v, classes=b.classes)  # type: ignore[attr-defined]
-                for b, v in zip(self.form.blocks, start, strict=True)
-            ]
-        return self.solver.solve(self.form, monitor, start)
+        w = None if before.w is None else -warm_start.objective * before.w
+        return self.solver.solve(self.form, monitor, Answer(start, w))
 
-    def _finish(self, raw: Raw, monitor: Monitor, bias_rule: str) -> Solution:
+    def _finish(self, answer: Answer, monitor: Monitor, bias_rule: str) -> Solution:
         stats = Stats(
             self.solver.name,
             self.setup_time,
@@ -206,19 +201,21 @@ class RobustPlan(Plan):
             int(monitor.systems),
             monitor.forming,
         )
-        make = functools.partial(Solution, stats=stats, history=monitor.history, raw=raw)
+        make = functools.partial(Solution, stats=stats, history=monitor.history, answer=answer)
         zero = np.zeros(self.form.n)
-        if raw.status == "infeasible":
+        if answer.status == "infeasible":
             nothing = Certificate(-np.inf, -np.inf, np.nan, np.nan, np.nan, "none")
-            message = f"U is empty: {raw.message}. {advice(self.model, self.data.in_coordinates)}"
+            message = (
+                f"U is empty: {answer.message}. {advice(self.model, self.data.in_coordinates)}"
+            )
             return make(zero, None, zero, None, -np.inf, nothing, "infeasible", message)
-        splits = raw.multiplier_map(self.form)
-        certificate, w, x = certify(self.model, self.data, raw.q, raw.w, splits, monitor.tol)
+        splits = self.form.splits(answer)
+        certificate, w, x = certify(self.model, self.data, answer.q, answer.w, splits, monitor.tol)
         norm = -certificate.dual
-        size = self._size(raw.q)
+        size = self._size(answer.q)
         if abs(certificate.relative_gap) > monitor.tol:  # not proven to be off 0: how large is U?
             size = max(size, self._size(self.form.centers()), self._size(self._far()))
-        weights = sample_weights(self.form, raw.q, self.data.m)
+        weights = sample_weights(self.form, answer.q, self.data.m)
         if norm <= max(
             monitor.tol, self.data.space.resolution
         ) * size and certificate.violation <= max(monitor.tol, 1e-6):
@@ -228,8 +225,8 @@ class RobustPlan(Plan):
             if not leaves:  # else it is no answer yet
                 message += f" {advice(self.model, self.data.in_coordinates)}"
             return make(zero, None, x, weights, 0.0, certificate, "zero_in_set", message, size=size)
-        b, rule = bias(bias_rule, self.model.set, self.form, self.data, raw.q, w)
-        status, message = self._judge(raw, certificate, monitor.tol, size)
+        b, rule = bias(bias_rule, self.model.set, self.form, self.data, answer.q, w)
+        status, message = self._judge(answer, certificate, monitor.tol, size)
         return make(
             w, b, x, weights, -norm, certificate, status, message, bias_rule=rule, size=size
         )
@@ -247,7 +244,7 @@ class RobustPlan(Plan):
         return [q if np.isfinite(h) else c for (h, q), c in zip(heights, centers, strict=True)]
 
     def _judge(
-        self, raw: Raw, certificate: Certificate, tol: float, size: float
+        self, answer: Answer, certificate: Certificate, tol: float, size: float
     ) -> tuple[str, str]:
         inside = certificate.violation <= tol
         if inside and abs(certificate.relative_gap) <= tol:
@@ -262,25 +259,25 @@ class RobustPlan(Plan):
                 f"{certificate.relative_gap:.2g}, a point of U nearer than its support allows); "
                 "the lowering of this set is wrong: please report it"
             )
-        status = raw.status
+        status = answer.status
         message = (
             f"{self.solver.name} stopped with a relative gap of {certificate.relative_gap:.2g} and "
             f"a violation of {certificate.violation:.2g}, tolerance {tol:.2g}. "
-            + (raw.message or "Lower the solver's own tolerance, or take another solver.")
+            + (answer.message or "Lower the solver's own tolerance, or take another solver.")
         )
         warn_of(message, ConvergenceWarning)
         return status, message
 
     def reference(self) -> cp.Problem:
         last = self._last
-        if last is not None and last.raw is not None and last.certificate.residual is not None:
-            return linearised(self.model, self.data, self.unit, last.raw).problem
+        if last is not None and last.answer is not None and last.certificate.residual is not None:
+            return linearised(self.model, self.data, self.unit, last.answer).problem
         return twin(self.model, self.data.by_spectrum).problem
 
     def _verify(self, solution: Solution, **options: Any) -> Verification:
-        if solution.raw is not None and solution.certificate.residual is not None:
+        if solution.answer is not None and solution.certificate.residual is not None:
             return verify_stationary(self.model, self.data, self.unit, solution, **options)
-        if self.data.gram is not None and solution.raw is not None:
-            c = point_coefficients(self.model, self.data, solution.raw.q)
+        if self.data.gram is not None and solution.answer is not None:
+            c = point_coefficients(self.model, self.data, solution.answer.q)
             solution = replace(solution, x=self.data.by_spectrum.X.T @ c)
         return verify(self.model, self.data.by_spectrum, solution, **options)

@@ -12,7 +12,7 @@ from ucm.data.bound import Data
 from ucm.evidence.reference import ParameterScope
 from ucm.evidence.stationary import normal_near
 from ucm.evidence.verify import Verification, solved, tight
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
 from ucm.forms.solution import Solution
 from ucm.forms.sphere import UnitNorm
 from ucm.language.robust import RobustMargin
@@ -39,7 +39,7 @@ class Linearised:
     scale: float
 
 
-def linearised(model: RobustMargin, data: Data, form: UnitNorm, raw: Raw) -> Linearised:
+def linearised(model: RobustMargin, data: Data, form: UnitNorm, answer: Answer) -> Linearised:
     """The program from the declaration, at the w and the point x that a solve ended with.
 
     At a kink of the norm n is the subgradient nearest to x. Where U does not span the space both sides
@@ -47,8 +47,8 @@ def linearised(model: RobustMargin, data: Data, form: UnitNorm, raw: Raw) -> Lin
     """
     import cvxpy as cp
 
-    v = form.lower(np.asarray(raw.w))
-    x = form.lower(model.set.rebuild(data, iter(raw.q))[0])
+    v = form.lower(np.asarray(answer.w))
+    x = form.lower(model.set.rebuild(data, iter(answer.q))[0])
     f = -float(v @ x)
     n = normal_near(form, v, -x / f if f > 0.0 else np.zeros_like(v))
     scope = ParameterScope()
@@ -82,7 +82,7 @@ def verify_stationary(
     SolverError
         The reference solver failed.
     """
-    reference = linearised(model, data, form, solution.raw)
+    reference = linearised(model, data, form, solution.answer)
     solver = str(options.pop("solver", "CLARABEL"))
     attempts = [(reference.unit, tolerances) for tolerances in tight(solver)]
     found, status = solved(attempts, solver, options)

@@ -1,15 +1,13 @@
-"""The raw answers that solvers give."""
+"""What every solver answers, and what it may start from."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from ucm.data.linear import Vec
-from ucm.forms.distance import MinNorm
+from ucm.errors import SolverError
 
-__all__ = ["Raw", "Witness"]
+__all__ = ["Answer", "Witness"]
 
 
 @dataclass(frozen=True)
@@ -31,26 +29,40 @@ class Witness:
 
 
 @dataclass
-class Raw:
-    """What a solver returns: a primal point, and the dual quantities that it happens to know.
+class Answer:
+    """A primal point, and the dual quantities that a solver happens to know.
 
     Attributes
     ----------
-    q : the blocks
-    w : a dual vector with `||w||_p = 1`, or None to take that of x
-    multipliers : of the couplings, scaled to w; of `HingeDual`, b where the solver knows it
-    status : "converged", "max_iter", "infeasible" or "interrupted"
+    q : the parameters, block by block, of a set
+    w : (n,) the normal. Over sets a dual vector of any length, None to take that of x, and in a start as
+        long as the nearest point is expected to be; over losses None behind a kernel
+    b : the bias, of losses
+    slopes : (m,) minus the slopes of the losses at the margins, a dual point; of `HingeDual` the multipliers
+    multipliers : of the couplings, scaled to `||w||_p = 1`
+    status : "converged", "max_iter", "infeasible", "unbounded" or "interrupted"
     message : a sentence for the person, empty when all is well
     witness : of `UnitNorm`, what proves a lower bound of the optimum
     """
 
-    q: list[Vec]
+    q: list[Vec] = field(default_factory=list)
     w: Vec | None = None
+    b: float | None = None
+    slopes: Vec | None = None
     multipliers: list[Vec] = field(default_factory=list)
     status: str = "converged"
     message: str = ""
     witness: Witness | None = None
 
-    def multiplier_map(self, form: MinNorm) -> dict[tuple[str, ...], np.ndarray]:
-        """The multipliers by the path of their intersection: the splits of the support function."""
-        return {c.path: mu for c, mu in zip(form.couplings, self.multipliers, strict=False)}
+    @property
+    def plane(self) -> tuple[Vec, float]:
+        """Normal and bias, where a solver must give them.
+
+        Raises
+        ------
+        SolverError
+            It gave no normal.
+        """
+        if self.w is None:
+            raise SolverError("the solver gave no normal w: its `Answer` needs one for this form")
+        return self.w, self.b or 0.0

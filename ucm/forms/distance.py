@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from ucm.data.bound import EuclideanSpace, Space
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import RowsMap
-from ucm.language.contracts import AffineImage, Block, Coupling, Projectable
+from ucm.forms.answer import Answer
+from ucm.language.contracts import AffineImage, Block, Coupling, Path, Projectable
 
 __all__ = ["MinNorm"]
 
@@ -62,6 +63,22 @@ class MinNorm:
     def centers(self) -> list[Vec]:
         """A start deep inside every domain."""
         return [b.domain.center(b.map.shape[1], classes=b.classes) for b in self.blocks]
+
+    def begin(self, start: Answer | None) -> list[Vec]:
+        """Where to start: the centres, or the blocks of `start`, brought into their domains; with
+        couplings, which a point inside would miss, as they are."""
+        if start is None:
+            return self.centers()
+        if self.couplings:
+            return list(start.q)
+        return [
+            b.domain.project(v, classes=b.classes) if isinstance(b.domain, Projectable) else v
+            for b, v in zip(self.blocks, start.q, strict=True)
+        ]
+
+    def splits(self, answer: Answer) -> dict[Path, Vec]:
+        """The multipliers by the path of their intersection: the splits of the support function."""
+        return {c.path: mu for c, mu in zip(self.couplings, answer.multipliers, strict=False)}
 
     def matvec(self, q: Sequence[Vec]) -> Vec:
         """`x(q)`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +15,6 @@ from ucm.data.bound import GramSpace
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear import Vec
-from ucm.forms.answer import Raw
 from ucm.forms.distance import MinNorm
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Block, Capped
@@ -191,7 +189,7 @@ def _factors(b: Block) -> Vec:
     return b.weight * (np.ones(b.map.shape[1]) if b.classes is None else b.classes)
 
 
-class NearestPoint(Solver):
+class NearestPoint(Solver[MinNorm]):
     """A solver for reduced convex hulls that needs inner products only."""
 
     def refuse(self, form: MinNorm) -> str | None:
@@ -216,7 +214,3 @@ class NearestPoint(Solver):
 
     def predicted_passes(self, form: MinNorm) -> float:
         return float("nan")
-
-    @abstractmethod
-    def solve(self, form: MinNorm, monitor: Any, start: Sequence[Vec] | None = None) -> Raw:
-        """Nearest points, from the barycentres when there is no start."""

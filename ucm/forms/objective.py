@@ -11,12 +11,14 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.linear import Vec
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.penalties import LInf, ScaledPenalty
 from ucm.language.penalties.norms import soft
 from ucm.language.terms import ConvexLoss, ProximalPenalty, SubtractedPenalty, loss_value
 
-__all__ = ["Composite", "DifferenceOfConvex", "InnerSolver", "Point", "Session", "Tilt"]
+__all__ = ["Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt"]
 
 
 @dataclass(frozen=True)
@@ -31,25 +33,6 @@ class Tilt:
 
     margin: Vec
     normal: Vec
-
-
-@dataclass
-class Point:
-    """What an inner solver returns.
-
-    Attributes
-    ----------
-    w, b : normal and bias
-    slopes : (m,) minus the slopes of the total loss at the margins, a dual point; None: not known
-    status : "converged", "max_iter", "infeasible", "unbounded" or "interrupted"
-    message : a sentence for the person, empty when all is well
-    """
-
-    w: Vec
-    b: float
-    slopes: Vec | None = None
-    status: str = "converged"
-    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -311,7 +294,7 @@ class Session(ABC):
     """An inner solver at work on one set of samples: it keeps what it can from call to call."""
 
     @abstractmethod
-    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Point:
+    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
         """Solve the tilted problem. `form` has the samples and losses that the session was opened
         with; the weights of its penalties may differ."""
 
@@ -320,9 +303,18 @@ class Session(ABC):
         """A point to start from."""
 
 
-class InnerSolver(Solver):
-    """A solver of composite problems."""
+class InnerSolver(Solver[Composite]):
+    """A solver of composite problems, one or, in a session, several that differ by their tilts."""
 
     @abstractmethod
-    def open(self, form: Composite, monitor: Any) -> Session:
+    def open(self, form: Composite, monitor: Monitor) -> Session:
         """Begin on these samples and losses."""
+
+    def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
+        session = self.open(form, monitor)
+        if start is not None:
+            session.place(*start.plane)
+        answer = session.solve(form, form.flat(), monitor.tol)
+        w, b = answer.plane
+        monitor.report(max(1, monitor.iterations), form.value(form.margins(w, b), w), float("nan"))
+        return answer

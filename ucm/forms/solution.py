@@ -113,7 +113,7 @@ class Solution:
     history: list[dict[str, float]]
     bias_rule: str = "none"
     size: float = 0.0
-    raw: Any = field(default=None, repr=False, compare=False)
+    answer: Any = field(default=None, repr=False, compare=False)
     coefficients: Vec | None = None
     expansion: Expansion | None = field(default=None, repr=False, compare=False)
 

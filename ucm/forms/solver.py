@@ -1,38 +1,64 @@
-"""The contract of a solver: it takes a standard form, and never sees a declaration."""
+"""The contract of a solver: it takes a standard form, and never sees a declaration.
+
+A solver of one's own says which form it takes in its type, `class Mine(Solver[MinNorm])`; the forms stand
+beside this page, `ucm.forms.distance` first, and what it returns in `ucm.forms.answer`.
+`ucm.testing.check_solver` holds it against what is promised here.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar, Generic, TypeVar, get_args, get_origin
 
-from ucm.data.linear import Vec
+from ucm.forms.answer import Answer
+from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
 
-__all__ = ["Resumable", "Solver"]
+__all__ = ["Solver"]
+
+Form = TypeVar("Form")
 
 
-class Solver(ABC):
-    """An algorithm for one standard form (`ucm.forms`). Never sees a declaration."""
+class Solver(ABC, Generic[Form]):
+    """An algorithm for one standard form.
+
+    Attributes
+    ----------
+    name : its own, for `solver=` and `explain()`
+    takes : the form in its type; `MinNorm` where that names none
+    """
 
     name: ClassVar[str]
+    takes: ClassVar[type] = MinNorm
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for base in vars(cls).get("__orig_bases__", ()):
+            origin, forms = get_origin(base), get_args(base)
+            if (
+                isinstance(origin, type)
+                and issubclass(origin, Solver)
+                and isinstance(forms[0], type)
+            ):
+                cls.takes = forms[0]
 
     @abstractmethod
-    def refuse(self, form: Any) -> str | None:
+    def refuse(self, form: Form) -> str | None:
         """Why this solver does not take the form; None when it does."""
 
     @abstractmethod
-    def predicted_passes(self, form: Any) -> float:
-        """A rough number of passes over the data to a relative gap of 1e-6, for `explain()`."""
+    def predicted_passes(self, form: Form) -> float:
+        """A rough number of passes over the data to a relative gap of 1e-6, for `explain()`; NaN where
+        none is known."""
 
     @abstractmethod
-    def solve(self, form: Any, monitor: Any, start: Sequence[Vec] | None = None) -> Any:
-        """Run until the monitor says stop; returns the raw answer (`ucm.forms.Raw`)."""
+    def solve(self, form: Form, monitor: Monitor, start: Answer | None = None) -> Answer:
+        """Run until the gap is below `monitor.tol`, `monitor.limit(own)` iterations are done, or
+        `monitor.report` answers True. Nothing of the form or the start is changed.
 
-
-class Resumable(Solver):
-    """A solver that can start from a dual vector too, where the solution of a near problem is known."""
-
-    @abstractmethod
-    def resume(self, form: Any, monitor: Any, start: Sequence[Vec], near: Vec) -> Any:
-        """As `solve`, where the nearest point is expected at `near`. The blocks `start` may be outside of
-        their domains."""
+        Parameters
+        ----------
+        form : what `refuse` accepts
+        monitor : counts passes, records every iteration, and says when to stop
+        start : an answer to a form of the same shape to start from; it need not be feasible
+        """

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
+from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.hulls import Hulls, least_norm
 from ucm.forms.solver import Solver
@@ -76,6 +77,10 @@ class UnitNorm:
     def length(self, v: Vec) -> float:
         """`||w||_p`."""
         return self.image.space.norm(self.lift(v), self.norm)
+
+    def begin(self, start: Answer | None) -> Vec:
+        """The coordinates to start from: those of w, or of `start()`."""
+        return self.start() if start is None or start.w is None else self.unit(self.lower(start.w))
 
     def start(self) -> Vec:
         """The difference of the barycentres, Barbero, Takeda and Lopez (2015), section 5.5; where that
@@ -183,8 +188,8 @@ class UnitNorm:
         return float(np.linalg.norm(rest)), face.weights(shares[: face.index.size]), normal
 
 
-class UnitSolver(Solver):
-    """A solver of `UnitNorm`; `start` holds one vector, w in the coordinates of the form."""
+class UnitSolver(Solver[UnitNorm]):
+    """A solver of `UnitNorm`; of a start it takes w."""
 
 
 def _directions(image: MinNorm) -> tuple[NDArray[np.float64], Vec]:

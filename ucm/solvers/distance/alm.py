@@ -11,17 +11,17 @@ import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Projectable
-from ucm.solvers.driver import Monitor
 
 __all__ = ["ALM"]
 
 
 @dataclass(frozen=True)
-class ALM(Solver):
+class ALM(Solver[MinNorm]):
     """`min f(q) + sum_j sigma/2 ||B_j q + o_j + mu_j / sigma||^2`, then `mu += sigma (B q + o)`.
 
     The sum of squares is one squared norm of stacked rows, so each subproblem is a `MinNorm` without
@@ -35,7 +35,7 @@ class ALM(Solver):
     inner_limit : iterations of `inner` in one subproblem
     """
 
-    inner: Solver
+    inner: Solver[MinNorm]
     growth: float = 4.0
     decrease: float = 0.25
     inner_limit: int = 2000
@@ -58,15 +58,15 @@ class ALM(Solver):
     def predicted_passes(self, form: MinNorm) -> float:
         return 5_000.0
 
-    def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
-        q = form.centers() if start is None else list(start)
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
+        q = form.begin(start)
         units = [_unit(form, j, q) for j in range(len(form.couplings))]
         scale = max(form.space.norm(form.center), form.space.norm(form.matvec(q)))
         if scale <= 1e-12 * max(units):  # a start at 0
             scale = max(units)
         mu = [np.zeros(c.offset.size) for c in form.couplings]
         sigma, last, accuracy = 1.0, math.inf, 0.1
-        raw = Raw(q)
+        answer = Answer(q)
         for outer in range(1, monitor.limit(200) + 1):
             # rows in units of the features: (scale/unit) (B q + o), multipliers likewise
             roots = [math.sqrt(sigma) * scale / u for u in units]
@@ -83,7 +83,7 @@ class ALM(Solver):
                 couplings=(),
             )
             part = Monitor(accuracy * monitor.tol**0.5 if outer > 3 else accuracy, self.inner_limit)
-            q = self.inner.solve(stacked, part, q).q
+            q = self.inner.solve(stacked, part, Answer(q)).q
             monitor.passes += part.passes
             residual = 0.0
             for j, r in enumerate(form.residuals(q)):
@@ -92,29 +92,29 @@ class ALM(Solver):
             x = form.matvec(q)
             norm = form.space.norm(x)
             w = x / norm if norm > 0.0 else x
-            raw.q, raw.w = q, w
-            raw.multipliers = [m / norm if norm > 0.0 else m for m in mu]
-            gap = (norm - form.lower_bound(w, raw.multipliers)) / max(norm, 1e-12 * scale)
+            answer.q, answer.w = q, w
+            answer.multipliers = [m / norm if norm > 0.0 else m for m in mu]
+            gap = (norm - form.lower_bound(w, answer.multipliers)) / max(norm, 1e-12 * scale)
             stop = monitor.report(outer, -norm, abs(gap))
             if abs(gap) <= 0.5 * monitor.tol and residual * scale <= 0.5 * monitor.tol * norm:
-                return raw
+                return answer
             small = max(0.1 * monitor.tol, 1e-10)
             if norm <= small * scale and residual <= small:
-                return raw
+                return answer
             if _empty(form, mu, units, scale):
-                raw.status = "infeasible"
-                raw.message = "a separating direction was found"
-                return raw
+                answer.status = "infeasible"
+                answer.message = "a separating direction was found"
+                return answer
             if stop:
-                raw.status, raw.message = "interrupted", "stopped by the callback"
-                return raw
+                answer.status, answer.message = "interrupted", "stopped by the callback"
+                return answer
             if residual > self.decrease * last:
                 sigma = min(sigma * self.growth, 1e8)
             last = residual
             accuracy = max(0.3 * accuracy, 1e-3 * monitor.tol**0.5)
-        raw.status = "max_iter"
-        raw.message = f"the couplings are met to {last:.2g} only; raise max_iter or tol"
-        return raw
+        answer.status = "max_iter"
+        answer.message = f"the couplings are met to {last:.2g} only; raise max_iter or tol"
+        return answer
 
 
 def _unit(form: MinNorm, j: int, q: Sequence[Vec]) -> float:

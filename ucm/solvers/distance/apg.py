@@ -11,11 +11,12 @@ import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Projectable
-from ucm.solvers.driver import Monitor, blas_threads
+from ucm.solvers.threads import blas_threads
 
 __all__ = ["APG"]
 
@@ -23,7 +24,7 @@ _TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
-class APG(Solver):
+class APG(Solver[MinNorm]):
     """`q <- P(p - grad f(p) / L)` with momentum, for `f(q) = ||x(q)||^2 / 2`.
 
     Each of the paper's four strategies (section 3.2) can be switched off.
@@ -82,13 +83,13 @@ class APG(Solver):
     def predicted_passes(self, form: MinNorm) -> float:
         return 800.0
 
-    def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(form.n):
             return self._solve(form, monitor, start)
 
-    def _solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None) -> Raw:
+    def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
         cost = form.pass_cost()
-        q = form.centers() if start is None else list(start)
+        q = form.begin(start)
         x = form.matvec(q)
         monitor.passes += cost / 2
         L = self._first_L(form)
@@ -97,7 +98,7 @@ class APG(Solver):
         since = 0  # iterations since the last restart
         best = _Best(q, x, form.center)
         unit = 2.0 if any(b.samples is not None and b.classes is None for b in form.blocks) else 1.0
-        raw, k = Raw(q), 0
+        answer, k = Answer(q), 0
         for k in range(1, monitor.limit(100_000) + 1):
             since += 1
             gradient = form.rmatvec(xp)
@@ -127,7 +128,7 @@ class APG(Solver):
                 ):
                     break
                 if stop:
-                    raw.status, raw.message = "interrupted", "stopped by the callback"
+                    answer.status, answer.message = "interrupted", "stopped by the callback"
                     break
             uphill = sum(float(g @ (a - b)) for g, a, b in zip(gradient, new, q, strict=True))
             if self.restart and uphill > 0.0:
@@ -142,12 +143,12 @@ class APG(Solver):
             xp = xnew + beta * (xnew - x)
             q, x, t = new, xnew, t_next
         else:
-            raw.status = "max_iter"
+            answer.status = "max_iter"
             gap, norm = best.update(form, q, x)
             monitor.report(k, -norm, gap)
-            raw.message = f"{monitor.limit(100_000)} iterations left a relative gap of {gap:.2g}"
-        raw.q = best.q
-        return raw
+            answer.message = f"{monitor.limit(100_000)} iterations left a relative gap of {gap:.2g}"
+        answer.q = best.q
+        return answer
 
     def _first_L(self, form: MinNorm) -> float:
         if self.L is not None:

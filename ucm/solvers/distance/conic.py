@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from ucm.data.linear import Vec
 from ucm.errors import SolverError
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
-from ucm.solvers.driver import Monitor
 
 __all__ = ["ECOS", "SCS", "Clarabel"]
 
@@ -31,7 +29,7 @@ _OPTIONS = {
 
 
 @dataclass(frozen=True)
-class _Conic(Solver):
+class _Conic(Solver[MinNorm]):
     """`min ||z||_q` with `s z = c + sum A_k q_k`, s the scale of the features."""
 
     backend: ClassVar[str]
@@ -42,7 +40,7 @@ class _Conic(Solver):
     def predicted_passes(self, form: MinNorm) -> float:
         return float("nan")
 
-    def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         import cvxpy as cp
 
         norms = [b.map.column_norms().max(initial=0.0) for b in form.blocks]
@@ -82,27 +80,27 @@ class _Conic(Solver):
             ) from error
         monitor.iterations = int(problem.solver_stats.num_iters or 0)
         if problem.status in ("infeasible", "infeasible_inaccurate"):
-            raw = Raw(form.centers())
-            raw.status, raw.message = "infeasible", f"{self.name} found no point"
-            return raw
+            answer = Answer(form.centers())
+            answer.status, answer.message = "infeasible", f"{self.name} found no point"
+            return answer
         if z.value is None:
             raise SolverError(
                 f"{self.name}: no answer, status {problem.status}; scale the features, or take "
                 "another solver"
             )
-        raw = Raw([np.asarray(v.value, dtype=np.float64).ravel() for v in q])
+        answer = Answer([np.asarray(v.value, dtype=np.float64).ravel() for v in q])
         dual = np.asarray(image.dual_value, dtype=np.float64).ravel()
         size = form.space.norm(dual, _dual(form.norm))
         if size > 0.0:
             # stationarity in z and q: w = -dual, and A'w + sum_j B_j'mu_j supports the domain
             sign = 1.0 if float(dual @ z.value) >= 0.0 else -1.0
-            raw.w = sign * dual / size
-            raw.multipliers = [
+            answer.w = sign * dual / size
+            answer.multipliers = [
                 -sign * np.asarray(m.dual_value, dtype=np.float64).ravel() * (scale / (unit * size))
                 for unit, m in meets
             ]
         monitor.report(monitor.iterations, -scale * float(problem.value), float("nan"))
-        return raw
+        return answer
 
 
 def _norm(cp, z, q: float):  # type: ignore[no-untyped-def]

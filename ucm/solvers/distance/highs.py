@@ -18,13 +18,13 @@ from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.errors import SolverError
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Capped, Domain, Projectable
 from ucm.language.domains import Box, NormBall, Product, SimplexBall
 from ucm.language.node import value
-from ucm.solvers.driver import Monitor
 
 __all__ = ["HiGHSDistance"]
 
@@ -32,7 +32,7 @@ Index = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class HiGHSDistance(Solver):
+class HiGHSDistance(Solver[MinNorm]):
     """Linear programs over polyhedral domains."""
 
     name: ClassVar[str] = "highs"
@@ -48,7 +48,7 @@ class HiGHSDistance(Solver):
     def predicted_passes(self, form: MinNorm) -> float:
         return float("nan")
 
-    def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         import highspy
 
         norms = [float(b.map.column_norms().max(initial=0.0)) for b in form.blocks]
@@ -78,7 +78,7 @@ class HiGHSDistance(Solver):
         monitor.iterations = int(highs.getInfo().simplex_iteration_count)
         status = highs.getModelStatus()
         if status == highspy.HighsModelStatus.kInfeasible:
-            return Raw(form.centers(), status="infeasible", message="HiGHS found no point")
+            return Answer(form.centers(), status="infeasible", message="HiGHS found no point")
         if status != highspy.HighsModelStatus.kOptimal:
             raise SolverError(
                 f"highs: the linear program ended with {highs.modelStatusToString(status)!r}; scale the "
@@ -92,17 +92,17 @@ class HiGHSDistance(Solver):
                 b.domain.project(v, classes=b.classes) if isinstance(b.domain, Projectable) else v
                 for b, v in zip(form.blocks, q, strict=True)
             ]
-        raw = Raw(q)
+        answer = Answer(q)
         p = math.inf if one else 1.0
         w = dual[equations]
         length = form.space.norm(w, p)
         if length > 0.0:
-            raw.w = w / length
-            raw.multipliers = [dual[rows] * (scale / (unit * length)) for unit, rows in meets]
+            answer.w = w / length
+            answer.multipliers = [dual[rows] * (scale / (unit * length)) for unit, rows in meets]
         monitor.report(
             monitor.iterations, -form.space.norm(form.matvec(q), form.norm), float("nan")
         )
-        return raw
+        return answer
 
 
 def _polyhedral(domain: Domain) -> bool:

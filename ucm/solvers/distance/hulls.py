@@ -20,12 +20,13 @@ from ucm.data.gram import pivoted_factor
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import ComposedMap, SampleMap
 from ucm.errors import ParameterError
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
-from ucm.forms.solver import Resumable
+from ucm.forms.monitor import Monitor
+from ucm.forms.solver import Solver
 from ucm.language.contracts import Block
 from ucm.language.domains import CappedSimplex, Simplex
-from ucm.solvers.driver import Monitor, blas_threads
+from ucm.solvers.threads import blas_threads
 
 __all__ = ["NewtonHull"]
 
@@ -37,7 +38,7 @@ _TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
-class NewtonHull(Resumable):
+class NewtonHull(Solver[MinNorm]):
     """Proximal augmented Lagrangian with semismooth Newton steps, for two (reduced) hulls.
 
     Parameters
@@ -70,15 +71,8 @@ class NewtonHull(Resumable):
     def predicted_passes(self, form: MinNorm) -> float:
         return 11.0
 
-    def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
-        return self._solve(_Hulls(form, monitor), monitor, start, None)
-
-    def resume(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec], near: Vec) -> Raw:
-        return self._solve(_Hulls(form, monitor), monitor, start, near)
-
-    def _solve(
-        self, hulls: _Hulls, monitor: Monitor, start: Sequence[Vec] | None, near: Vec | None
-    ) -> Raw:
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
+        hulls = _Hulls(form, monitor)
         with blas_threads(0, hulls.entries):  # one thread factors such systems best
             strides = [1]
             while start is None and hulls.can_skip(_STRIDE * strides[-1], self.coarse):
@@ -87,10 +81,11 @@ class NewtonHull(Resumable):
             if start is None:
                 level.begin(hulls.uniform(level))
             else:
-                level.begin_near(hulls.joined(start), None if near is None else hulls.inward(near))
+                near = None if start.w is None else hulls.inward(start.w)
+                level.begin_near(hulls.joined(start.q), near)
             return self._refine(level, strides, monitor)
 
-    def _refine(self, level: _Level, strides: list[int], monitor: Monitor) -> Raw:
+    def _refine(self, level: _Level, strides: list[int], monitor: Monitor) -> Answer:
         """Solve on one level after another, down to all samples."""
         hulls = level.hulls
         while True:
@@ -102,12 +97,12 @@ class NewtonHull(Resumable):
             q = hulls.projected(np.split(level.refined(1).V[0], hulls.sizes[:1]))
         else:
             q = hulls.blocks(level.weights())
-        raw = Raw(q, hulls.normal(level.w), status=state)
+        answer = Answer(q, hulls.normal(level.w), status=state)
         if state == "interrupted":
-            raw.message = "stopped by the callback"
+            answer.message = "stopped by the callback"
         elif state == "max_iter":
-            raw.message = f"the gap stayed at {level['gap']:.2g}; raise max_iter or tol"
-        return raw
+            answer.message = f"the gap stayed at {level['gap']:.2g}; raise max_iter or tol"
+        return answer
 
 
 def _samples(A: LinearMap) -> tuple[Any, float] | None:

@@ -22,12 +22,13 @@ import numpy as np
 
 from ucm.data.linear import LinearMap, Vec
 from ucm.errors import ParameterError
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Capped, SemiSmooth
 from ucm.solvers.distance.curvature import ConjugateGradients, Formed, Systems
-from ucm.solvers.driver import Monitor, blas_threads
+from ucm.solvers.threads import blas_threads
 
 __all__ = ["Newton"]
 
@@ -38,7 +39,7 @@ _TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
-class Newton(Solver):
+class Newton(Solver[MinNorm]):
     """Proximal augmented Lagrangian with semismooth Newton steps.
 
     Parameters
@@ -80,13 +81,13 @@ class Newton(Solver):
             return 100.0
         return 25.0 if any(isinstance(b.domain, Capped) for b in form.blocks) else 10.0
 
-    def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(form.n + form.coupled):
             return self._solve(form, monitor, start)
 
-    def _solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None) -> Raw:
-        state = _State(form, form.centers() if start is None else list(start), self.iterative)
-        raw = Raw(state.q)
+    def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
+        state = _State(form, form.begin(start), self.iterative)
+        answer = Answer(state.q)
         rejected = 0
         for outer in range(1, monitor.limit(200) + 1):
             spent = monitor.passes
@@ -102,28 +103,28 @@ class Newton(Solver):
             state.floor = max(1e-2 * monitor.tol * upper / state.scale, 1e-15)
             # a point that misses its couplings can be "nearer" than the optimum: both errors count
             merit = max(abs(gap) * max(upper, _TINY), state.residual * state.scale)
-            if raw.w is None or merit <= state.merit:
+            if answer.w is None or merit <= state.merit:
                 state.best, state.merit = gap, merit
-                raw.q, raw.w, raw.multipliers = state.q, state.direction, state.split()
+                answer.q, answer.w, answer.multipliers = state.q, state.direction, state.split()
             stop = monitor.report(outer, -upper, gap)
             if state.proves_empty():
-                raw.status = "infeasible"
-                raw.message = "a separating direction was found"
-                return raw
+                answer.status = "infeasible"
+                answer.message = "a separating direction was found"
+                return answer
             if state.solved(gap, upper, monitor.tol) or state.at_zero(x, monitor.tol):
-                raw.q, raw.w, raw.multipliers = state.q, state.direction, state.split()
-                return raw
+                answer.q, answer.w, answer.multipliers = state.q, state.direction, state.split()
+                return answer
             if stop:
-                raw.status, raw.message = "interrupted", "stopped by the callback"
-                return raw
+                answer.status, answer.message = "interrupted", "stopped by the callback"
+                return answer
             if state.stalled(gap, steps):
                 break
             state.grow(self._growth(steps, monitor.passes - spent))
-        raw.status = "max_iter"
-        raw.message = (
+        answer.status = "max_iter"
+        answer.message = (
             f"the gap stayed at {state.best:.2g}; raise max_iter or tol, or scale the features"
         )
-        return raw
+        return answer
 
     def _growth(self, steps: int, passes: float) -> float:
         """The factor of sigma after an outer step: the less it took, the larger."""

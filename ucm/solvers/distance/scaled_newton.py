@@ -19,11 +19,11 @@ from scipy import optimize, sparse
 from ucm.data.linear import Vec
 from ucm.data.maps import ComposedMap
 from ucm.errors import ParameterError
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Block
-from ucm.solvers.driver import Monitor
 
 __all__ = ["ScaledNewton"]
 
@@ -31,7 +31,7 @@ _FLOOR = 1e-7  # of |x_j| over the largest, in the model's diagonal
 
 
 @dataclass(frozen=True)
-class ScaledNewton(Solver):
+class ScaledNewton(Solver[MinNorm]):
     """Newton's method on the power of the norm, a Euclidean problem for each step.
 
     Parameters
@@ -63,14 +63,14 @@ class ScaledNewton(Solver):
     def predicted_passes(self, form: MinNorm) -> float:
         return 8.0 * self._asked(replace(form, norm=2.0))[0].predicted_passes(form)
 
-    def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         euclidean = replace(form, norm=2.0)
         solver = self._asked(euclidean)[0]
-        raw = self._ask(solver, euclidean, monitor, 1e-2, start)
-        if raw.status == "infeasible":
-            return raw
-        q, x = raw.q, form.matvec(raw.q)
-        answer = Raw(q)
+        answer = self._ask(solver, euclidean, monitor, 1e-2, start)
+        if answer.status == "infeasible":
+            return answer
+        q, x = answer.q, form.matvec(answer.q)
+        answer = Answer(q)
         best, since = np.inf, 0
         gap, h = np.inf, np.ones(form.n)
         limit = monitor.limit(100)
@@ -82,7 +82,7 @@ class ScaledNewton(Solver):
             h, target = _model(x, form.norm)
             scaled = _scaled(form, np.sqrt(h), target)
             inner = self._ask(
-                solver, scaled, monitor, max(min(1e-3, 1e-2 * gap), 1e-3 * monitor.tol), q
+                solver, scaled, monitor, max(min(1e-3, 1e-2 * gap), 1e-3 * monitor.tol), Answer(q)
             )
             if inner.status == "infeasible":
                 return inner
@@ -120,18 +120,18 @@ class ScaledNewton(Solver):
 
     def _ask(
         self,
-        solver: Solver,
+        solver: Solver[MinNorm],
         form: MinNorm,
         monitor: Monitor,
         tol: float,
-        start: Sequence[Vec] | None,
-    ) -> Raw:
+        start: Answer | None,
+    ) -> Answer:
         below = Monitor(tol=max(tol, 1e-12))
-        raw = solver.solve(form, below, start)
+        answer = solver.solve(form, below, start)
         monitor.passes += below.passes
         monitor.systems += below.systems
         monitor.forming += below.forming
-        return raw
+        return answer
 
     def _duals(self, form, z, h, target, inner):  # type: ignore[no-untyped-def]
         p = form.norm / (form.norm - 1.0)

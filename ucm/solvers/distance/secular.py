@@ -30,11 +30,12 @@ from ucm.data.linear import Vec
 from ucm.data.maps import scaled
 from ucm.data.spectrum import Spectrum, known, spectrum
 from ucm.errors import ParameterError
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.domains import NormBall
-from ucm.solvers.driver import Monitor, blas_threads
+from ucm.solvers.threads import blas_threads
 
 __all__ = ["Secular"]
 
@@ -46,7 +47,7 @@ _FASTER = 3.0  # a multiplication of forming, than one of a product with the sam
 
 
 @dataclass(frozen=True)
-class Secular(Solver):
+class Secular(Solver[MinNorm]):
     """Scalar roots for one Euclidean ball of parameters or several.
 
     Parameters
@@ -88,7 +89,7 @@ class Secular(Solver):
     def _spans(self, form: MinNorm) -> bool:
         return _columns(form) < form.n and _spanning(form) <= 2.0 * self.max_forming
 
-    def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         unit = _unit(form)
         if unit != 1.0:
             form = _measured(form, unit)
@@ -136,18 +137,18 @@ class _Run:
 
     unit : of the form
     radii : (K,) of the balls
-    raw : the answer so far
+    answer : the answer so far
     largest : the largest norm met, the unit in which 0 is judged
     """
 
     def __init__(self, form: MinNorm, monitor: Monitor, unit: float) -> None:
         self.form, self.monitor, self.unit = form, monitor, unit
         self.radii = np.array([b.domain.size().number for b in form.blocks])  # type: ignore[attr-defined]
-        self.raw = Raw(form.centers())
+        self.answer = Answer(form.centers())
         self.largest = form.space.norm(form.center)
         self.best = np.inf
 
-    def formed(self) -> Raw:
+    def formed(self) -> Answer:
         form = self.form
         self.monitor.forming += _forming(form)
         self.monitor.systems += 1
@@ -155,7 +156,7 @@ class _Run:
         x, s = _nearest(S, form.center, self.radii, None)
         return self.finish(x, s)
 
-    def spanned(self) -> Raw:
+    def spanned(self) -> Answer:
         """By the S_k in coordinates of the span of all columns."""
         form = self.form
         columns = [b.map.matmat(np.eye(b.map.shape[1])) for b in form.blocks]
@@ -168,14 +169,14 @@ class _Run:
         x, s = _nearest(S, R[:, 0], self.radii, None)
         return self.finish(Q @ x, s)
 
-    def finish(self, x: Vec, s: Vec) -> Raw:
+    def finish(self, x: Vec, s: Vec) -> Answer:
         """The answer at x and s."""
         pulls = self.form.rmatvec(x)
         self.monitor.passes += self.form.pass_cost() / 2
         point, gap, _ = self.assess(x, s, pulls)
         size = self.unit * self.form.space.norm(point)
         self.monitor.report(self.monitor.iterations + 1, -size, gap)
-        return self.raw
+        return self.answer
 
     def assess(self, x: Vec, s: Vec, pulls: Sequence[Vec]) -> tuple[Vec, float, bool]:
         """The point that `q_k = -s_k A_k'x` stands for, the gap between its norm and the bound from
@@ -196,11 +197,11 @@ class _Run:
         if upper <= max(0.1 * tol, 1e-10) * self.largest:
             gap = 0.0
         if gap <= self.best:
-            self.best, self.raw.q = gap, q
-            self.raw.w = x / length if length > 0.0 else None
+            self.best, self.answer.q = gap, q
+            self.answer.w = x / length if length > 0.0 else None
         return point, gap, gap <= 0.5 * tol
 
-    def subspace(self, most: int, budget: float) -> Raw:
+    def subspace(self, most: int, budget: float) -> Answer:
         """Solve over a growing subspace until the gap is proven; form the S_k after `budget` passes.
 
         V : (j, n) orthonormal rows
@@ -225,10 +226,10 @@ class _Run:
             point, gap, done = self.assess(x, s, [rows.combine(y) for rows in W])
             stop = monitor.report(j, -self.unit * form.space.norm(point), gap)
             if done:
-                return self.raw
+                return self.answer
             if stop:
-                self.raw.status, self.raw.message = "interrupted", "stopped by the callback"
-                return self.raw
+                self.answer.status, self.answer.message = "interrupted", "stopped by the callback"
+                return self.answer
             length = float(np.linalg.norm(x))
             v = x - point
             spent = not length > 0.0 or not float(np.linalg.norm(v)) > 1e-14 * self.largest
@@ -236,12 +237,12 @@ class _Run:
                 return self.formed()
             if spent:
                 break
-        self.raw.status = "max_iter"
-        self.raw.message = (
+        self.answer.status = "max_iter"
+        self.answer.message = (
             f"a subspace of dimension {V.count} left a gap of {self.best:.2g}; "
             "raise max_iter or tol"
         )
-        return self.raw
+        return self.answer
 
 
 class _Rows:

@@ -19,11 +19,12 @@ from ucm.data.bound import EuclideanSpace
 from ucm.data.linear import Vec
 from ucm.data.maps import MatrixMap
 from ucm.errors import ParameterError
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Block, Coupling
-from ucm.solvers.driver import Monitor, blas_threads
+from ucm.solvers.threads import blas_threads
 
 __all__ = ["InSpan"]
 
@@ -34,7 +35,7 @@ _ENTRIES = 2e8  # of the matrix to factor, 1.6 GB
 
 
 @dataclass(frozen=True)
-class InSpan(Solver):
+class InSpan(Solver[MinNorm]):
     """A Euclidean solver in the span of the columns, for far more features than parameters.
 
     Parameters
@@ -42,7 +43,7 @@ class InSpan(Solver):
     inner : what solves the problem in these coordinates
     """
 
-    inner: Solver
+    inner: Solver[MinNorm]
     name: ClassVar[str] = "newton"
 
     def __post_init__(self) -> None:
@@ -65,11 +66,11 @@ class InSpan(Solver):
     def predicted_passes(self, form: MinNorm) -> float:
         return self.inner.predicted_passes(_shape(form))
 
-    def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(_columns(form)):
             return self._solve(form, monitor, start)
 
-    def _solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None) -> Raw:
+    def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
         dense = [b.map.matmat(np.eye(b.map.shape[1])) for b in form.blocks]
         Q, center, parts = _coordinates(form.center, dense)
         blocks = tuple(_with(b, M) for b, M in zip(form.blocks, parts, strict=True))
@@ -83,10 +84,10 @@ class InSpan(Solver):
         small = MinNorm(
             center, blocks, tuple(couplings), 2.0, form.stored, EuclideanSpace(center.size)
         )
-        raw = self.inner.solve(small, monitor, start)
-        raw.w = None if raw.w is None else Q @ raw.w
-        raw.multipliers = [A @ mu for A, mu in zip(bases, raw.multipliers, strict=False)]
-        return raw
+        answer = self.inner.solve(small, monitor, None if start is None else Answer(start.q))
+        answer.w = None if answer.w is None else Q @ answer.w
+        answer.multipliers = [A @ mu for A, mu in zip(bases, answer.multipliers, strict=False)]
+        return answer
 
 
 def _coordinates(point: Vec, matrices: Sequence[Matrix]) -> tuple[Matrix, Vec, list[Matrix]]:

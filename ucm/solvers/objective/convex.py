@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ucm.data.linear import Vec
-from ucm.forms.objective import Composite, InnerSolver, Point, Session, Tilt
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
 from ucm.language.terms import Coefficient, Weights, loss_cvxpy
-from ucm.solvers.driver import Monitor
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -35,9 +36,6 @@ class ClarabelComposite(InnerSolver):
 
     def open(self, form: Composite, monitor: Monitor) -> Session:
         return _Built(form, monitor)
-
-    def solve(self, form: Composite, monitor: Monitor, start: Any = None) -> Point:
-        return self.open(form, monitor).solve(form, form.flat(), monitor.tol)
 
 
 class _Numbers(Weights):
@@ -73,7 +71,7 @@ class _Built(Session):
             self.problems[form.penalties] = (problem, w, b, v, u, equation)
         return self.problems[form.penalties]
 
-    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Point:
+    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
         import cvxpy as cp
 
         problem, w, b, v, u, equation = self._problem(form)
@@ -90,10 +88,14 @@ class _Built(Session):
                 failure = str(error).splitlines()[0]
         else:
             message = f"Clarabel failed ({failure}); scale the features"
-            return Point(np.zeros(form.n), 0.0, None, "max_iter", message)
+            return _failed(form, "max_iter", message)
         if w.value is None:
             status = problem.status if problem.status in ("infeasible", "unbounded") else "max_iter"
             message = f"Clarabel ended with the status {problem.status!r}; scale the features"
-            return Point(np.zeros(form.n), 0.0, None, status, message)
+            return _failed(form, status, message)
         slopes = np.asarray(equation.dual_value, dtype=np.float64).ravel() - tilt.margin
-        return Point(np.asarray(w.value, dtype=np.float64), float(b.value), slopes)
+        return Answer(w=np.asarray(w.value, dtype=np.float64), b=float(b.value), slopes=slopes)
+
+
+def _failed(form: Composite, status: str, message: str) -> Answer:
+    return Answer(w=np.zeros(form.n), b=0.0, status=status, message=message)

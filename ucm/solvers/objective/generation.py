@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
-from ucm.forms.objective import Composite, Point, Session, Tilt
+from ucm.forms.answer import Answer
+from ucm.forms.objective import Composite, Session, Tilt
 
-__all__ = ["Answer", "Generation", "Program", "linear_program"]
+__all__ = ["Generation", "Optimum", "Program", "linear_program"]
 
 Index = NDArray[np.intp]
 
@@ -45,7 +46,7 @@ def linear_program(form: Composite) -> str | None:
 
 
 @dataclass
-class Answer:
+class Optimum:
     """Of a program: w of its features, b, alpha of its samples (None: no dual point), what it cost in
     passes over its own part of the data."""
 
@@ -65,7 +66,7 @@ class Program(ABC):
         """Take these in, after those that are inside."""
 
     @abstractmethod
-    def solve(self, a: float, linear: Vec, bias: float) -> Answer:
+    def solve(self, a: float, linear: Vec, bias: float) -> Optimum:
         """Minimise `sum c_i max(0, o - t_i) + a ||w||_1 - <linear, w> - bias b` over what is inside."""
 
 
@@ -105,7 +106,7 @@ class Generation(Session):
             self.samples = np.concatenate([self.samples, samples])
             self.features = np.concatenate([self.features, features])
 
-    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Point:
+    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
         a = form.norms[0]
         if self.samples.size == 0:
             self._begin(form, tilt, a)
@@ -120,7 +121,7 @@ class Generation(Session):
             if wrong.size == 0:
                 break
             self._take(wrong, wrong[:0])
-        return self._point(answer)
+        return self._answer(answer)
 
     def _begin(self, form: Composite, tilt: Tilt, a: float) -> None:
         everything = np.arange(form.m)
@@ -139,7 +140,7 @@ class Generation(Session):
         if part.status == "converged":
             self._nearest(part, int(_NEAR * form.m))
 
-    def _solve(self, form: Composite, tilt: Tilt, a: float) -> Answer:
+    def _solve(self, form: Composite, tilt: Tilt, a: float) -> Optimum:
         """The program over the samples inside and all features."""
         rest = np.where(self.inside, 0.0, self.alpha) + tilt.margin
         linear = form.pull(rest) + tilt.normal if rest.any() else tilt.normal
@@ -163,20 +164,20 @@ class Generation(Session):
                 short, most = np.arange(form.n), form.n
             self._take(short[:0], short[_largest(z[short], most)])
 
-    def _margins(self, answer: Answer) -> Vec:
+    def _margins(self, answer: Optimum) -> Vec:
         w = np.zeros(self.form.n)
         w[self.features] = answer.w
         self.monitor.passes += 0.5
         return self.form.margins(w, answer.b)
 
-    def _nearest(self, answer: Answer, count: int) -> None:
+    def _nearest(self, answer: Optimum, count: int) -> None:
         """Put every sample on the side where it stands, and take in those nearest to their kinks."""
         away = self._margins(answer) - self.form.losses[0].offset
         self.alpha = np.where(self.inside, self.alpha, np.where(away < 0.0, self.caps, 0.0))
         count = min(count, away.size)
         self._take(np.argpartition(np.abs(away), count - 1)[:count], self.features[:0])
 
-    def _wrong_sides(self, answer: Answer) -> Index:
+    def _wrong_sides(self, answer: Optimum) -> Index:
         if self.samples.size == self.form.m:
             return self.samples[:0]
         over = self._margins(answer) - self.form.losses[0].offset
@@ -189,11 +190,11 @@ class Generation(Session):
         up, down = float(self.caps[form.y > 0].sum()), float(self.caps[form.y < 0].sum())
         return np.where(form.y > 0, min(1.0, down / up), min(1.0, up / down))
 
-    def _point(self, answer: Answer) -> Point:
+    def _answer(self, found: Optimum) -> Answer:
         w = np.zeros(self.form.n)
-        w[self.features] = answer.w
-        slopes = None if answer.alpha is None else self.alpha.copy()
-        return Point(w, answer.b, slopes, answer.status, answer.message)
+        w[self.features] = found.w
+        slopes = None if found.alpha is None else self.alpha.copy()
+        return Answer(w=w, b=found.b, slopes=slopes, status=found.status, message=found.message)
 
 
 def _largest(z: Vec, count: int) -> Index:

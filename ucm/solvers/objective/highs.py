@@ -21,9 +21,9 @@ from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.forms.objective import Composite, InnerSolver, Point, Session
-from ucm.solvers.driver import Monitor
-from ucm.solvers.objective.generation import Answer, Generation, Index, Program, linear_program
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import Composite, InnerSolver, Session
+from ucm.solvers.objective.generation import Generation, Index, Optimum, Program, linear_program
 
 __all__ = ["HiGHS"]
 
@@ -58,9 +58,6 @@ class HiGHS(InnerSolver):
     def open(self, form: Composite, monitor: Monitor) -> Session:
         program = _Dual(form, self.pivots)
         return Generation(form, program, monitor, self.samples, self.features)
-
-    def solve(self, form: Composite, monitor: Monitor, start: Any = None) -> Point:
-        return self.open(form, monitor).solve(form, form.flat(), monitor.tol)
 
 
 class _Dual(Program):
@@ -114,7 +111,7 @@ class _Dual(Program):
             return self.X[np.ix_(samples, features)] * self.y[samples, None]
         return self.X[:, features][samples].multiply(self.y[samples, None])
 
-    def solve(self, a: float, linear: Vec, bias: float) -> Answer:
+    def solve(self, a: float, linear: Vec, bias: float) -> Optimum:
         index = np.arange(self.features.size + 1, dtype=np.int32)
         low, high = np.append(-bias, -a - linear), np.append(-bias, a - linear)
         self.highs.changeRowsBounds(index.size, index, low, high)
@@ -124,7 +121,7 @@ class _Dual(Program):
         dual = -np.array(found.row_dual) if found.dual_valid else np.zeros(index.size)
         alpha = np.array(found.col_value) if found.value_valid else None
         passes = 0.5 * max(1, self.highs.getInfo().simplex_iteration_count)
-        answer = Answer(dual[1:], float(dual[0]), alpha, passes)
+        answer = Optimum(dual[1:], float(dual[0]), alpha, passes)
         if verdict != self.done:
             answer.status = self.status.get(verdict, "max_iter")
             name = self.highs.modelStatusToString(verdict)

@@ -14,7 +14,6 @@ s > 0. Zhao, Sun and Toh (2010) give the method.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -25,16 +24,16 @@ from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.data.maps import SampleMap
 from ucm.errors import ParameterError
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
 from ucm.forms.pair import HingeDual
 from ucm.forms.solver import Solver
-from ucm.solvers.driver import Monitor
 
 __all__ = ["HingeNewton"]
 
 
 @dataclass(frozen=True)
-class HingeNewton(Solver):
+class HingeNewton(Solver[HingeDual]):
     """Proximal augmented Lagrangian with semismooth Newton steps in (w, b).
 
     Parameters
@@ -51,9 +50,7 @@ class HingeNewton(Solver):
         if self.max_order < 1 or self.max_inner < 1:
             raise ParameterError("HingeNewton: max_order and max_inner must be at least 1")
 
-    def refuse(self, form: object) -> str | None:
-        if not isinstance(form, HingeDual):
-            return "it takes C * Hinge(p) + lam * L2() only"
+    def refuse(self, form: HingeDual) -> str | None:
         if form.X is None:
             return "it works on features, and a kernel hides them"
         if form.X.shape[1] > self.max_order:
@@ -63,9 +60,9 @@ class HingeNewton(Solver):
     def predicted_passes(self, form: HingeDual) -> float:
         return 40.0
 
-    def solve(self, form: HingeDual, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
-        state = _State(form, None if start is None else start[0])
-        raw = Raw([state.a])
+    def solve(self, form: HingeDual, monitor: Monitor, start: Answer | None = None) -> Answer:
+        state = _State(form, None if start is None else start.slopes)
+        answer = Answer(slopes=state.a)
         best, since = np.inf, 0
         for outer in range(1, monitor.limit(100) + 1):
             steps = self._inner(state, monitor)
@@ -74,21 +71,21 @@ class HingeNewton(Solver):
             monitor.passes += 1.0
             if gap < best:
                 since = 0 if gap < 0.5 * best else since + 1
-                best, raw.q, raw.multipliers = gap, [a], [np.array([state.b])]
+                best, answer.slopes, answer.b = gap, a, state.b
             else:
                 since += 1
             stop = monitor.report(outer, value, gap)
             if gap <= 0.5 * monitor.tol:
-                return raw
+                return answer
             if stop:
-                raw.status, raw.message = "interrupted", "stopped by the callback"
-                return raw
+                answer.status, answer.message = "interrupted", "stopped by the callback"
+                return answer
             if since >= 8:
                 break
             state.advance(9.0 if steps <= 2 else 4.0 if steps <= 6 else 2.1, gap)
-        raw.status = "max_iter"
-        raw.message = f'the gap stayed at {best:.2g}; scale the features, or take solver="psmo"'
-        return raw
+        answer.status = "max_iter"
+        answer.message = f'the gap stayed at {best:.2g}; scale the features, or take solver="psmo"'
+        return answer
 
     def _inner(self, state: _State, monitor: Monitor) -> int:
         for step in range(self.max_inner):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.forms.objective import Composite, InnerSolver, Point, Session, Tilt
-from ucm.solvers.driver import Monitor
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
 
 __all__ = ["PrimalAPG"]
 
@@ -55,9 +56,6 @@ class PrimalAPG(InnerSolver):
     def open(self, form: Composite, monitor: Monitor) -> Session:
         return _Gradient(form, monitor, self.max_iter)
 
-    def solve(self, form: Composite, monitor: Monitor, start: Any = None) -> Point:
-        return self.open(form, monitor).solve(form, form.flat(), monitor.tol)
-
 
 class _Gradient(Session):
     """The iterate, and the reciprocal step L."""
@@ -74,7 +72,7 @@ class _Gradient(Session):
     def place(self, w: Vec, b: float) -> None:
         self.w, self.b = w.copy(), b
 
-    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Point:
+    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
         limit = self.monitor.limit(self.max_iter)
         x = np.concatenate([self.w, [self.b / self.unit]])
         tx = form.margins(self.w, self.b)
@@ -111,11 +109,11 @@ class _Gradient(Session):
                 p, tp, theta = new + beta * (new - x), t + beta * (t - tx), after_theta
             x, tx = new, t
         self.w, self.b = new[:-1].copy(), float(new[-1] * self.unit)
-        point = Point(self.w, self.b, form.gradient(t))
+        answer = Answer(w=self.w, b=self.b, slopes=form.gradient(t))
         if gap > 0.3 * tol:
-            point.status = "max_iter"
-            point.message = f"{limit} iterations left a relative gap of {gap:.2g}; raise max_iter"
-        return point
+            answer.status = "max_iter"
+            answer.message = f"{limit} iterations left a relative gap of {gap:.2g}; raise max_iter"
+        return answer
 
     def _smooth(self, form: Composite, tilt: Tilt, p: Vec, t: Vec) -> tuple[Vec, float]:
         """The gradient of the losses and the tilts at p, and their value."""

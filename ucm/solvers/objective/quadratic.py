@@ -20,7 +20,7 @@ Thi (2013) the problems.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,9 @@ from scipy import linalg, sparse
 from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.forms.objective import Composite, InnerSolver, Point, Session, Tilt
-from ucm.solvers.driver import Monitor
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
 
 __all__ = ["DualNewton"]
 
@@ -74,9 +75,6 @@ class DualNewton(InnerSolver):
     def open(self, form: Composite, monitor: Monitor) -> Session:
         return _Multipliers(form, monitor, self.max_outer)
 
-    def solve(self, form: Composite, monitor: Monitor, start: Any = None) -> Point:
-        return self.open(form, monitor).solve(form, form.flat(), monitor.tol)
-
 
 class _Multipliers(Session):
     """The state: normal and bias, the dual point, the step of the multipliers.
@@ -107,7 +105,7 @@ class _Multipliers(Session):
         u = self.loss.offset - self.Z @ self.z
         self.alpha = np.minimum(self.factors * self.loss.gradient(u), np.minimum(self.top, 1e3))
 
-    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Point:
+    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
         c = form.norms[1]
         v = tilt.margin
         if self.kinked and self.Z.size <= _COMPILED:
@@ -116,7 +114,7 @@ class _Multipliers(Session):
                 self.sigma, tol, self.max_outer,
             )  # fmt: skip
             self.monitor.passes += passes
-            return self._point(gap <= 0.3 * tol, gap, int(outer))
+            return self._answer(gap <= 0.3 * tol, gap, int(outer))
         status = "max_iter"
         sigma = self.sigma
         b0 = self.z[-1]
@@ -137,16 +135,16 @@ class _Multipliers(Session):
             sigma *= _GROWTH.get(steps, 3.0) if steps < _STEPS else 0.3
         else:
             outer = self.max_outer
-        return self._point(status == "converged", gap / max(abs(value), 1e-300), outer)
+        return self._answer(status == "converged", gap / max(abs(value), 1e-300), outer)
 
-    def _point(self, solved: bool, gap: float, outer: int) -> Point:
+    def _answer(self, solved: bool, gap: float, outer: int) -> Answer:
         self.sigma = _START * min(float(self.top.min()), 1.0)
         w = self.z[:-1] if self.basis is None else self.basis @ self.z[:-1]
-        point = Point(w.copy(), float(self.z[-1]), self.alpha.copy())
+        answer = Answer(w=w.copy(), b=float(self.z[-1]), slopes=self.alpha.copy())
         if not solved:
-            point.status = "max_iter"
-            point.message = f"{outer} multiplier steps left a relative gap of {gap:.2g}"
-        return point
+            answer.status = "max_iter"
+            answer.message = f"{outer} multiplier steps left a relative gap of {gap:.2g}"
+        return answer
 
     def _dual(self, sigma: float, t: Vec) -> Vec:
         return self._prox(self.alpha + sigma * (self.loss.offset - t), sigma)

@@ -24,9 +24,11 @@ from scipy import sparse
 from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.forms.objective import Composite, InnerSolver, Point, Session, Tilt
-from ucm.solvers.driver import Monitor, blas_threads
-from ucm.solvers.objective.generation import Answer, Generation, Index, Program, linear_program
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
+from ucm.solvers.objective.generation import Generation, Index, Optimum, Program, linear_program
+from ucm.solvers.threads import blas_threads
 
 __all__ = ["Simplex"]
 
@@ -89,9 +91,6 @@ class Simplex(InnerSolver):
             self.fallback, form, monitor,
         )  # fmt: skip
 
-    def solve(self, form: Composite, monitor: Monitor, start: Any = None) -> Point:
-        return self.open(form, monitor).solve(form, form.flat(), monitor.tol)
-
 
 class _Guarded(Session):
     """The session, and that of the fallback from the first program on that it does not finish."""
@@ -105,12 +104,12 @@ class _Guarded(Session):
     def place(self, w: Vec, b: float) -> None:
         self.session.place(w, b)
 
-    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Point:
-        point = self.session.solve(form, tilt, tol)
-        if point.status == "converged" or self.fallback is None:
-            return point
+    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
+        answer = self.session.solve(form, tilt, tol)
+        if answer.status == "converged" or self.fallback is None:
+            return answer
         self.session, self.fallback = self.fallback.open(self.form, self.monitor), None
-        self.session.place(point.w, point.b)
+        self.session.place(*answer.plane)
         return self.session.solve(form, tilt, tol)
 
 
@@ -155,7 +154,7 @@ class _Vertex(Program):
         self.z = np.concatenate([self.z[:before], np.zeros(n - before), self.z[-1:]])
         self.alpha = np.zeros(self.samples.size)
 
-    def solve(self, a: float, linear: Vec, bias: float) -> Answer:
+    def solve(self, a: float, linear: Vec, bias: float) -> Optimum:
         everything = np.arange(self.samples.size)
         if self.basic.size == 0:  # w = 0, and the kink of a sample of the heavier class
             heavier = np.sign(float(self.columns[-1] @ self.caps) + bias) or 1.0
@@ -190,7 +189,7 @@ class _Vertex(Program):
         self.alpha = np.where(over < 0.0, self.caps, 0.0)
         return np.union1d(near, self.basic)
 
-    def _among(self, near: Index, u: Vec, a: float) -> Answer:
+    def _among(self, near: Index, u: Vec, a: float) -> Optimum:
         """The program with the other samples as linear functions."""
         every = near.size == self.samples.size
         rows, columns, caps = self.rows, self.columns, self.caps
@@ -200,7 +199,7 @@ class _Vertex(Program):
             u = u + columns @ fixed
             rows, caps = rows[near], caps[near]
             columns = np.ascontiguousarray(rows.T)
-        answer = Answer(np.zeros(u.size - 1), 0.0, None, 0.0)
+        answer = Optimum(np.zeros(u.size - 1), 0.0, None, 0.0)
         for apart in _APART:
             moved = self.offset + apart * abs(self.offset) * self.apart[self.samples[near]]
             try:
@@ -211,7 +210,7 @@ class _Vertex(Program):
                 break
             passes = answer.passes + (0.5 * abs(pivots) + 1.0) * near.size / self.samples.size
             self.alpha[near] = alpha
-            answer = Answer(self.z[:-1], float(self.z[-1]), self.alpha.copy(), passes)
+            answer = Optimum(self.z[:-1], float(self.z[-1]), self.alpha.copy(), passes)
             if pivots < 0:
                 answer.alpha, answer.status = None, "unbounded"
                 answer.message = "an edge falls without end; scale the features"

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ucm import numerics
-from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import NearestPoint, ReducedHulls
-from ucm.solvers.driver import Monitor, blas_threads
+from ucm.solvers.threads import blas_threads
 
 __all__ = ["ClipGSK"]
 
@@ -49,19 +48,19 @@ class ClipGSK(NearestPoint):
                 f"ClipGSK: eps and patience are positive, got {self.eps} and {self.patience}"
             )
 
-    def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(form.n):
             return self._solve(form, monitor, start)
 
-    def _solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None) -> Raw:
+    def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
         hulls = ReducedHulls.of(form)
         gram = hulls.gram
-        a = hulls.start(start)
+        a = hulls.start(None if start is None else form.begin(start))
         H = hulls.points(a)
         F = hulls.pull + H.sum(axis=0)
         diagonal = gram.diagonal[hulls.index] * hulls.s**2
         limit, steps, code = monitor.limit(100_000), 0, 0
-        raw = Raw([])
+        answer = Answer([])
         best, since = np.inf, 0
         while True:
             W, gaps = hulls.norm(a, F), hulls.gaps(a, F)
@@ -76,18 +75,18 @@ class ClipGSK(NearestPoint):
                 best, since = gap, steps
             if code == _STUCK or steps - since >= self.patience:
                 why = "no sample below its cap lowers the norm" if code == _STUCK else "too slow"
-                raw.status = "stalled"
-                raw.message = (
+                answer.status = "stalled"
+                answer.message = (
                     f"clip-gsk stalled after {steps} steps ({why}), and the relative gap is {gap:.2g}; "
                     'use solver="clip-mdm", which cannot stall'
                 )
                 break
             if stop:
-                raw.status, raw.message = "interrupted", "stopped by the callback"
+                answer.status, answer.message = "interrupted", "stopped by the callback"
                 break
             if steps >= limit:
-                raw.status = "max_iter"
-                raw.message = f"{steps} steps left a relative gap of {gap:.2g}; raise max_iter"
+                answer.status = "max_iter"
+                answer.message = f"{steps} steps left a relative gap of {gap:.2g}; raise max_iter"
                 break
             end = min(limit, steps + 1000)
             while True:
@@ -99,5 +98,5 @@ class ClipGSK(NearestPoint):
                 if code != _MISSING:
                     break
                 gram.fetch(missing)
-        raw.q = hulls.blocks(form, a)
-        return raw
+        answer.q = hulls.blocks(form, a)
+        return answer

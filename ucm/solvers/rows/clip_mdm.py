@@ -7,7 +7,6 @@ stay there (Joachims 1999), rows kept in a cache, a start from a part of the sam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,10 +15,11 @@ import numpy as np
 from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import NearestPoint, ReducedHulls
-from ucm.solvers.driver import Monitor, blas_threads
+from ucm.solvers.threads import blas_threads
 
 __all__ = ["ClipMDM"]
 
@@ -65,20 +65,20 @@ class ClipMDM(NearestPoint):
                 f"ClipMDM: eps and coarse are positive, got {self.eps} and {self.coarse}"
             )
 
-    def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(form.n):
             return self._solve(form, monitor, start)
 
-    def _solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None) -> Raw:
+    def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
         hulls = ReducedHulls.of(form)
         paper = self.stop == "paper"
         if start is None and not paper and hulls.n >= self.coarse:
             a = self._from_a_part(hulls)
         else:
-            a = hulls.start(start)
+            a = hulls.start(None if start is None else form.begin(start))
         state = _State(hulls, self, a)
         limit = monitor.limit(100_000 if paper else 10_000_000 + 100 * hulls.n)
-        raw = Raw([])
+        answer = Answer([])
         before = np.inf
         while True:
             W, gaps = hulls.norm(a, state.F), hulls.gaps(a, state.F)
@@ -91,13 +91,13 @@ class ClipMDM(NearestPoint):
             if float(gaps.max()) <= self.eps * W if paper else gap <= 0.9 * monitor.tol:
                 break
             if stop:
-                raw.status, raw.message = "interrupted", "stopped by the callback"
+                answer.status, answer.message = "interrupted", "stopped by the callback"
                 break
             stuck = state.violation == 0.0 or (gap >= before and gap <= 1e-10)  # rounding is left
             before = gap
             if state.steps >= limit or stuck:
-                raw.status = "max_iter"
-                raw.message = (
+                answer.status = "max_iter"
+                answer.message = (
                     f"{state.steps} steps left a relative gap of {gap:.2g}; raise max_iter or tol"
                 )
                 break
@@ -106,8 +106,8 @@ class ClipMDM(NearestPoint):
                 state.exchange(0.0, end)
                 continue
             state.reduce(max(0.5 * monitor.tol, 0.03 * gap) * W * W, limit)
-        raw.q = hulls.blocks(form, a)
-        return raw
+        answer.q = hulls.blocks(form, a)
+        return answer
 
     def _from_a_part(self, hulls: ReducedHulls) -> Vec:
         """The extreme points of the hulls in the direction that every eighth sample gives."""

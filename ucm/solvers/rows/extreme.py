@@ -6,19 +6,18 @@ and Wang (2008). An extreme point has `1/cap` terms, so a step needs that many r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from ucm import numerics
-from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import NearestPoint, ReducedHulls
-from ucm.solvers.driver import Monitor, blas_threads
+from ucm.solvers.threads import blas_threads
 
 __all__ = ["GSK", "MDM"]
 
@@ -43,20 +42,20 @@ class _Extreme(NearestPoint):
         if not self.eps > 0.0:
             raise ParameterError(f"{self.name}: eps is positive, got {self.eps}")
 
-    def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(form.n):
             return self._solve(form, monitor, start)
 
-    def _solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None) -> Raw:
+    def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
         hulls = ReducedHulls.of(form)
-        a = hulls.start(start)
+        a = hulls.start(None if start is None else form.begin(start))
         K = hulls.gram.whole()
         if hulls.n < K.shape[0]:
             K = np.ascontiguousarray(K[np.ix_(hulls.index, hulls.index)])
         H = hulls.points(a)
         F = hulls.pull + H.sum(axis=0)
         limit, steps, code = monitor.limit(100_000), 0, 0
-        raw = Raw([])
+        answer = Answer([])
         while True:
             W, gaps = hulls.norm(a, F), hulls.gaps(a, F)
             gap = float(gaps.sum()) / max(W * W, 1e-300)
@@ -68,18 +67,18 @@ class _Extreme(NearestPoint):
             if hulls.negligible(a, W, monitor.tol):
                 break
             if code == 4:
-                raw.status = "stalled"
-                raw.message = (
+                answer.status = "stalled"
+                answer.message = (
                     f"{self.name} stalled after {steps} steps: no step it knows lowers the norm, and "
                     f'the relative gap is {gap:.2g}; use solver="clip-mdm", which cannot stall'
                 )
                 break
             if stop:
-                raw.status, raw.message = "interrupted", "stopped by the callback"
+                answer.status, answer.message = "interrupted", "stopped by the callback"
                 break
             if steps >= limit:
-                raw.status = "max_iter"
-                raw.message = (
+                answer.status = "max_iter"
+                answer.message = (
                     f"{steps} steps left a relative gap of {gap:.2g}; raise max_iter, or use "
                     'solver="clip-mdm"'
                 )
@@ -90,8 +89,8 @@ class _Extreme(NearestPoint):
             )
             steps += done
             monitor.kernel_operations += operations
-        raw.q = hulls.blocks(form, a)
-        return raw
+        answer.q = hulls.blocks(form, a)
+        return answer
 
 
 class GSK(_Extreme):

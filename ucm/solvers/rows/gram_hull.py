@@ -8,7 +8,6 @@ and so does the sharpness `cap / sigma` of the kinks that the part could resolve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,10 +17,11 @@ from numpy.typing import NDArray
 from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import NearestPoint, ReducedHulls
-from ucm.solvers.driver import Monitor, blas_threads
+from ucm.solvers.threads import blas_threads
 
 __all__ = ["GramNewton"]
 
@@ -53,22 +53,22 @@ class GramNewton(NearestPoint):
         if self.coarse < 1:
             raise ParameterError(f"GramNewton: coarse must be at least 1, got {self.coarse}")
 
-    def solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(0):
-            raw = self._solve(form, monitor, start)
-        if raw.status == "full" and self.rest is not None:
-            return self.rest.solve(form, monitor, raw.q)
-        if raw.status == "full":
-            raw.status = "max_iter"
-        return raw
+            answer = self._solve(form, monitor, start)
+        if answer.status == "full" and self.rest is not None:
+            return self.rest.solve(form, monitor, answer)
+        if answer.status == "full":
+            answer.status = "max_iter"
+        return answer
 
-    def _solve(self, form: MinNorm, monitor: Monitor, start: Sequence[Vec] | None) -> Raw:
+    def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
         hulls = ReducedHulls.of(form)
         strides = [1]
         while start is None and hulls.n >= _STRIDE * strides[-1] * self.coarse:
             strides.append(_STRIDE * strides[-1])
         level = _Level(hulls, strides.pop())
-        level.begin(level.hulls.start(start))
+        level.begin(level.hulls.start(None if start is None else form.begin(start)))
         if start is not None:
             level.sharpen()
         while True:
@@ -81,23 +81,23 @@ class GramNewton(NearestPoint):
             a = hulls.extreme(last.by_variable(4))
         else:
             a = level.by_variable(1 if state == "converged" else 8)
-        raw = Raw(hulls.blocks(form, a), status=state)
+        answer = Answer(hulls.blocks(form, a), status=state)
         if state == "interrupted":
-            raw.message = "stopped by the callback"
+            answer.message = "stopped by the callback"
         elif state == "full":
-            raw.message = (
+            answer.message = (
                 f"cache_size holds {hulls.gram.store.shape[0]} rows of the Gram matrix, and the "
                 'samples that carry weight are more; raise cache_size, or use solver="clip-mdm"'
             )
         elif state == "max_iter":
-            raw.message = f"the gap stayed at {level['gap']:.2g}; raise max_iter or tol"
+            answer.message = f"the gap stayed at {level['gap']:.2g}; raise max_iter or tol"
         elif state == "rounding":
-            raw.status = "max_iter"
-            raw.message = (
+            answer.status = "max_iter"
+            answer.message = (
                 f"the gap stayed at {level['gap']:.2g}: inner products of a kernel do not resolve so "
                 'small a distance; raise tol, or use coordinates, solver="newton"'
             )
-        return raw
+        return answer
 
 
 class _Level:

@@ -9,7 +9,6 @@ shrunk away (Joachims 1999); their scores are brought up to date in between.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -19,10 +18,11 @@ from numpy.typing import NDArray
 from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
 from ucm.forms.pair import HingeDual
 from ucm.forms.solver import Solver
-from ucm.solvers.driver import Monitor, blas_threads
+from ucm.solvers.threads import blas_threads
 
 __all__ = ["PSMO"]
 
@@ -32,7 +32,7 @@ _DONE, _LIMIT, _INDEFINITE, _MISSING, _FULL = 0, 1, 2, 3, 4
 
 
 @dataclass(frozen=True)
-class PSMO(Solver):
+class PSMO(Solver[HingeDual]):
     """Pair updates in compiled code; closed forms for p in {1, 1.5, 2}.
 
     Parameters
@@ -60,34 +60,32 @@ class PSMO(Solver):
                 f"PSMO: seed >= 0 and cap >= 2, got seed={self.seed} and cap={self.cap}"
             )
 
-    def refuse(self, form: object) -> str | None:
-        if not isinstance(form, HingeDual):
-            return "it takes C * Hinge(p) + lam * L2() only"
+    def refuse(self, form: HingeDual) -> str | None:
         return None
 
     def predicted_passes(self, form: HingeDual) -> float:
         return float("nan")
 
-    def solve(self, form: HingeDual, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+    def solve(self, form: HingeDual, monitor: Monitor, start: Answer | None = None) -> Answer:
         # products with few features gain nothing from a second thread
         with blas_threads(0 if form.gram.given else form.gram.X.shape[1]):
-            return self._run(form, monitor, None if start is None else start[0])
+            return self._run(form, monitor, None if start is None else start.slopes)
 
-    def _run(self, form: HingeDual, monitor: Monitor, first: Vec | None) -> Raw:
+    def _run(self, form: HingeDual, monitor: Monitor, first: Vec | None) -> Answer:
         state: _State | _WorkingSet = (_WorkingSet if self.shrinking else _State)(form, self, first)
         limit = monitor.limit(100 * form.m + 10_000_000)
-        raw = Raw([state.a])
+        answer = Answer(slopes=state.a)
         eps, gap, best = 1e-2, np.inf, np.inf
         while True:
             violation, code = state.reduce(eps, limit)
             if code == _FULL:
                 rest = _State(form, self, state.a)
                 rest.updates, state = state.updates, rest
-                raw.q = [state.a]
+                answer.slopes = state.a
                 continue
             if code == _INDEFINITE:
-                raw.status = "indefinite"
-                raw.message = (
+                answer.status = "indefinite"
+                answer.message = (
                     "the kernel is indefinite: a pair of samples has a negative squared distance; "
                     "use a positive semidefinite kernel such as rbf"
                 )
@@ -96,8 +94,8 @@ class PSMO(Solver):
             monitor.kernel_operations, monitor.passes = form.gram.computed, state.passes
             stop = monitor.report(state.updates, value, gap)
             if gap < -1e-6:
-                raw.status = "indefinite"
-                raw.message = (
+                answer.status = "indefinite"
+                answer.message = (
                     "the kernel is indefinite: the dual exceeds the primal objective; "
                     "use a positive semidefinite kernel such as rbf"
                 )
@@ -106,19 +104,19 @@ class PSMO(Solver):
                 if gap <= 0.5 * monitor.tol:
                     break
                 if eps <= 1e-13 or (eps <= 1e-9 and gap > 0.5 * best):
-                    raw.status = "max_iter"
-                    raw.message = f"rounding leaves a gap of {gap:.2g}; raise tol, or lower C"
+                    answer.status = "max_iter"
+                    answer.message = f"rounding leaves a gap of {gap:.2g}; raise tol, or lower C"
                     break
                 best = min(best, gap)
                 eps *= 0.1
             if stop:
-                raw.status, raw.message = "interrupted", "stopped by the callback"
+                answer.status, answer.message = "interrupted", "stopped by the callback"
                 break
             if state.updates >= limit:
-                raw.status = "max_iter"
-                raw.message = f"{limit} pair updates left a relative gap of {gap:.2g}"
+                answer.status = "max_iter"
+                answer.message = f"{limit} pair updates left a relative gap of {gap:.2g}"
                 break
-        return raw
+        return answer
 
 
 class _State:

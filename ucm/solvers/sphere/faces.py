@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,9 +9,9 @@ import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.forms.answer import Raw, Witness
+from ucm.forms.answer import Answer, Witness
+from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
-from ucm.solvers.driver import Monitor
 from ucm.solvers.sphere.radial import radial
 
 __all__ = ["Faces"]
@@ -49,26 +48,26 @@ class Faces(UnitSolver):
     def predicted_passes(self, form: UnitNorm) -> float:
         return float("nan")
 
-    def solve(self, form: UnitNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+    def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         reach = radial(form, monitor.tol, monitor.verbose)
-        raw = Raw(form.image.centers(), form.lift(form.start()))
+        answer = Answer(form.image.centers(), form.lift(form.start()))
         points: list[list[Vec]] = []
         best = np.inf
         for g in form.vertices():
             found = reach(g)
             monitor.passes += 1.0
             if found is None:
-                raw.status = "max_iter"
-                raw.message = "the program of a face had no answer; scale the features"
-                return raw
+                answer.status = "max_iter"
+                answer.message = "the program of a face had no answer; scale the features"
+                return answer
             points.append(found.q)
             if found.s < best:
-                best, raw.q = found.s, found.q
+                best, answer.q = found.s, found.q
                 length = form.length(found.v)
-                raw.w = form.lift(found.v) / length
-                raw.multipliers = [mu / length for mu in found.multipliers]
+                answer.w = form.lift(found.v) / length
+                answer.multipliers = [mu / length for mu in found.multipliers]
             if monitor.report(monitor.iterations + 1, best, float("nan")):
-                raw.status, raw.message = "interrupted", "stopped by the callback"
-                return raw
-        raw.witness = Witness("vertices", points)
-        return raw
+                answer.status, answer.message = "interrupted", "stopped by the callback"
+                return answer
+        answer.witness = Witness("vertices", points)
+        return answer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,10 +10,10 @@ from scipy.spatial import ConvexHull, QhullError
 
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.forms.answer import Raw, Witness
+from ucm.forms.answer import Answer, Witness
 from ucm.forms.hulls import least_norm
+from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
-from ucm.solvers.driver import Monitor
 
 __all__ = ["Facets"]
 
@@ -59,8 +58,8 @@ class Facets(UnitSolver):
     def predicted_passes(self, form: UnitNorm) -> float:
         return float("nan")
 
-    def solve(self, form: UnitNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
-        raw = Raw(form.image.centers(), form.lift(form.start()))
+    def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
+        answer = Answer(form.image.centers(), form.lift(form.start()))
         best, v = np.inf, form.start()
         points: list[Vec] = []
         blocks: list[list[Vec]] = []
@@ -88,13 +87,13 @@ class Facets(UnitSolver):
             try:
                 equations = ConvexHull(np.array(points)).equations
             except QhullError:
-                raw.message = "the points of U are too flat for Qhull"
+                answer.message = "the points of U are too flat for Qhull"
                 break
             equations = np.unique(equations, axis=0)
             far = -equations[:, -1] / [form.length(a) for a in equations[:, :-1]]
             near = far < best * (1.0 - target) - 1e-15 * scale
             if monitor.report(monitor.iterations + 1, best, best - float(far.min())):
-                raw.status, raw.message = "interrupted", "stopped by the callback"
+                answer.status, answer.message = "interrupted", "stopped by the callback"
                 break
             moved = False
             for a, b in zip(equations[near, :-1], equations[near, -1], strict=True):
@@ -103,13 +102,13 @@ class Facets(UnitSolver):
                 break
         else:
             if limit:
-                raw.status, raw.message = "max_iter", f"{limit} rounds; raise max_iter"
-        raw.w, raw.witness = form.lift(v), Witness("points", blocks)
+                answer.status, answer.message = "max_iter", f"{limit} rounds; raise max_iter"
+        answer.w, answer.witness = form.lift(v), Witness("points", blocks)
         if form.hulls is not None:
-            raw.q = form.hulls.blocks(form.residual(v)[1])
+            answer.q = form.hulls.blocks(form.residual(v)[1])
         else:
-            raw.q = _nearest(form, v, best, np.array(points), blocks)
-        return raw
+            answer.q = _nearest(form, v, best, np.array(points), blocks)
+        return answer
 
 
 def _nearest(

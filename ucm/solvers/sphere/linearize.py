@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
-from ucm.solvers.driver import Monitor
 from ucm.solvers.sphere.radial import radial
 
 __all__ = ["Linearize"]
@@ -49,11 +47,11 @@ class Linearize(UnitSolver):
     def predicted_passes(self, form: UnitNorm) -> float:
         return float("nan")
 
-    def solve(self, form: UnitNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
-        v = form.start() if start is None else form.unit(start[0])
+    def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
+        v = form.begin(start)
         reach = radial(form, monitor.tol, monitor.verbose)
         height = np.inf if form.image.couplings else form.height(v)
-        raw = Raw(form.image.centers(), form.lift(v))
+        answer = Answer(form.image.centers(), form.lift(v))
         # a conic answer is known to its tolerance only
         same = 1e-13 if form.hulls is not None else 1e-2 * monitor.tol
         limit = monitor.limit(self.max_steps)
@@ -63,23 +61,23 @@ class Linearize(UnitSolver):
                 found = reach(g)
                 monitor.passes += 1.0
                 if found is None:
-                    raw.status = "max_iter"
-                    raw.message = "a program had no answer; scale the features"
-                    return raw
+                    answer.status = "max_iter"
+                    answer.message = "a program had no answer; scale the features"
+                    return answer
                 length = form.length(found.v)
                 new = found.v / length
                 below = found.s / length if form.image.couplings else form.height(new)
                 better = below < height * (1.0 - same)
-                raw.q = found.q
+                answer.q = found.q
                 if better:
                     v, height = new, below
-                    raw.w = form.lift(v)
-                    raw.multipliers = [mu / length for mu in found.multipliers]
+                    answer.w = form.lift(v)
+                    answer.multipliers = [mu / length for mu in found.multipliers]
                     break
             if monitor.report(monitor.iterations + 1, height, float("nan")):
-                raw.status, raw.message = "interrupted", "stopped by the callback"
-                return raw
+                answer.status, answer.message = "interrupted", "stopped by the callback"
+                return answer
             if not better:
-                return raw
-        raw.status, raw.message = "max_iter", f"{limit} programs solved; raise max_iter"
-        return raw
+                return answer
+        answer.status, answer.message = "max_iter", f"{limit} programs solved; raise max_iter"
+        return answer

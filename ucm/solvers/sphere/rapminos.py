@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -11,11 +10,12 @@ from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
 from ucm.forms.hulls import Hulls, Tied, least_norm
+from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
-from ucm.solvers.driver import Monitor, blas_threads
 from ucm.solvers.sphere.radial import Radial
+from ucm.solvers.threads import blas_threads
 
 __all__ = ["Rapminos"]
 
@@ -83,14 +83,14 @@ class Rapminos(UnitSolver):
     def predicted_passes(self, form: UnitNorm) -> float:
         return 10.0
 
-    def solve(self, form: UnitNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
-        v = form.start() if start is None else form.unit(start[0])
+    def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
+        v = form.begin(start)
         if form.hulls is None:
             raise ParameterError("Rapminos: takes sums of reduced hulls")
         with blas_threads(form.rank):
             return self._descend(form, form.hulls, monitor, _state(form.hulls, v))
 
-    def _descend(self, form: UnitNorm, hulls: Hulls, monitor: Monitor, at: _State) -> Raw:
+    def _descend(self, form: UnitNorm, hulls: Hulls, monitor: Monitor, at: _State) -> Answer:
         count = 0 if self.step == "nearest" else self.width * form.rank
         steep = True
         whole = _whole(hulls) if count and hulls.points.size <= _WHOLE else None
@@ -117,7 +117,7 @@ class Rapminos(UnitSolver):
             message = f"{limit} steps taken; raise max_iter"
         v = _pinned(form, hulls, at)
         _, weights, _ = form.residual(v)
-        return Raw(hulls.blocks(weights), form.lift(v), status=status, message=message)
+        return Answer(hulls.blocks(weights), form.lift(v), status=status, message=message)
 
     def _along(self, form: UnitNorm, hulls: Hulls, at: _State, count: int) -> _State | None:
         """A step along the steepest direction; None when there is none."""

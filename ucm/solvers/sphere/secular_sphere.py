@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,10 +12,10 @@ from scipy.optimize import brentq
 
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.forms.answer import Raw, Witness
+from ucm.forms.answer import Answer, Witness
+from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
 from ucm.language.domains import NormBall
-from ucm.solvers.driver import Monitor
 
 __all__ = ["SecularSphere"]
 
@@ -51,7 +51,7 @@ class SecularSphere(UnitSolver):
     def predicted_passes(self, form: UnitNorm) -> float:
         return float(form.rank)
 
-    def solve(self, form: UnitNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
+    def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         block = form.image.blocks[0]
         size = block.domain.size()
         if size is None:
@@ -75,7 +75,7 @@ class SecularSphere(UnitSolver):
         v = form.unit(V @ w)
         monitor.report(1, form.height(v), 0.0)
         _, q = form.highest(v)
-        return Raw(q, form.lift(v), witness=Witness("sphere", multiplier=t))
+        return Answer(q, form.lift(v), witness=Witness("sphere", multiplier=t))
 
 
 def _root(s: Vec, a: Vec) -> tuple[float, float]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.forms.answer import Raw
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
-from ucm.solvers.driver import Monitor
 
 __all__ = ["Subgradient"]
 
@@ -47,10 +45,10 @@ class Subgradient(UnitSolver):
     def predicted_passes(self, form: UnitNorm) -> float:
         return float(self.max_steps)
 
-    def solve(self, form: UnitNorm, monitor: Monitor, start: Sequence[Vec] | None = None) -> Raw:
-        v = form.start() if start is None else form.unit(start[0])
+    def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
+        v = form.begin(start)
         height, q = form.highest(v)
-        best, raw = height, Raw(q, form.lift(v))
+        best, answer = height, Answer(q, form.lift(v))
         for k in range(1, monitor.limit(self.max_steps) + 1):
             x = form.lower(form.image.matvec(q))
             size = float(np.linalg.norm(x))
@@ -60,8 +58,8 @@ class Subgradient(UnitSolver):
             height, q = form.highest(v)
             monitor.passes += 1.0
             if height < best:
-                best, raw.q, raw.w = height, q, form.lift(v)
+                best, answer.q, answer.w = height, q, form.lift(v)
             if monitor.report(k, best, float("nan")):
-                raw.status, raw.message = "interrupted", "stopped by the callback"
+                answer.status, answer.message = "interrupted", "stopped by the callback"
                 break
-        return raw
+        return answer

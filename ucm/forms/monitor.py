@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
 
-from threadpoolctl import ThreadpoolController
+__all__ = ["Monitor"]
 
-__all__ = ["Monitor", "blas_threads"]
-
-_ALONE = 9000  # entries of a matrix below which OpenBLAS takes one thread
 _HEADER = (
     f"{'iteration':>9}  {'objective':>16}  {'relative gap':>12}  {'passes':>9}  {'seconds':>8}"
 )
@@ -80,16 +74,3 @@ class Monitor:
                 f"{self.seconds:8.3f}"
             )
         return self.callback is not None and self.callback(record) is True
-
-
-@functools.cache
-def _pools() -> Any:
-    return ThreadpoolController()
-
-
-def blas_threads(order: int, entries: int = _ALONE) -> AbstractContextManager[Any]:
-    """One BLAS thread for products and systems of an order below 500: with more, the threads of a
-    busy machine wait for each other (measured: a Cholesky factor of order 192 took 283 ms, not 1).
-    Products with fewer `entries` than that have one thread anyway."""
-    alone = order >= 500 or entries < _ALONE
-    return nullcontext() if alone else _pools().limit(limits=1, user_api="blas")
