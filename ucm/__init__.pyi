@@ -63,4 +63,5 @@ from .language.statistics.samples import neg as neg
 from .language.statistics.samples import pos as pos
 from .language.statistics.samples import signed as signed
 
+__all__: list[str]
 __version__: str
