@@ -177,6 +177,11 @@ PENALTIES = [
     2 * CappedL1(0.5) / 3,
     L1() + 0.5 * L2(),
     L1() + 2 * CappedL1(0.5),
+    0.3 * L1() + LInf(),
+    0.3 * L1() + 0.5 * L2() + LInf(),
+    0.3 * L1() + Lp(1.5),
+    0.5 * L2() + Lp(3) + 0.3 * L1(),
+    L2() + LInf() + Lp(3),
 ]
 
 OBJECTIVES = [

@@ -15,7 +15,7 @@ from typed import known
 import ucm
 from ucm import neg, pos
 from ucm.bench import erch
-from ucm.compiler.unit_routes import UNIT_ROUTES
+from ucm.compiler.route import routes
 from ucm.data.bound import bind
 from ucm.errors import ParameterError, SolverError
 from ucm.forms.answer import Answer, Witness
@@ -186,7 +186,7 @@ def test_every_set_has_a_stationary_point(name: str, p: float) -> None:
     assert all(b <= a * (1 + 1e-9) for a, b in itertools.pairwise(values))
     assert plan.verify().agrees
     # the value itself, by CVXPY
-    problem = plan.reference()
+    problem = plan.reference(sol)
     assert_allclose(problem.solve(solver=cp.CLARABEL), sol.objective, rtol=1e-5)
     assert "not convex" in plan.explain() and "chosen, by name" in plan.explain()
 
@@ -430,7 +430,8 @@ def test_hulls_that_touch_in_one_point_and_ties_everywhere(p: float) -> None:
 
 def test_the_table_names_every_solver() -> None:
     X, y = small(0)
-    names = {route.solver.name for route in UNIT_ROUTES}
+    form = UnitNorm.of(ucm.compile(hulls(0.4), X, y).form, 2.0)
+    names = {route.solver.name for route in routes(form)}
     assert names == {
         "secular-sphere", "facets", "faces", "rapminos", "linearize", "subgradient",
     }  # fmt: skip

@@ -57,7 +57,7 @@ def test_against_the_twin(name: str, norm: float) -> None:
     if norm == 2.0:
         assert plan.solver.name in ("secular", "newton", "apg", "alm")
     elif norm in (1.0, np.inf):
-        assert plan.solver.name == ("highs" if name in POLYHEDRAL else "clarabel")
+        assert plan.solver.name == ("highs-distance" if name in POLYHEDRAL else "clarabel")
     else:
         assert plan.solver.name == "scaled-newton"
 
@@ -160,7 +160,7 @@ def test_what_is_refused() -> None:
         ucm.compile(ucm.RobustMargin(met, 3.0), X, y, solver=ScaledNewton((APG(),)))
     with pytest.raises(ParameterError, match="tuple of solvers"):
         ScaledNewton(())
-    assert HiGHSDistance().name == "highs"
+    assert HiGHSDistance().name == "highs-distance"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ucm.solve(ucm.RobustMargin(model, 1.0), X, y, solver="highs")

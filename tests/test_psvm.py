@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
+from typing import Any
 
 import cvxpy as cp
 import numpy as np
@@ -16,8 +18,10 @@ from sklearn.svm import SVC, LinearSVC
 
 import ucm
 from ucm.bench.kernels import dual_reference
+from ucm.data.bound import bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel, kernel_of
+from ucm.evidence.objective import BehindKernel, InFeatures, certify_objective
 from ucm.language.models import psvm
 from ucm.numerics import psmo
 from ucm.solvers import PSMO, HingeNewton
@@ -151,10 +155,59 @@ def test_the_plan_verifies_itself(p: float) -> None:
         plan = ucm.compile(psvm(p, 1.0), X, y, **options)
         report = plan.verify()
         assert report, str(report)
-        assert plan.reference().parameters()[0].name() in ("C",) or plan.reference().parameters()
+        assert [parameter.name() for parameter in plan.reference().parameters()] == ["C"]
         dual = plan.dual_reference()
         assert_allclose(value(dual), plan.solve().objective, rtol=1e-5)
         assert "psmo" in plan.explain()
+
+
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+@pytest.mark.parametrize("p", [1.0, 1.5])
+@pytest.mark.parametrize("factor", [0.9, 1.1])
+def test_a_wrong_dual_form_is_never_optimal(
+    p: float, factor: float, kernel: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = sample()
+    best = ucm.solve(psvm(p, 1.0), X, y, kernel=kernel, solver="psmo", tol=1e-9)
+    right = PSMO.solve
+
+    def spoiled(self: PSMO, form: Any, *rest: Any) -> Any:
+        return right(self, replace(form, C=factor * form.C), *rest)
+
+    monkeypatch.setattr(PSMO, "solve", spoiled)
+    with pytest.warns(ucm.ConvergenceWarning, match="relative gap"):
+        found = ucm.solve(psvm(p, 1.0), X, y, kernel=kernel, solver="psmo")
+    assert found.status != "optimal"
+    assert found.certificate.relative_gap > 1e-5
+    assert found.certificate.dual <= best.objective <= found.objective
+
+
+def test_the_certificate_behind_a_kernel_is_that_in_its_feature_space() -> None:
+    """For any coefficients and any dual point, near each other or not."""
+    X, y = sample(40)
+    data = bind(X, y, (2.0, 0.5))
+    gram = Gram(kernel_of("rbf", X)[0], X)
+    root = gram.spectral()
+    rng = np.random.default_rng(0)
+    for model in (psvm(1.0), psvm(1.5, 3.0), ucm.Logistic() + 0.3 * ucm.L2()):
+        lam = model.penalty.value(np.ones(1))
+        for away in (0.0, 1e-9, 1.0):
+            slopes = rng.uniform(0.0, 0.5, y.size)
+            slopes[y > 0] *= slopes[y < 0].sum() / slopes[y > 0].sum()
+            c = slopes * y / (2.0 * lam) + away * rng.standard_normal(y.size)
+            behind = certify_objective(model, data, BehindKernel(gram, c), 0.1, slopes)
+            plain = certify_objective(model, data, InFeatures(root, root @ c), 0.1, slopes)
+            assert_allclose(
+                [behind.primal, behind.dual], [plain.primal, plain.dual], rtol=1e-9, atol=1e-9
+            )
+
+
+def test_a_certificate_behind_a_kernel_needs_the_squared_norm() -> None:
+    X, y = sample(20)
+    normal = BehindKernel(Gram(kernel_of("rbf", X)[0], X), np.ones(20))
+    for penalty in (ucm.L1(), ucm.L2() + ucm.LInf(), ucm.L2() + ucm.CappedL1(1.0)):
+        with pytest.raises(ucm.SolverError, match="hides the coordinates"):
+            certify_objective(ucm.Hinge() + penalty, bind(X, y), normal, 0.0, None)
 
 
 def test_class_weights_multiply_the_losses() -> None:

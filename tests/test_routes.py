@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 import ucm
-from ucm.compiler.routes import ROUTES, refusal
+from ucm.compiler.route import refusal, routes
 
 # samples, features, density
 SHAPES = [(60, 3, 1.0), (300, 20, 1.0), (40, 300, 1.0), (3000, 10, 1.0), (400, 100, 1.0),
@@ -48,7 +48,7 @@ def test_the_choice_is_near_the_best(shape: tuple[int, int, float]) -> None:
     for model in models(y):
         plan = ucm.compile(model, X, y)
         costs = {}
-        for route in ROUTES:
+        for route in routes(plan.form):
             counted = route.solver.name in ("secular", "newton", "apg")
             if counted and refusal(route.solver, plan.form) is None:
                 found = ucm.compile(model, X, y, solver=route.solver).solve()

@@ -13,7 +13,7 @@ from scipy import sparse
 
 import ucm
 from ucm import neg, pos, signed
-from ucm.compiler.routes import ROUTES, verdicts
+from ucm.compiler.route import routes, verdicts
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError
 from ucm.forms.distance import MinNorm
 from ucm.forms.solver import Solver
@@ -390,10 +390,20 @@ def test_more_features_than_samples_by_hand() -> None:
 # --- routes -------------------------------------------------------------------------------------
 def test_the_route_table_and_its_refusals() -> None:
     X, y = load("iris")
-    names = [route.solver.name for route in ROUTES]
+    form = ucm.compile(ucm.models.nu_svm(0.8), X, y).form
+    names = [route.solver.name for route in routes(form)]
     by_rows = ["newton-gram", "clip-mdm"]
     newton = ["newton"] * 3
-    automatic = ["secular", *newton, "apg", "newton", "alm", *by_rows, "highs", "scaled-newton"]
+    automatic = [
+        "secular",
+        *newton,
+        "apg",
+        "newton",
+        "alm",
+        *by_rows,
+        "highs-distance",
+        "scaled-newton",
+    ]
     assert names == [*automatic, "clarabel", "ecos", "scs", "gsk", "mdm", "clip-gsk"]
     text = ucm.compile(ucm.models.coherent_mm_mpm(0.3), X, y).explain()
     for name in names:
@@ -423,7 +433,7 @@ def test_named_solvers_and_instances() -> None:
         ucm.compile(ucm.models.coherent_mm_mpm(0.2), X, y, solver="apg")
 
 
-class Lazy(Solver):
+class Lazy(Solver[MinNorm]):
     """A solver of a reader's own: it returns the centre of every domain."""
 
     name = "lazy"
@@ -448,8 +458,8 @@ def test_a_solver_of_ones_own() -> None:
     assert sol.status == "converged" and sol.stats.solver == "lazy"
     with pytest.raises(SolverError, match="too lazy"):
         ucm.compile(hulls + ucm.Ball(0, 1), X, y, solver=Lazy())
-    form = ucm.compile(hulls, X, y).form
-    assert verdicts(form, Lazy()) == [("lazy", "chosen, by name")]
+    plan = ucm.compile(hulls, X, y, solver=Lazy())
+    assert verdicts(plan.form, plan.solver, plan.solver) == [("lazy", "chosen, by name")]
 
 
 @pytest.mark.parametrize(

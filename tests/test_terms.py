@@ -69,6 +69,16 @@ def test_a_check_fails_a_wrong_penalty() -> None:
         check_penalty(Wrong())
 
 
+def test_a_check_fails_a_wrong_slope() -> None:
+    class Steep(ucm.Hinge):
+        def conjugate_prox_slope(self, v, t, s):
+            return 0.5 * super().conjugate_prox_slope(v, t, s)
+
+    for p in (1.0, 1.5):
+        with pytest.raises(AssertionError, match="the slope of the proximal map"):
+            check_loss(Steep(p))
+
+
 def test_values_by_hand() -> None:
     assert ucm.Ramp(0.5).value(np.array([-1.0])) == pytest.approx(1.5)  # 1 + mu
     assert ucm.Ramp(0.5).value(np.array([0.0])) == pytest.approx(1.0)  # 1 - t / mu

@@ -15,7 +15,7 @@ from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective
-from ucm.language.terms import Coefficient, Weights
+from ucm.language.scope import Coefficient, Numbers
 
 __all__ = ["direction", "optimum", "split", "unit", "written"]
 
@@ -43,11 +43,6 @@ def direction(form: UnitNorm, solver: Solver[UnitNorm]) -> Vec:
     return solver.solve(form, Monitor()).plane[0]
 
 
-class _Numbers(Weights):
-    def of(self, coefficient: Coefficient) -> float:
-        return coefficient.number
-
-
 def written(terms: Iterable[Any], at: Any) -> Any:
     """Losses at the margins, or penalties at the normal, in CVXPY as a person writes them."""
-    return sum(term.cvxpy(at, Coefficient(), _Numbers()) for term in terms)
+    return sum(term.cvxpy(at, Coefficient(), Numbers()) for term in terms)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from ucm.errors import ParameterError
 
 __all__ = ["Benchmark", "Part", "Row", "columns", "every", "get"]
@@ -62,7 +64,13 @@ class Benchmark:
             raise ParameterError(f"benchmark {self.name!r}: no part {part!r}; it has {known}")
         with warnings.catch_warnings(action="ignore", category=UserWarning):
             for work in self.parts.values() if part is None else [self.parts[part]]:
-                yield from work(**options)
+                for row in work(**options):
+                    yield {name: _plain(entry) for name, entry in row.items()}
+
+
+def _plain(entry: Any) -> Any:
+    """Python's own number instead of one of NumPy, whose False is not False."""
+    return entry.item() if isinstance(entry, np.generic) else entry
 
 
 @functools.cache

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from ucm.compiler.hinge import HingePlan, hinge_terms
-from ucm.compiler.kernelised import check_kernel, gram_of, in_rows
+from ucm.compiler.kernelised import by_rows, check_kernel, gram_of
+from ucm.compiler.lowering import Lowering
+from ucm.compiler.objective import ToObjective
+from ucm.compiler.pair import ToPair, hinge_terms
 from ucm.compiler.plan import Plan
-from ucm.compiler.regularised import ObjectivePlan
-from ucm.compiler.robust import RobustPlan
+from ucm.compiler.robust import ToDistance
+from ucm.compiler.route import named
 from ucm.data.bound import Data, bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import KERNEL_OPTIONS
+from ucm.errors import CompositionError, EmptySetError
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
+from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
@@ -28,7 +34,7 @@ def compile(
     y: Any,
     *,
     kernel: str | Callable[..., Any] | None = None,
-    solver: str | Solver = "auto",
+    solver: str | Solver[Any] = "auto",
     class_weight: tuple[float, float] = (1.0, 1.0),
     **kernel_params: Any,
 ) -> Plan:
@@ -70,30 +76,54 @@ def compile(
     """
     declared = model if isinstance(model, Objective) else as_model(model, "compile")
     data = bind(X, y, class_weight)
-    gram = gram_of(kernel, data, kernel_params)
-    return plan_of(declared, data, gram, None, solver)
+    return plan_of(declared, data, gram_of(kernel, data, kernel_params), solver)
 
 
 def plan_of(
-    declared: RobustMargin | Objective,
-    data: Data,
-    gram: Gram | None,
-    features: Data | None,
-    solver: str | Solver,
+    model: RobustMargin | Objective, data: Data, gram: Gram | None, solver: str | Solver[Any]
 ) -> Plan:
-    """The plan of a model for bound data; `features` are these in the feature space of the kernel,
-    where somebody has them already."""
-    terms = hinge_terms(declared, solver)
-    if terms is not None and isinstance(declared, Objective):
-        return HingePlan(declared, terms, data, gram, solver)
+    """The plan of a model for bound data."""
+    began = time.perf_counter()
+    if isinstance(model, Objective):
+        lowerings = _of_objective(model, data, gram, solver)
+    else:
+        lowerings = (_of_set(model, data, gram, solver),)
+    plan = Plan.of(lowerings)
+    return replace(plan, setup_time=time.perf_counter() - began)
+
+
+def _of_objective(
+    model: Objective, data: Data, gram: Gram | None, solver: str | Solver[Any]
+) -> tuple[Lowering[Any], ...]:
+    """By pairs of multipliers, where the terms are those of a pSVM; in the coordinates of w."""
+    terms = hinge_terms(model)
+    pairs = () if terms is None else (ToPair(model, terms, data, gram, solver),)
+    if gram is None or gram.kernel.name == "linear":
+        return (*pairs, ToObjective(model, data, solver))
+    if not pairs:
+        raise CompositionError(
+            f"kernel: {model!r} needs the coordinates of w, or has no route behind a kernel; "
+            'C * Hinge(p) + lam * L2() has one with solver="auto" or "psmo", or map the features '
+            "first with sklearn.kernel_approximation.Nystroem"
+        )
+    return pairs
+
+
+def _of_set(
+    model: RobustMargin, data: Data, gram: Gram | None, solver: str | Solver[Any]
+) -> ToDistance:
+    """In the features, in those that span the samples behind a kernel, or in inner products only."""
+    model.set.dimension(data.n)
+    beyond = "auto" if solver == "auto" else solver if named(solver, UnitNorm) else None
+    asked = "auto" if beyond is not None else solver
     if gram is not None:
-        check_kernel(declared)
-    if isinstance(declared, Objective):
-        return ObjectivePlan(declared, data, solver)
-    if gram is None:
-        return RobustPlan(declared, data, solver)
-    space = in_rows(declared, data, gram, solver) or features or data.in_feature_space(gram)
-    return RobustPlan(declared, space, solver)
+        check_kernel(model)
+        rows = by_rows(model, data, gram, asked)
+        data = data.in_gram_space(gram) if rows else data.in_feature_space(gram)
+    why = model.set.emptiness(data)
+    if why is not None:
+        raise EmptySetError(why)
+    return ToDistance(model, data, asked, beyond)
 
 
 def solve(
@@ -102,7 +132,7 @@ def solve(
     y: Any,
     *,
     kernel: str | Callable[..., Any] | None = None,
-    solver: str | Solver = "auto",
+    solver: str | Solver[Any] = "auto",
     **options: Any,
 ) -> Solution:
     """Compile and solve in one call; `options` are those of `Plan.solve`, and those of the kernel.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ucm.compiler.compile import plan_of
-from ucm.compiler.kernelised import gram_of, in_rows
+from ucm.compiler.kernelised import gram_of
 from ucm.data.bound import Data, bind
 from ucm.data.kernels import KERNEL_OPTIONS
 from ucm.errors import ParameterError, brief
@@ -29,7 +29,7 @@ def path(
     y: Any,
     *,
     kernel: str | Callable[..., Any] | None = None,
-    solver: str | Solver = "auto",
+    solver: str | Solver[Any] = "auto",
     progress: Callable[[int, Solution], object] | None = None,
     **options: Any,
 ) -> list[Solution]:
@@ -71,10 +71,6 @@ def path(
         raise ParameterError("path: every solve starts from the one before; leave warm_start out")
     data = bind(X, y)
     gram = gram_of(kernel, data, of_kernel)
-    features = data
-    if gram is not None and isinstance(declared, RobustMargin):
-        by_rows = in_rows(declared, data, gram, solver) is not None
-        features = None if by_rows else data.in_feature_space(gram)
     order = np.argsort(values, kind="stable")
     if not _grows(declared, name, data):
         order = order[::-1]
@@ -82,7 +78,7 @@ def path(
     known: list[tuple[float, Solution]] = []
     for place in order.tolist():
         value = values[place]
-        plan = plan_of(declared.with_params(**{name: value}), data, gram, features, solver)
+        plan = plan_of(declared.with_params(**{name: value}), data, gram, solver)
         found[place] = plan.solve(warm_start=_expected(known, value), **options)
         if progress is not None:
             progress(place, found[place])

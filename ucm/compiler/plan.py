@@ -1,62 +1,95 @@
-"""What every compiled model offers; `ucm.compile` makes one."""
+"""A compiled model: `solve -> certify -> judge -> recover`, whatever was declared."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import math
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ucm.compiler.lowering import Lowering, Proof, Regime, Verdict
 from ucm.compiler.recover import BIAS_RULES
+from ucm.compiler.route import choose, table, unknown, verdicts
 from ucm.data.bound import Data
-from ucm.errors import ParameterError, brief
+from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief, warn_of
 from ucm.evidence.verify import Verification
 from ucm.forms.monitor import Monitor
-from ucm.forms.solution import Solution
+from ucm.forms.solution import Solution, Stats
 from ucm.forms.solver import Solver
+from ucm.language.objective import Objective
+from ucm.language.robust import RobustMargin
+from ucm.solvers import DCA
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
 __all__ = ["Plan"]
 
+_REPRODUCED = 1e-9  # of the objective: the same minimum
 
-class Plan(ABC):
+
+@dataclass(frozen=True, repr=False)
+class Plan:
     """A compiled model: the declaration, bound to data, lowered and routed.
 
     Attributes
     ----------
-    model : the declaration
-    data : the bound samples
+    lowering : the standard form, and the way back from it
     solver : the solver chosen
     setup_time : seconds of compiling
+    others : lowerings that were looked at too
     """
 
-    model: Any  # narrowed by every kind of plan
-    data: Data
-    solver: Solver
-    setup_time: float
-    _last: Solution | None = None
+    lowering: Lowering[Any]
+    solver: Solver[Any]
+    setup_time: float = 0.0
+    others: tuple[Lowering[Any], ...] = ()
+    _last: list[Solution] = field(default_factory=list, compare=False)  # one, for `verify`
 
-    @abstractmethod
+    @property
+    def model(self) -> RobustMargin | Objective:
+        """The declaration."""
+        return self.lowering.model
+
+    @property
+    def data(self) -> Data:
+        """The bound data."""
+        return self.lowering.data
+
+    @property
+    def form(self) -> Any:
+        """The standard form that the solver sees."""
+        return self.lowering.form
+
+    @property
+    def regime(self) -> Regime:
+        """Whether the model is convex for these data, and how that is known."""
+        return self.lowering.regime
+
+    def __repr__(self) -> str:
+        return (
+            f"Plan({self.model!r}, m={self.data.m}, n={self.data.n}, solver={self.solver.name!r})"
+        )
+
     def explain(self) -> str:
         """The form, the route chosen, the routes refused and why, the cost of a pass."""
-
-    @abstractmethod
-    def reference(self) -> cp.Problem:
-        """The CVXPY twin: vectorised, one `cvxpy.Parameter` per hyperparameter. Its value is that
-        of the declared problem."""
-
-    @abstractmethod
-    def _solve(
-        self, monitor: Monitor, warm_start: Solution | None, starts: int, bias_rule: str
-    ) -> Solution:
-        """Solve, certify, recover."""
-
-    @abstractmethod
-    def _verify(self, solution: Solution, **options: Any) -> Verification:
-        """Compare a solution with the twin."""
+        lowering, solver, regime = self.lowering, self.solver, self.regime
+        rows = [
+            row
+            for other in (lowering, *self.others)
+            for row in verdicts(other.form, other.asked, solver)
+        ]
+        lines = [
+            str(self.model),
+            *lowering.lines(),
+            f"regime    {'convex' if regime.convex else 'not convex'}: {regime.how}",
+            f"route     {self._route()}",
+            *table(rows),
+            *lowering.tail(solver.name),
+        ]
+        return "\n".join(lines)
 
     def solve(
         self,
@@ -109,13 +142,172 @@ class Plan(ABC):
             raise ParameterError(
                 f"solve: bias_rule is one of {', '.join(BIAS_RULES)}, got {brief(bias_rule)}"
             )
+        if bias_rule not in self.lowering.rules:
+            raise ParameterError(
+                f"solve: bias_rule={bias_rule!r} does not apply: b is a variable of this objective; "
+                f"use {' or '.join(map(repr, self.lowering.rules))}"
+            )
         monitor = Monitor(tol, max_iter, callback, verbose)
-        self._last = self._solve(monitor, warm_start, starts, bias_rule)
-        return self._last
+        self._last[:] = [self._solve(monitor, warm_start, starts, bias_rule)]
+        return self._last[0]
+
+    def _solve(
+        self, monitor: Monitor, warm_start: Solution | None, starts: int, bias_rule: str
+    ) -> Solution:
+        lowering = self.lowering
+        monitor.factor = lowering.factor
+        further = lowering.elsewhere(None, monitor)
+        if further is not None:
+            return self._cross(further, monitor, warm_start, starts, bias_rule)
+        start = None if warm_start is None else lowering.begin(warm_start)
+        answers = lowering.run(self.solver, monitor, start, starts)
+        proofs = [lowering.certify(answer, monitor.tol) for answer in answers]
+        proof = min(proofs, key=lambda proof: proof.certificate.primal)
+        further = lowering.elsewhere(proof, monitor)
+        if further is not None:
+            return self._cross(further, monitor, warm_start, starts, bias_rule)
+        status, message = self._judge(proof, monitor.tol)
+        if len(proofs) > 1:
+            message += _reached(proofs)
+        parts = lowering.recover(proof, bias_rule)
+        return Solution(
+            objective=proof.objective,
+            certificate=proof.certificate,
+            status=status,
+            message=message,
+            stats=self._stats(monitor),
+            history=monitor.history,
+            size=proof.size,
+            answer=proof.answer,
+            **vars(parts),
+        )
+
+    def _judge(self, proof: Proof, tol: float) -> tuple[str, str]:
+        """Status and message: what the lowering knows better than the gap, then the gap."""
+        name, certificate = self.solver.name, proof.certificate
+        verdict = self.lowering.verdict(proof, name, tol)
+        inside, gap = certificate.violation <= tol, certificate.relative_gap
+        if verdict is None and inside and abs(gap) <= tol:
+            verdict = Verdict("optimal", f"proven: {certificate}")
+        if verdict is None and inside and gap < -self.lowering.slack(proof, tol):
+            raise SolverError(
+                f"{name}: the certificate contradicts the answer (relative gap {gap:.2g}, "
+                f"{self.lowering.wrong} is wrong: please report it"
+            )
+        if verdict is None:
+            message = (
+                f"{name} stopped with a relative gap of {gap:.2g} and a violation of "
+                f"{certificate.violation:.2g}, tolerance {tol:.2g}. "
+                + (
+                    proof.answer.message
+                    or "Lower the solver's own tolerance, or take another solver."
+                )
+            )
+            verdict = Verdict(proof.answer.status, message, warns=True)
+        if verdict.warns:
+            warn_of(verdict.message, ConvergenceWarning)
+        return verdict.status, verdict.message
+
+    def _cross(
+        self,
+        further: Lowering[Any],
+        monitor: Monitor,
+        warm_start: Solution | None,
+        starts: int,
+        bias_rule: str,
+    ) -> Solution:
+        """The solution of a second plan, which it refers to."""
+        second = Plan.of((further,), self.setup_time)
+        if isinstance(further, type(self.lowering)):
+            warm_start = None  # its vectors are in other coordinates
+        else:
+            monitor.history.clear()  # of another objective
+        monitor.iterations = 0
+        solution = second._solve(monitor, warm_start, starts, bias_rule)
+        return solution if solution.plan is not None else replace(solution, plan=second)
+
+    def _route(self) -> str:
+        """The solver, what is inside of it, and the passes to expect."""
+        solver, form = self.solver, self.form
+        inner = f" around {solver.inner.name}" if isinstance(solver, DCA) and solver.inner else ""
+        passes = solver.predicted_passes(form)
+        expected = (
+            "" if math.isnan(passes) else f", about {round(passes, 1):g} passes to a gap of 1e-6"
+        )
+        return f"{solver.name}{inner}{expected}"
+
+    def _stats(self, monitor: Monitor) -> Stats:
+        return Stats(
+            self.solver.name,
+            self.setup_time,
+            monitor.seconds,
+            monitor.iterations,
+            monitor.passes,
+            monitor.kernel_operations,
+            int(monitor.systems),
+            monitor.forming,
+        )
+
+    def reference(self, at: Solution | None = None) -> cp.Problem:
+        """The CVXPY twin: vectorised, one `cvxpy.Parameter` per hyperparameter. Its value is that of the
+        declared problem.
+
+        Parameters
+        ----------
+        at : of a non-convex model, the solution around which the twin is built: the convex problem that a
+            critical point solves
+        """
+        if at is not None and at.plan is not None and at.plan is not self:
+            return at.plan.reference(at)
+        return self.lowering.reference(at)
+
+    def dual_reference(self) -> cp.Problem:
+        """The dual of a convex loss with `lam * L2()` in CVXPY; its value is that of the objective. For
+        `C * Hinge(p)` it is problem (17) of Sun (2024).
+
+        Raises
+        ------
+        ParameterError
+            The model is another.
+        """
+        problem = self.lowering.dual_reference()
+        if problem is None:
+            raise ParameterError(
+                f"dual_reference: only a convex loss with lam * L2() has one, got {self.model!r}; "
+                "use reference()"
+            )
+        return problem
 
     def verify(self, **options: Any) -> Verification:
         """Compare the last solution (a new one when there is none) with the CVXPY twin.
 
         `options` go to `cvxpy.Problem.solve`; `solver` is Clarabel by default.
         """
-        return self._verify(self._last or self.solve(), **options)
+        solution = self._last[0] if self._last else self.solve()
+        return (solution.plan or self).lowering.verify(solution, **options)
+
+    @classmethod
+    def of(cls, lowerings: tuple[Lowering[Any], ...], setup_time: float = 0.0) -> Plan:
+        """The plan of the first lowering that has a solver.
+
+        Raises
+        ------
+        ParameterError, SolverError
+            None has the solver that is asked for, or it refuses.
+        """
+        for k, lowering in enumerate(lowerings):
+            solver = choose(lowering.form, lowering.asked)
+            if solver is not None:
+                return cls(lowering, solver, setup_time, lowerings[:k] + lowerings[k + 1 :])
+        raise unknown(lowerings[-1].asked, [lowering.form for lowering in lowerings])
+
+
+def _reached(proofs: list[Proof]) -> str:
+    """How far the several starts came."""
+    values = np.array([proof.certificate.primal for proof in proofs])
+    best = float(values.min())
+    same = int((values <= best + _REPRODUCED * abs(best)).sum())
+    return (
+        f"; the best of {values.size} starts, reached by {same} of them, "
+        f"the worst ended at {values.max():.6g}"
+    )

@@ -8,16 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.bound import Data
+from ucm.data.bound import Data, GramSpace
+from ucm.data.gram import Gram
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.forms.distance import MinNorm
 from ucm.language.contracts import Leveled, UncertaintySet
-from ucm.language.node import Node, value
-from ucm.language.sets import LinearImage, Scaled, Sum
+from ucm.language.node import Node
+from ucm.language.robust import RobustMargin
+from ucm.language.sets.combination import Combination, is_number, times
 from ucm.language.statistics.samples import Samples
 
-__all__ = ["BIAS_RULES", "bias", "feature_normal", "sample_weights"]
+__all__ = ["BIAS_RULES", "bias", "coefficients_of", "feature_normal", "sample_weights"]
 
 BIAS_RULES = ("auto", "kkt", "midpoint", "error", "odds", "zero")
 
@@ -37,8 +39,9 @@ def _chains(node: Node, chain: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
     """For every leaf of samples, the matrices that stand above it, outermost first."""
     if isinstance(node, Samples):
         yield chain
-    elif isinstance(node, LinearImage):
-        yield from _chains(node.operand, (*chain, node.matrix))
+    elif isinstance(node, Combination):
+        for U, L in node.terms():
+            yield from _chains(U, chain if is_number(L) else (*chain, L))
     else:
         for x in _nodes(node.operands()):
             yield from _chains(x, chain)
@@ -144,15 +147,10 @@ def _inside(low: float, high: float) -> float | None:
 
 def _terms(U: UncertaintySet, data: Data, q: Iterator[Vec]) -> Iterator[tuple[set[str], Vec]]:
     """The Minkowski summands: the samples that each uses, and its point."""
-    if isinstance(U, Sum):
-        yield from _terms(U.left, data, q)
-        yield from _terms(U.right, data, q)
-    elif isinstance(U, Scaled):
-        for kinds, x in _terms(U.operand, data, q):
-            yield kinds, value(U.factor) * x
-    elif isinstance(U, LinearImage):
-        for kinds, x in _terms(U.operand, data, q):
-            yield kinds, U.matrix @ x
+    if isinstance(U, Combination):
+        for V, L in U.terms():
+            for kinds, x in _terms(V, data, q):
+                yield kinds, times(L, x)
     else:
         yield {s.kind for s in U.walk() if isinstance(s, Samples)}, U.rebuild(data, q)[0]
 
@@ -207,3 +205,25 @@ def _least_error(data: Data, normal: Vec, costs: tuple[float, float]) -> float:
         return -(float(s[0]) - reach) if ties[0] == 0 else -(float(s[-1]) + reach)
     k = int(inner[np.argmax(gaps[inner])])
     return -0.5 * float(s[k - 1] + s[k])
+
+
+def coefficients_of(
+    model: RobustMargin, data: Data, gram: Gram, q: Sequence[Vec], w: Vec, x: Vec
+) -> tuple[Vec, Vec]:
+    """w and the point x as coefficients over the samples: `w = sum_i c_i phi(x_i)`.
+
+    The nearest point x is made of samples, so its coefficients are exact, the definition of the set over
+    unit vectors; where w is not x / ||x||, the rest comes from the factor of the Gram matrix.
+    """
+    by_rows = isinstance(data.space, GramSpace)
+    point = x if by_rows else model.set.rebuild(data.over_samples, iter(q))[0]
+    norm = data.space.norm(x)
+    # where 0 lies in U, x is on its other side
+    side = -1.0 if data.space.inner(w, x) < 0.0 else 1.0
+    c, rest = np.zeros(gram.m), w
+    if norm != 0.0 and w.any():
+        c = side * point / norm
+        rest = w - side * data.space.dual_vector(x, 2.0)
+    if float(np.linalg.norm(rest)) > 1e-13:
+        c = c + gram.combination(data.X, rest)
+    return c, point

@@ -1,88 +1,74 @@
-"""A robust-margin model: lowered to a minimum-norm problem, routed, certified."""
+"""A robust-margin model: as a minimum-norm problem and, where 0 lies in U, over the unit sphere."""
 
 from __future__ import annotations
 
 import functools
 import math
-import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.compiler.kernelised import expand, lowered, point_coefficients
-from ucm.compiler.plan import Plan
-from ucm.compiler.recover import bias, sample_weights
-from ucm.compiler.regime import Regime, beyond, regime_of
-from ucm.compiler.routes import choose, verdicts
-from ucm.compiler.unit_routes import choose_unit, unit_solver
+from ucm.compiler.lowering import Form, Lowering, Parts, Proof, Regime, Verdict
+from ucm.compiler.recover import bias, coefficients_of, sample_weights
+from ucm.compiler.route import choose, table, verdicts
 from ucm.data.bound import Data, GramSpace
+from ucm.data.gram import Expansion
 from ucm.data.linear import Vec
-from ucm.errors import ConvergenceWarning, EmptySetError, ParameterError, SolverError, warn_of
+from ucm.errors import ParameterError
 from ucm.evidence.admissible import advice
+from ucm.evidence.bounds import lower_bound
 from ucm.evidence.certificate import certify
 from ucm.evidence.reference import twin
+from ucm.evidence.stationary import at_kink, certify_unit, pinned, proven
 from ucm.evidence.verify import Verification, verify
 from ucm.evidence.verify_unit import linearised, verify_stationary
 from ucm.forms.answer import Answer
+from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solution import Certificate, Solution, Stats
+from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.notation import TEXT
 from ucm.language.robust import RobustMargin
+from ucm.solvers.sphere.radial import radial
 from ucm.solvers.threads import blas_threads
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["RobustPlan"]
+__all__ = ["ToDistance", "ToSphere", "minimum_norm"]
 
 
-class RobustPlan(Plan):
-    """A compiled `RobustMargin`.
+def minimum_norm(model: RobustMargin, data: Data) -> MinNorm:
+    """The minimum-norm problem of a model for bound data."""
 
-    Attributes
-    ----------
-    form : the standard form
-    """
+    def make() -> MinNorm:
+        with blas_threads(data.n):  # covariances are formed and factored here
+            return MinNorm.of(model.set.lower(data), model.dual, data.stored, data.space)
+
+    return data.once(("form", model), make)
+
+
+class _Robust(Lowering[Form]):
+    """What both sides of the boundary share: the lowered set, and the way back to a classifier."""
 
     model: RobustMargin
+    image: MinNorm
+    wrong = "a point of U nearer than its support allows); the lowering of this set"
 
-    def __init__(self, model: RobustMargin, data: Data, solver: str | Solver) -> None:
-        began = time.perf_counter()
-        model.set.dimension(data.n)
-        why = model.set.emptiness(data)
-        if why is not None:
-            raise EmptySetError(why)
-        self.model = model
-        self._beyond = unit_solver(solver)
-        self._bind(data, solver)
-        self.setup_time = time.perf_counter() - began
-
-    def _bind(self, data: Data, solver: str | Solver) -> None:
-        self.data = data
-        with blas_threads(data.n):  # covariances are formed and factored here
-            self.form = lowered(self.model, data)
-        # the other side of the boundary needs coordinates
-        space = data.space
-        by_rows = isinstance(space, GramSpace)
-        self._extends = (solver == "auto" and not by_rows) or self._beyond is not None
-        self._leaves_rows = solver == "auto" and isinstance(space, GramSpace) and space.gram.fits
-        self._asked = "auto" if self._extends else solver
-        self.solver = choose(self.form, self._asked)
-
-    def explain(self) -> str:
-        """The form, the route chosen, the routes refused and why, the cost of a pass."""
-        form = self.form
+    def of_image(self) -> list[str]:
+        """What `explain()` says of the lowered set."""
+        form, data = self.image, self.data
         sizes = ", ".join(f"R^{b.map.shape[1]} with {b.domain.formula(TEXT)}" for b in form.blocks)
-        regime = self.regime
-        side = "convex" if regime.convex else "not convex"
-        passes = self.solver.predicted_passes(form)
+        behind = ""
+        if data.gram is not None:
+            rows = isinstance(data.space, GramSpace)
+            how = "rows of its Gram matrix as needed" if rows else "features spanning it"
+            behind = f"; {data.gram.kernel}, {how}"
         lines = [
-            str(self.model),
-            f"data      {self.data.m} samples, {self.data.n} features, {self.data.stored} entries"
-            + ("" if self.data.gram is None else f"; {self.data.gram.kernel}, {self._behind()}"),
+            f"data      {data.m} samples, {data.n} features, {data.stored} entries{behind}",
             f"form      min ||c + sum A_k q_k||_{form.norm:g} in dimension {form.n}; "
             f"q in {sizes or 'none'}",
         ]
@@ -90,194 +76,328 @@ class RobustPlan(Plan):
             lines.append(
                 f"coupled   {len(form.couplings)} intersection(s), {form.coupled} equations"
             )
-        lines += [
-            f"regime    {side}: {regime.how}",
-            f"route     {self.solver.name}"
-            + ("" if np.isnan(passes) else f", about {round(passes, 1):g} passes to a gap of 1e-6"),
-            f"a pass    {2 * self.data.stored:,} multiplications; one product of this form costs "
-            f"{form.pass_cost():.3g} passes",
-        ]
-        routes = verdicts(self.form, self._asked)
-        width = max(len(name) for name, _ in routes)
-        lines += [f"  {name:<{width}}  {verdict}" for name, verdict in routes]
-        if regime.convex or not self._extends:
-            if not regime.convex:
-                lines.append(f"0 in U    {self.solver.name}, named, ends with zero_in_set")
-            return "\n".join(lines)
-        unit = self.unit
-        where = "R^n" if unit.basis is None else f"the span of U, dimension {unit.rank} of {form.n}"
-        lines.append(f"0 in U    min f(w) over ||w||_{self.model.norm:g} = 1, w in {where}")
-        if unit.rank > 0:
-            table = choose_unit(unit, self._beyond)[1]
-            lines += [f"  {name:<{width}}  {verdict}" for name, verdict in table]
-        return "\n".join(lines)
+        cost = f"one product of this form costs {form.pass_cost():.3g} passes"
+        return [*lines, f"a pass    {2 * data.stored:,} multiplications; {cost}"]
 
-    def _behind(self) -> str:
-        rows = isinstance(self.data.space, GramSpace)
-        return "rows of its Gram matrix as needed" if rows else "features spanning it"
+    def recover(self, proof: Proof, bias_rule: str) -> Parts:
+        model, data, w, x = self.model, self.data, proof.w, proof.x
+        weights = None
+        if proof.answer.q:
+            weights = sample_weights(self.image, proof.answer.q, data.m)
+        b, rule = None, "none"
+        if w is not None and w.any():
+            b, rule = bias(bias_rule, model.set, self.image, data, proof.answer.q, w)
+        gram = data.gram
+        if gram is None or w is None or x is None:
+            return Parts(w, b, x, weights, rule)
+        c, point = coefficients_of(model, data, gram, proof.answer.q, w, x)
+        if gram.kernel.name == "linear":  # then w and x are features too
+            w, x = np.asarray(gram.X.T @ c), np.asarray(gram.X.T @ point)
+            return Parts(w, b, x, weights, rule, c)
+        return Parts(None, b, None, weights, rule, c, Expansion.of(gram.kernel, gram.X, c))
+
+    def dual_reference(self) -> cp.Problem | None:
+        return None
+
+    def size(self, q: Sequence[Vec]) -> float:
+        """`||c|| + sum ||A_k q_k||`."""
+        norm = self.data.space.norm
+        parts = [norm(b.map.matvec(v)) for b, v in zip(self.image.blocks, q, strict=True)]
+        return norm(self.image.center) + sum(parts)
 
     @functools.cached_property
-    def regime(self) -> Regime:
-        """Whether the model is convex for these data, and how that is known."""
-        if isinstance(self.data.space, GramSpace):
-            return Regime(True, "the solve decides, as there are inner products only")
-        return regime_of(self.model, self.data, self.unit)
+    def largest(self) -> float:
+        """The size of U: at the centres of the domains, and at extreme points of the bounded ones in a
+        direction of no meaning."""
+        heights = self.image.supports(self.image.rmatvec(np.ones(self.image.n)))
+        centers = self.image.centers()
+        far = [q if np.isfinite(h) else c for (h, q), c in zip(heights, centers, strict=True)]
+        return max(self.size(centers), self.size(far))
+
+
+class ToDistance(_Robust[MinNorm]):
+    """`min ||x||_q` over the lowered set.
+
+    Parameters
+    ----------
+    beyond : the solver wanted where 0 lies in U; None: a solve ends there with w = 0
+    """
+
+    def __init__(
+        self,
+        model: RobustMargin,
+        data: Data,
+        asked: str | Solver[Any] = "auto",
+        beyond: str | Solver[Any] | None = "auto",
+    ) -> None:
+        self.model, self.data, self.asked, self.beyond = model, data, asked, beyond
+        self.image = self.form = minimum_norm(model, data)
+
+    def lines(self) -> list[str]:
+        return self.of_image()
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether there are inner products of the samples only."""
+        return isinstance(self.data.space, GramSpace)
 
     @functools.cached_property
     def unit(self) -> UnitNorm:
         """The form where 0 lies in U."""
         return UnitNorm.of(self.form, self.model.norm)
 
-    def __repr__(self) -> str:
-        return (
-            f"Plan({self.model!r}, m={self.data.m}, n={self.data.n}, solver={self.solver.name!r})"
+    @property
+    def regime(self) -> Regime:
+        return self._regime
+
+    @functools.cached_property
+    def _regime(self) -> Regime:
+        """Whether 0 lies in U.
+
+        A direction that separates 0 from U proves that it does not. The centre c of U is tried; then the
+        program `max {s : -s c in U}`, not negative exactly when 0 lies in U, and whose dual vector
+        separates otherwise: over hulls it is a linear program, equivalent to (30) of Barbero, Takeda and
+        Lopez (2015).
+        """
+        if self.by_rows:
+            return Regime(True, "the solve decides, as there are inner products only")
+        form, data, unit = self.form, self.data, self.unit
+        center = form.matvec(form.centers())
+        norm = data.space.norm(center)
+        if norm == 0.0:
+            return Regime(False, "0 is the centre of U")
+        if self.model.set.support(data, -center / norm, {})[0] < 0.0:
+            return Regime(True, "the difference of the centres separates 0 from U")
+        inside = unit.lower(center)
+        if data.space.norm(center - unit.lift(inside)) > 1e-6 * norm:
+            return Regime(True, "0 is not in the affine hull of U")
+        found = radial(unit, 1e-6)(inside / norm)
+        program = "linear program" if unit.hulls is not None else "conic program"
+        if found is None:
+            return Regime(True, f"the {program} for 0 in U had no answer; the solve decides")
+        if found.s < 0.0:
+            return Regime(True, f"a {program} separates 0 from U")
+        part = found.s / (norm + found.s)
+        near = part * center + (1.0 - part) * form.matvec(found.q)
+        return Regime(
+            False, f"0 lies in U, by a {program}", -data.space.norm(near, self.model.dual)
         )
 
-    def _solve(
-        self, monitor: Monitor, warm_start: Solution | None, starts: int, bias_rule: str
-    ) -> Solution:
-        named = self._beyond is not None or self.form.norm != 2.0
-        if self._extends and named and self.unit.rank > 0 and not self.regime.convex:
-            floor = self.regime.floor
-            solution = self._solve_beyond(floor, monitor, warm_start, starts, bias_rule)
-        else:
-            answer = self._run(monitor, warm_start)
-            if self._leaves_rows and answer.status == "max_iter" and monitor.goes_on:
-                return self._in_coordinates(monitor, starts, bias_rule)
-            solution = self._finish(answer, monitor, bias_rule)
-        if solution.status == "zero_in_set" and self._leaves_rows:
-            return self._in_coordinates(monitor, starts, bias_rule)
-        if solution.status == "zero_in_set" and self._extends and self.unit.rank > 0:
-            floor = solution.certificate.dual
-            solution = self._solve_beyond(floor, monitor, warm_start, starts, bias_rule)
-        if self.data.gram is None:
-            return solution
-        return expand(self.model, self.data, self.data.gram, solution)
+    @property
+    def extends(self) -> bool:
+        """Whether a solve goes on where 0 lies in U, or may do so."""
+        if self.beyond is None or self.data.gram is None or not self.by_rows:
+            return self.beyond is not None and self.unit.rank > 0
+        return self.data.gram.fits
 
-    def _in_coordinates(self, monitor: Monitor, starts: int, bias_rule: str) -> Solution:
-        """Where rows of the Gram matrix do not tell: 0 may lie in U, or a distance is too small for
-        inner products to resolve."""
-        vars(self).pop("regime", None)
-        self._bind(self.data.in_coordinates, "auto")
-        return self._solve(replace(monitor, iterations=0), None, starts, bias_rule)
+    def tail(self, solver: str) -> list[str]:
+        if self.regime.convex:
+            return []
+        if self.beyond is None:
+            return [f"0 in U    {solver}, named, ends with zero_in_set"]
+        further = ToSphere(self, self.regime.floor)
+        return further.lines()[-1:] + further.tail(solver)
 
-    def _solve_beyond(
-        self, floor: float, monitor: Monitor, warm_start: Solution | None, starts: int, rule: str
-    ) -> Solution:
-        size = max(self._size(self.form.centers()), self._size(self._far()))
-        return beyond(
-            self.model, self.data, self.unit, self._beyond, floor, size, self.setup_time,
-            monitor, warm_start, starts, rule,
-        )  # fmt: skip
+    def elsewhere(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
+        if self.beyond is None:
+            return None
+        if proof is None:  # the norm may not tell 0 from near it, and a solver may be meant for it
+            wanted = self.beyond != "auto" or self.form.norm != 2.0
+            known = wanted and not self.by_rows and self.extends and not self.regime.convex
+            return ToSphere(self, self.regime.floor) if known else None
+        zero = proof.w is not None and not proof.w.any() and proof.answer.status != "infeasible"
+        if self.by_rows:
+            # 0 may lie in U, or the distance is too small for inner products to resolve
+            lost = proof.answer.status == "max_iter" and monitor.goes_on
+            if (zero or lost) and self.extends:
+                return ToDistance(self.model, self.data.in_coordinates)
+            return None
+        return ToSphere(self, proof.certificate.dual) if zero and self.extends else None
 
-    def _run(self, monitor: Monitor, warm_start: Solution | None) -> Answer:
-        before: Answer | None = None if warm_start is None else warm_start.answer
-        start = None if before is None else before.q
-        if start is not None and [v.size for v in start] != [
-            b.map.shape[1] for b in self.form.blocks
-        ]:
+    def begin(self, warm: Solution) -> Answer | None:
+        answer = warm.answer
+        if answer is None or not answer.q:
+            return None
+        if [v.size for v in answer.q] != [b.map.shape[1] for b in self.form.blocks]:
             raise ParameterError(
                 "solve: warm_start is the solution of a model of another shape; "
                 "give one of the same set over the same samples"
             )
-        if not self.form.blocks:  # a single point, or several that must coincide
-            apart = max((float(np.abs(c.offset).max()) for c in self.form.couplings), default=0.0)
-            if apart > 1e-12 * max(self.data.scale, float(np.abs(self.form.center).max())):
-                return Answer([], status="infeasible", message=f"its points lie {apart:.3g} apart")
-            return Answer([], multipliers=[np.zeros_like(c.offset) for c in self.form.couplings])
-        if start is None or before is None or warm_start is None:
-            return self.solver.solve(self.form, monitor)
-        w = None if before.w is None else -warm_start.objective * before.w
-        return self.solver.solve(self.form, monitor, Answer(start, w))
+        w = answer.w
+        return Answer(answer.q, None if w is None or not w.any() else -warm.objective * w)
 
-    def _finish(self, answer: Answer, monitor: Monitor, bias_rule: str) -> Solution:
-        stats = Stats(
-            self.solver.name,
-            self.setup_time,
-            monitor.seconds,
-            monitor.iterations,
-            monitor.passes,
-            monitor.kernel_operations,
-            int(monitor.systems),
-            monitor.forming,
-        )
-        make = functools.partial(Solution, stats=stats, history=monitor.history, answer=answer)
+    def run(
+        self, solver: Solver[MinNorm], monitor: Monitor, start: Answer | None, starts: int
+    ) -> list[Answer]:
+        form = self.form
+        if form.blocks:
+            return [solver.solve(form, monitor, start)]
+        # a single point, or several that must coincide
+        apart = max((float(np.abs(c.offset).max()) for c in form.couplings), default=0.0)
+        if apart > 1e-12 * max(self.data.scale, float(np.abs(form.center).max())):
+            return [Answer(status="infeasible", message=f"its points lie {apart:.3g} apart")]
+        return [Answer(multipliers=[np.zeros_like(c.offset) for c in form.couplings])]
+
+    def certify(self, answer: Answer, tol: float) -> Proof:
         zero = np.zeros(self.form.n)
         if answer.status == "infeasible":
             nothing = Certificate(-np.inf, -np.inf, np.nan, np.nan, np.nan, "none")
-            message = (
-                f"U is empty: {answer.message}. {advice(self.model, self.data.in_coordinates)}"
-            )
-            return make(zero, None, zero, None, -np.inf, nothing, "infeasible", message)
-        splits = self.form.splits(answer)
-        certificate, w, x = certify(self.model, self.data, answer.q, answer.w, splits, monitor.tol)
+            return Proof(answer, nothing, -np.inf, zero, None, zero)
+        certificate, w, x = certify(
+            self.model, self.data, answer.q, answer.w, self.form.splits(answer), tol
+        )
         norm = -certificate.dual
-        size = self._size(answer.q)
-        if abs(certificate.relative_gap) > monitor.tol:  # not proven to be off 0: how large is U?
-            size = max(size, self._size(self.form.centers()), self._size(self._far()))
-        weights = sample_weights(self.form, answer.q, self.data.m)
-        if norm <= max(
-            monitor.tol, self.data.space.resolution
-        ) * size and certificate.violation <= max(monitor.tol, 1e-6):
+        size = self.size(answer.q)
+        if abs(certificate.relative_gap) > tol:  # not proven to be off 0: how large is U?
+            size = max(size, self.largest)
+        inside = certificate.violation <= max(tol, 1e-6)
+        if inside and norm <= max(tol, self.data.space.resolution) * size:
             certificate = Certificate(0.0, -norm, norm, 0.0, certificate.violation, "global")
-            message = "0 lies in U, so no direction has a positive worst-case margin and w = 0."
-            leaves = self._leaves_rows or (self._extends and self.unit.rank > 0)
-            if not leaves:  # else it is no answer yet
-                message += f" {advice(self.model, self.data.in_coordinates)}"
-            return make(zero, None, x, weights, 0.0, certificate, "zero_in_set", message, size=size)
-        b, rule = bias(bias_rule, self.model.set, self.form, self.data, answer.q, w)
-        status, message = self._judge(answer, certificate, monitor.tol, size)
-        return make(
-            w, b, x, weights, -norm, certificate, status, message, bias_rule=rule, size=size
-        )
+            return Proof(answer, certificate, 0.0, zero, None, x, size)
+        return Proof(answer, certificate, -norm, w, None, x, size)
 
-    def _size(self, q: list[Vec]) -> float:
-        """`||c|| + sum ||A_k q_k||`."""
-        norm = self.data.space.norm
-        parts = [norm(b.map.matvec(v)) for b, v in zip(self.form.blocks, q, strict=True)]
-        return norm(self.form.center) + sum(parts)
+    def verdict(self, proof: Proof, solver: str, tol: float) -> Verdict | None:
+        if proof.answer.status == "infeasible":
+            hint = advice(self.model, self.data.in_coordinates)
+            return Verdict("infeasible", f"U is empty: {proof.answer.message}. {hint}")
+        if proof.w is None or proof.w.any():
+            return None
+        message = "0 lies in U, so no direction has a positive worst-case margin and w = 0."
+        if not self.extends:  # else it is no answer yet
+            message += f" {advice(self.model, self.data.in_coordinates)}"
+        return Verdict("zero_in_set", message)
 
-    def _far(self) -> list[Vec]:
-        """Extreme points of the bounded domains, in a direction of no meaning."""
-        heights = self.form.supports(self.form.rmatvec(np.ones(self.form.n)))
-        centers = self.form.centers()
-        return [q if np.isfinite(h) else c for (h, q), c in zip(heights, centers, strict=True)]
-
-    def _judge(
-        self, answer: Answer, certificate: Certificate, tol: float, size: float
-    ) -> tuple[str, str]:
-        inside = certificate.violation <= tol
-        if inside and abs(certificate.relative_gap) <= tol:
-            return "optimal", f"proven: {certificate}"
+    def slack(self, proof: Proof, tol: float) -> float:
         # where a domain is curved, a violation of v allows a point sqrt(v) outside
-        slack = tol + 10.0 * math.sqrt(certificate.violation) * max(
-            1.0, size / max(-certificate.dual, 1e-300)
-        )
-        if inside and certificate.relative_gap < -slack:
-            raise SolverError(
-                f"{self.solver.name}: the certificate contradicts the answer (relative gap "
-                f"{certificate.relative_gap:.2g}, a point of U nearer than its support allows); "
-                "the lowering of this set is wrong: please report it"
-            )
-        status = answer.status
-        message = (
-            f"{self.solver.name} stopped with a relative gap of {certificate.relative_gap:.2g} and "
-            f"a violation of {certificate.violation:.2g}, tolerance {tol:.2g}. "
-            + (answer.message or "Lower the solver's own tolerance, or take another solver.")
-        )
-        warn_of(message, ConvergenceWarning)
-        return status, message
+        far = max(1.0, proof.size / max(-proof.certificate.dual, 1e-300))
+        return tol + 10.0 * math.sqrt(proof.certificate.violation) * far
 
-    def reference(self) -> cp.Problem:
-        last = self._last
-        if last is not None and last.answer is not None and last.certificate.residual is not None:
-            return linearised(self.model, self.data, self.unit, last.answer).problem
+    def reference(self, at: Solution | None) -> cp.Problem:
         return twin(self.model, self.data.by_spectrum).problem
 
-    def _verify(self, solution: Solution, **options: Any) -> Verification:
-        if solution.answer is not None and solution.certificate.residual is not None:
-            return verify_stationary(self.model, self.data, self.unit, solution, **options)
+    def verify(self, solution: Solution, **options: Any) -> Verification:
         if self.data.gram is not None and solution.answer is not None:
-            c = point_coefficients(self.model, self.data, solution.answer.q)
+            c = self.model.set.rebuild(self.data.over_samples, iter(solution.answer.q))[0]
             solution = replace(solution, x=self.data.by_spectrum.X.T @ c)
         return verify(self.model, self.data.by_spectrum, solution, **options)
+
+
+class ToSphere(_Robust[UnitNorm]):
+    """`min f(w)` over the unit sphere, where 0 lies in U and U is more than this point.
+
+    Parameters
+    ----------
+    convex : the lowering of the other side
+    floor : a lower bound of the optimum
+    """
+
+    def __init__(self, convex: ToDistance, floor: float) -> None:
+        self.model, self.data, self.image = convex.model, convex.data, convex.image
+        self.form, self.floor, self.whole = convex.unit, floor, convex.largest
+        self.asked = "auto" if convex.beyond is None else convex.beyond
+
+    @property
+    def regime(self) -> Regime:
+        return Regime(False, "0 lies in U", self.floor)
+
+    def lines(self) -> list[str]:
+        unit = self.form
+        where = (
+            "R^n"
+            if unit.basis is None
+            else f"the span of U, dimension {unit.rank} of {unit.image.n}"
+        )
+        sphere = f"0 in U    min f(w) over ||w||_{self.model.norm:g} = 1, w in {where}"
+        return [*self.of_image(), sphere]
+
+    def tail(self, solver: str) -> list[str]:
+        if self.form.rank == 0:
+            return []
+        return table(verdicts(self.form, self.asked, choose(self.form, self.asked)))
+
+    def elsewhere(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
+        return None
+
+    def begin(self, warm: Solution) -> Answer | None:
+        if warm.w is None or not warm.w.any():
+            return None
+        if warm.w.size != self.image.n:
+            raise ParameterError(
+                "solve: warm_start is the solution of a model of another shape; "
+                "give one over the same features"
+            )
+        inside = self.data.space.norm(self.form.lower(warm.w)) > 0.0
+        return Answer(w=warm.w) if inside else None
+
+    def run(
+        self, solver: Solver[UnitNorm], monitor: Monitor, start: Answer | None, starts: int
+    ) -> list[Answer]:
+        """The first from the given w or the barycentres, the others from random directions."""
+        form, generator = self.form, np.random.default_rng(0)
+        answers = [solver.solve(form, monitor, start)]
+        while len(answers) < starts and answers[-1].status != "interrupted":
+            w = form.lift(generator.standard_normal(form.rank))
+            answers.append(solver.solve(form, monitor, Answer(w=w)))
+        return answers
+
+    def certify(self, answer: Answer, tol: float) -> Proof:
+        model, data, form = self.model, self.data, self.form
+        w = answer.plane[0]
+        splits = self.image.splits(answer)
+        certificate, x = certify_unit(model, data, form, w, answer.q, self.floor, splits)
+        if answer.witness is not None:
+            bound = lower_bound(model, data, form, answer.witness)
+            if bound > self.floor:
+                certificate = proven(certificate, bound, data.scale)
+        small = tol * max(abs(certificate.primal), 1e-300)
+        if self._inside(certificate, tol) and certificate.gap <= max(small, self._flat(tol)):
+            certificate = replace(certificate, kind="global")
+        return Proof(answer, certificate, certificate.primal, w, None, x, self.whole)
+
+    def _inside(self, certificate: Certificate, tol: float) -> bool:
+        return certificate.violation <= max(tol, 1e-6)
+
+    def _flat(self, tol: float) -> float:
+        """The objective below which 0 lies on the boundary of U."""
+        return max(tol, 1e-9) * self.whole
+
+    def verdict(self, proof: Proof, solver: str, tol: float) -> Verdict | None:
+        certificate, form, w, size = proof.certificate, self.form, proof.answer.plane[0], proof.size
+        residual = certificate.residual or 0.0
+        span = "" if form.basis is None else f", w in the span of U, of dimension {form.rank}"
+        if certificate.kind == "global":
+            if certificate.gap <= tol * max(abs(certificate.primal), 1e-300):
+                return Verdict("optimal", f"proven: {certificate}; 0 lies in U{span}")
+            return Verdict(
+                "optimal",
+                f"0 lies on the boundary of U{span}: the objective is 0 within {certificate.gap:.2g}",
+            )
+        if self._inside(certificate, tol) and residual <= tol * max(size, 1e-300):
+            what, kink = f"0 lies in U{span}; {residual:.2g} from stationary", at_kink(form, w)
+            if pinned(form, w):
+                edge = "; the norm has a kink there" if kink else ""
+                status = "stationary" if kink else "local"
+                return Verdict(status, f"{what}, and the ties of the margins pin w{edge}")
+            where = f", at a kink of the {self.model.norm:g}-norm" if kink else ""
+            return Verdict("stationary", f"{what}{where}")
+        message = (
+            f"{solver} stopped {residual:.2g} from stationary with a violation of "
+            f"{certificate.violation:.2g}, tolerance {tol:.2g} of {size:.2g}. "
+            + (proof.answer.message or "Take another solver, or more starts.")
+        )
+        return Verdict(proof.answer.status, message, warns=True)
+
+    def slack(self, proof: Proof, tol: float) -> float:
+        return math.inf
+
+    def reference(self, at: Solution | None) -> cp.Problem:
+        """The program linearised at the w of a solution."""
+        if at is None or at.answer is None or at.answer.w is None:
+            raise ParameterError(
+                "reference: where 0 lies in U it is the program around a solution; "
+                "give one, reference(solution)"
+            )
+        return linearised(self.model, self.data, self.form, at.answer).problem
+
+    def verify(self, solution: Solution, **options: Any) -> Verification:
+        return verify_stationary(self.model, self.data, self.form, solution, **options)

@@ -143,8 +143,11 @@ class Data:
     def in_gram_space(self, gram: Gram) -> Data:
         """The same samples as coefficients over themselves, with the inner product of a kernel: no
         coordinates, and no more of the Gram matrix than a solver asks for."""
-        X = sparse.eye_array(self.m, format="csr")
-        return Data(X, self.y, self.class_weight, gram, GramSpace(gram))
+        unit = functools.partial(sparse.eye_array, self.m, format="csr")
+        return self.once(
+            ("rows", gram),
+            lambda: Data(unit(), self.y, self.class_weight, gram, GramSpace(gram)),
+        )
 
     @functools.cached_property
     def in_coordinates(self) -> Data:
@@ -156,7 +159,9 @@ class Data:
     def in_feature_space(self, gram: Gram) -> Data:
         """The same samples in the feature space of a kernel: in an orthonormal basis of their span,
         so that inner products, norms, means and covariances are those of the feature space."""
-        return Data(gram.factor(), self.y, self.class_weight, gram)
+        return self.once(
+            ("features", gram), lambda: Data(gram.factor(), self.y, self.class_weight, gram)
+        )
 
     @functools.cached_property
     def over_samples(self) -> Data:

@@ -1,4 +1,4 @@
-"""The CVXPY twin of `loss + penalty`, and the comparison with it."""
+"""The CVXPY twins of `loss + penalty`, and the comparison with them."""
 
 from __future__ import annotations
 
@@ -9,49 +9,19 @@ import numpy as np
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
-from ucm.evidence.verify import Verification, compared, solved, tight
+from ucm.errors import SolverError
+from ucm.evidence.objective import InFeatures, tangent_plane
+from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.solution import Solution
-from ucm.language.node import Param, Scalar, value
 from ucm.language.objective import Objective
-from ucm.language.terms import (
-    Coefficient,
-    ConvexLoss,
-    ProximalPenalty,
-    SubtractedPenalty,
-    Weights,
-    loss_cvxpy,
-)
+from ucm.language.penalties.gathered import Gathered
+from ucm.language.scope import Coefficient, Parameters
+from ucm.language.terms import ConvexLoss, ProximalPenalty, loss_cvxpy
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["Majorant", "ParameterWeights", "majorant", "verify_objective"]
-
-
-class ParameterWeights(Weights):
-    """Hyperparameters as CVXPY parameters, their products as `CallbackParam`s."""
-
-    def __init__(self) -> None:
-        self.parameters: dict[str, cp.Parameter] = {}
-
-    def of(self, coefficient: Coefficient) -> float | cp.Expression:
-        import cvxpy as cp
-
-        declared = (*coefficient.times, *coefficient.over, *coefficient.rest)
-        names = [s for s in declared if isinstance(s, Param)]
-        if not names:
-            return coefficient.number
-        for s in names:
-            if s.name not in self.parameters:
-                self.parameters[s.name] = cp.Parameter(name=s.name, value=s.value, nonneg=True)
-        if len(names) == 1 and coefficient.times == tuple(names):
-            return self.parameters[names[0].name]
-        return cp.CallbackParam(lambda: coefficient.at(self._now), nonneg=True)
-
-    def _now(self, scalar: Scalar) -> float:
-        if isinstance(scalar, Param):
-            return float(self.parameters[scalar.name].value)
-        return value(scalar)
+__all__ = ["Majorant", "dual_problem", "majorant", "verify_objective"]
 
 
 @dataclass(frozen=True)
@@ -72,59 +42,84 @@ class Majorant:
     scale: float
 
 
-def majorant(model: Objective, data: Data, w: Vec, b: float) -> Majorant:
-    """Build the twin at z_k = (w, b), from the declaration; vectorised, DPP, scaled by max |X|."""
-    import cvxpy as cp
-
-    G, H = model.dc()
-    scale = data.scale
-    omega, bias, t = cp.Variable(data.n), cp.Variable(), cp.Variable(data.m)
-    weights, one = ParameterWeights(), Coefficient()
-    total: Any = 0.0
-    for loss in G.losses:
-        total += loss_cvxpy(loss, t, data.y, data.class_weight, weights)
-    for penalty in G.penalties:
-        if isinstance(penalty, ProximalPenalty):
-            total += penalty.cvxpy(omega / scale, one, weights)
-    equation = t == cp.multiply(data.y, (data.X / scale) @ omega + bias)
-    margin = data.y * (data.X @ w + b)
-    slopes, normal = _subgradient(H.losses, H.penalties, margin, w)
-    slopes = slopes * np.where(data.y > 0, *data.class_weight)
-    constant = (
-        float(slopes @ margin) + float(normal @ w) - H.value(margin, w, data.y, data.class_weight)
-    )
-    if H.losses:
-        v = cp.Parameter(data.m, name="tilt_margin", value=slopes)
-        total = total - v @ t
-    if H.penalties:
-        u = cp.Parameter(data.n, name="tilt_normal", value=normal / scale)
-        total = total - u @ omega
-    return Majorant(cp.Problem(cp.Minimize(total + constant), [equation]), omega, bias, scale)
-
-
-def _subgradient(
-    losses: tuple[ConvexLoss, ...],
-    penalties: tuple[ProximalPenalty | SubtractedPenalty, ...],
-    margin: Vec,
-    w: Vec,
-) -> tuple[Vec, Vec]:
-    slopes, normal = np.zeros_like(margin), np.zeros_like(w)
-    for loss in losses:
-        slopes = slopes - loss.gradient(loss.offset - margin)
-    for penalty in penalties:
-        if isinstance(penalty, SubtractedPenalty):
-            normal = normal + penalty.subgradient(w)
-    return slopes, normal
-
-
-def verify_objective(
-    model: Objective, data: Data, solution: Solution, tol: float = 1e-6, **options: Any
-) -> Verification:
-    """Solve the CVXPY twin and compare: for a convex objective its optimum, otherwise the optimum of the
-    majorant at the solution, which a critical point attains.
+def majorant(
+    model: Objective, data: Data, w: Vec | None, b: float, features: Any = None
+) -> Majorant:
+    """Build the twin at z_k = (w, b), from the declaration; vectorised, DPP, scaled by max |X|.
 
     Parameters
     ----------
+    w : None for 0; the twin of a convex objective is the same everywhere
+    features : (m, r) in place of the samples: behind a kernel any root of the Gram matrix
+    """
+    import cvxpy as cp
+
+    G, H = model.dc()
+    X = data.X if features is None else features
+    w = np.zeros(X.shape[1]) if w is None else w
+    scale = data.scale if features is None else float(np.abs(X).max(initial=0.0)) or 1.0
+    omega, bias, t = cp.Variable(X.shape[1]), cp.Variable(), cp.Variable(data.m)
+    scope, one = Parameters(), Coefficient()
+    total: Any = 0.0
+    for loss in G.losses:
+        total += loss_cvxpy(loss, t, data.y, data.class_weight, scope)
+    for penalty in G.penalties:
+        if isinstance(penalty, ProximalPenalty):
+            total += penalty.cvxpy(omega / scale, one, scope)
+    equation = t == cp.multiply(data.y, (X / scale) @ omega + bias)
+    normal = InFeatures(X, w)
+    plane = tangent_plane(H, data, normal, data.y * (normal.scores + b))
+    if H.losses:
+        v = cp.Parameter(data.m, name="tilt_margin", value=plane.margin)
+        total = total - v @ t
+    if H.penalties:
+        u = cp.Parameter(w.size, name="tilt_normal", value=plane.normal / scale)
+        total = total - u @ omega
+    problem = cp.Problem(cp.Minimize(total - plane.height + scope.named()), [equation])
+    return Majorant(problem, omega, bias, scale)
+
+
+def dual_problem(model: Objective, data: Data, features: Any = None) -> cp.Problem | None:
+    """The dual of one convex loss and `lam ||w||_2^2`, with the value of the objective; of any other None.
+
+    `max sum_i o s_i - c_i l*(s_i / c_i) - ||sum_i s_i y_i x_i||^2 / (4 lam)` over `y's = 0`, c_i the weights
+    of the samples: for the p-hinge problem (17) of Sun (2024).
+    """
+    import cvxpy as cp
+
+    loss, (added, subtracted) = model.loss, model.penalty.split()
+    a, lam, s, others = Gathered(added).norms
+    if not isinstance(loss, ConvexLoss) or a or s or others or subtracted or lam == 0.0:
+        return None
+    X = data.X if features is None else features
+    unit = float(loss.gradient(np.ones(1))[0])  # a multiplier of usual size: t is near 1
+    t, constraints = cp.Variable(data.m), []
+    conjugates: Any = 0.0
+    for sign, c in zip((1.0, -1.0), data.class_weight, strict=True):
+        rows = np.flatnonzero(data.y == sign)
+        mean = cp.Variable()
+        constraints += loss.conjugate_constraint(t[rows] * (unit / c), mean)
+        conjugates = conjugates + c * rows.size * mean
+    square = cp.sum_squares((X.T * data.y) @ t) * (unit**2 / (4.0 * lam))
+    height = loss.offset * unit * cp.sum(t) - conjugates - square
+    return cp.Problem(cp.Maximize(height), [*constraints, data.y @ t == 0])
+
+
+def verify_objective(
+    model: Objective,
+    data: Data,
+    solution: Solution,
+    features: Any = None,
+    tol: float = 1e-6,
+    **options: Any,
+) -> Verification:
+    """Solve the CVXPY twin and compare: for a convex objective its optimum, otherwise the optimum of the
+    majorant at the solution, which a critical point attains. Where there is a dual problem too, it is
+    held against the one that is further away; one that its solver fails on is left out.
+
+    Parameters
+    ----------
+    features : (m, r) any root of the Gram matrix, for a solution behind a kernel
     options : of `cvxpy.Problem.solve`, `solver` among them (Clarabel by default)
 
     Raises
@@ -133,9 +128,18 @@ def verify_objective(
         The reference solver failed.
     """
     b = solution.b or 0.0
-    problem = majorant(model, data, solution.w, b).problem
-    solver = str(options.pop("solver", "CLARABEL"))
-    found = solved([(problem, tolerances) for tolerances in tight(solver)], solver, options)
-    margin = data.y * (data.X @ solution.w + b)
-    objective = model.value(margin, solution.w, data.y, data.class_weight)
-    return compared(objective, found, solution, solver, tol)
+    X, w = data.X, solution.w
+    if features is not None:
+        X, w = features, features.T @ solution.coefficients
+    objective = model.value(data.y * (X @ w + b), w, data.y, data.class_weight)
+    problems = [majorant(model, data, w, b, features).problem, dual_problem(model, data, features)]
+    found, failure = [], SolverError("verify: no reference")
+    for problem in problems:
+        try:
+            found += [] if problem is None else [solved(problem, options)]
+        except SolverError as error:
+            failure = error
+    if not found:
+        raise failure
+    worst = max(found, key=lambda end: abs(end.value - objective))
+    return compared(solution, worst, tol, objective=objective)

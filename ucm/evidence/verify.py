@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ucm.data.bound import Data
 from ucm.errors import SolverError
-from ucm.evidence.reference import Twin, twin
+from ucm.evidence.reference import twin
 from ucm.forms.solution import Solution
 from ucm.language.robust import RobustMargin
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["Verification", "compared", "solved", "tight", "verify"]
+__all__ = ["Solved", "Verification", "compared", "solved", "verify"]
+
+_AGREED = 1e-6  # relative difference of two objectives that are the same
+# of Clarabel, first; not every problem can reach them
+_TIGHT = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
 
 
 @dataclass(frozen=True)
@@ -68,38 +71,68 @@ class Verification:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class Solved:
+    """How a CVXPY problem ended.
+
+    Attributes
+    ----------
+    value, status : of the last attempt that did not fail
+    solver : name
+    """
+
+    value: float
+    status: str
+    solver: str
+
+    @property
+    def empty(self) -> bool:
+        """Whether the problem has no feasible point."""
+        return self.status in ("infeasible", "infeasible_inaccurate")
+
+
 def solved(
-    attempts: Sequence[tuple[cp.Problem, dict[str, float]]],
-    solver: str,
+    problem: cp.Problem,
     options: dict[str, Any],
     keep: cp.Variable | None = None,
-) -> tuple[float, str]:
-    """Solve problems with tolerances in turn, until one ends with an accurate answer.
+    second: cp.Problem | None = None,
+) -> Solved:
+    """Solve a problem, by Clarabel to tight tolerances where they can be reached, then to its own.
 
-    Returns
-    -------
-    The value and the status of the last that did not fail; `keep` has the point of that one.
+    Parameters
+    ----------
+    options : of `cvxpy.Problem.solve`, `solver` among them (Clarabel by default)
+    keep : has the point of the attempt that counts
+    second : another problem with that point, a last chance for Clarabel
 
     Raises
     ------
     SolverError
-        All failed.
+        All attempts failed.
     """
     import cvxpy as cp
 
-    failed, found = "", None
-    for problem, tolerances in attempts:
+    solver = str(options.get("solver", "CLARABEL"))
+    attempts: list[tuple[cp.Problem, dict[str, float]]] = [(problem, {})]
+    if solver.upper() == "CLARABEL":
+        attempts = [(problem, _TIGHT), (problem, {})]
+        attempts += [(second, _TIGHT)] if second is not None else []
+    failed, found, point = "", None, None
+    for tried, tolerances in attempts:
         try:
             with warnings.catch_warnings():
                 # CVXPY's remark on "optimal_inaccurate"; the report shows that status
                 warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
-                problem.solve(solver=solver.upper(), **{**tolerances, **options})
+                tried.solve(**{**tolerances, **options, "solver": solver.upper()})
         except (cp.error.SolverError, ArithmeticError) as error:
             failed = str(error).splitlines()[0]
             continue
+        if tried.value is None:
+            failed = f"it ended with the status {tried.status!r}"
+            continue
+        found = Solved(float(tried.value), str(tried.status), solver)
         point = None if keep is None else keep.value
-        found = float(problem.value), str(problem.status), point
-        if not found[1].endswith("inaccurate"):
+        if not found.status.endswith("inaccurate"):
             break
     if found is None:
         raise SolverError(
@@ -107,43 +140,48 @@ def solved(
             "try verify(solver='SCS'), or scale the features"
         )
     if keep is not None:
-        keep.value = found[2]
-    return found[:2]
-
-
-def tight(solver: str, tolerance: float = 1e-10) -> list[dict[str, float]]:
-    """The tolerances to try: of Clarabel first some that not every problem can reach."""
-    own: list[dict[str, float]] = [{}]
-    if solver.upper() != "CLARABEL":
-        return own
-    return [dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), tolerance), *own]
+        keep.value = point
+    return found
 
 
 def compared(
-    objective: float, reference: tuple[float, str], solution: Solution, solver: str, tol: float
+    solution: Solution,
+    reference: Solved,
+    tol: float,
+    *,
+    objective: float | None = None,
+    size: float = 1e-12,
+    apart: float = math.nan,
 ) -> Verification:
-    """The report on two objectives: they agree within `max(1e-6, tol)` relative."""
-    value, status = reference
-    difference = abs(objective - value) / max(abs(value), 1e-12)
-    allowed = max(1e-6, tol)
-    agrees = difference <= allowed and solution.certificate.violation <= allowed
+    """The report on two objectives. They agree within `max(1e-6, tol)` relative; the weights are not
+    negative, and points whose distance decides are no further apart than both gaps allow. Where one
+    of them has no feasible point, neither has.
+
+    Parameters
+    ----------
+    objective : in place of that of the solution
+    size : the unit of the difference where the reference is smaller
+    apart : the distance of the two points, relative; both gaps allow `sqrt(2 (gap + gap_ref))`
+    """
+    objective = solution.objective if objective is None else objective
+    allowed, violation = max(_AGREED, tol), solution.certificate.violation
+    near = math.nan
+    if reference.empty or solution.status == "infeasible":
+        agrees = reference.empty and solution.status == "infeasible"
+        difference = 0.0 if agrees else math.inf
+    else:
+        difference = abs(objective - reference.value) / max(abs(reference.value), size)
+        agrees = difference <= allowed and violation <= allowed
+        if not math.isnan(apart):
+            gaps = max(solution.certificate.relative_gap, 0.0) + allowed
+            near = math.sqrt(2.0 * gaps)
+            agrees = agrees and apart <= near
+        if solution.weights is not None:
+            agrees = agrees and bool(np.all(solution.weights >= -1e-9))
     return Verification(
-        bool(agrees), objective, value, difference, math.nan, math.nan,
-        solution.certificate.violation, solution.status, status, solver,
+        bool(agrees), objective, reference.value, difference, apart, near, violation,
+        solution.status, reference.status, reference.solver,
     )  # fmt: skip
-
-
-def _solve(reference: Twin, euclidean: bool, solver: str, options: dict[str, Any]) -> str:
-    """Solve the twin, its point in `reference.z`; the status. With a Euclidean norm Clarabel has its
-    square as a second chance."""
-    import cvxpy as cp
-
-    attempts = [(reference.unit, tolerances) for tolerances in tight(solver)]
-    if len(attempts) == 2 and euclidean:
-        # tolerances are absolute: without the factor, of a distance 0.1 an error of 4e-6 was left
-        square = cp.Minimize(cp.sum_squares(300.0 * reference.z))
-        attempts.append((cp.Problem(square, reference.unit.constraints), attempts[0][1]))
-    return solved(attempts, solver, options, reference.z)[1]
 
 
 def verify(
@@ -163,34 +201,22 @@ def verify(
     SolverError
         The reference solver failed.
     """
+    import cvxpy as cp
+
+    euclidean, second = model.norm == 2.0, None
     reference = twin(model, data)
-    solver = str(options.pop("solver", "CLARABEL"))
-    status = _solve(reference, model.norm == 2.0, solver, options)
-    allowed = max(1e-6, tol)
-    empty = status in ("infeasible", "infeasible_inaccurate")
+    if euclidean:
+        # tolerances are absolute: without the factor, of a distance 0.1 an error of 4e-6 was left
+        square = cp.Minimize(cp.sum_squares(300.0 * reference.z))
+        second = cp.Problem(square, reference.unit.constraints)
+    found = solved(reference.unit, options, reference.z, second)
     x = reference.x
-    if empty or x is None:
-        value, difference = -math.inf, 0.0 if solution.status == "infeasible" else math.inf
-        agrees = empty and solution.status == "infeasible"
-        return Verification(
-            agrees, solution.objective, value, difference, math.nan, math.nan,
-            solution.certificate.violation, solution.status, status, solver,
-        )  # fmt: skip
-    value = -data.space.norm(x, model.dual)
-    size = max(abs(value), 1e-12 * data.scale)
+    if x is None:
+        return compared(solution, found, tol)
+    norm = data.space.norm(x, model.dual)
+    size, apart = 1e-12 * data.scale, math.nan
     if solution.status == "zero_in_set":
-        size = max(size, solution.size, data.scale)
-    difference = abs(solution.objective - value) / size
-    agrees = difference <= allowed and solution.certificate.violation <= allowed
-    x_distance = x_allowed = math.nan
-    if model.norm == 2.0 and solution.status != "zero_in_set" and solution.status != "infeasible":
-        norm = data.space.norm(x)
-        x_distance = data.space.norm(x - solution.x) / max(norm, 1e-300)
-        x_allowed = math.sqrt(2.0 * (max(solution.certificate.relative_gap, 0.0) + allowed))
-        agrees = agrees and x_distance <= x_allowed
-    if solution.weights is not None:
-        agrees = agrees and bool(np.all(solution.weights >= -1e-9))
-    return Verification(
-        bool(agrees), solution.objective, value, difference, x_distance, x_allowed,
-        solution.certificate.violation, solution.status, status, solver,
-    )  # fmt: skip
+        size = max(solution.size, data.scale)
+    elif euclidean and solution.status != "infeasible":
+        apart = data.space.norm(x - solution.x) / max(norm, 1e-300)
+    return compared(solution, replace(found, value=-norm), tol, size=size, apart=apart)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ucm.data.bound import Data
-from ucm.evidence.reference import ParameterScope
 from ucm.evidence.stationary import normal_near
-from ucm.evidence.verify import Verification, solved, tight
+from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.answer import Answer
 from ucm.forms.solution import Solution
 from ucm.forms.sphere import UnitNorm
 from ucm.language.robust import RobustMargin
+from ucm.language.scope import Parameters
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -51,16 +50,15 @@ def linearised(model: RobustMargin, data: Data, form: UnitNorm, answer: Answer) 
     x = form.lower(model.set.rebuild(data, iter(answer.q))[0])
     f = -float(v @ x)
     n = normal_near(form, v, -x / f if f > 0.0 else np.zeros_like(v))
-    scope = ParameterScope()
+    scope = Parameters()
     expression, constraints = model.set.cvxpy(data, scope)
     inside = expression if form.basis is None else form.basis.T @ expression
     length = float(np.linalg.norm(n))
     s = cp.Variable()
     constraints = [inside / data.scale + s * (n / length) == 0, *constraints]
-    named = sum(0.0 * p for p in scope.parameters.values())
     factor = data.scale / length
     return Linearised(
-        cp.Problem(cp.Maximize(factor * s + named), constraints),
+        cp.Problem(cp.Maximize(factor * s + scope.named()), constraints),
         cp.Problem(cp.Maximize(s), constraints),
         factor,
     )
@@ -83,17 +81,6 @@ def verify_stationary(
         The reference solver failed.
     """
     reference = linearised(model, data, form, solution.answer)
-    solver = str(options.pop("solver", "CLARABEL"))
-    attempts = [(reference.unit, tolerances) for tolerances in tight(solver)]
-    found, status = solved(attempts, solver, options)
-    value = reference.scale * found
-    allowed = max(1e-6, tol)
-    size = max(abs(value), 1e-6 * solution.size, 1e-12 * data.scale)
-    difference = abs(solution.objective - value) / size
-    agrees = difference <= allowed and solution.certificate.violation <= allowed
-    if solution.weights is not None:
-        agrees = agrees and bool(np.all(solution.weights >= -1e-9))
-    return Verification(
-        bool(agrees), solution.objective, value, difference, math.nan, math.nan,
-        solution.certificate.violation, solution.status, status, solver,
-    )  # fmt: skip
+    found = solved(reference.unit, options)
+    size = max(1e-6 * solution.size, 1e-12 * data.scale)
+    return compared(solution, replace(found, value=reference.scale * found.value), tol, size=size)

@@ -23,6 +23,7 @@ class Monitor:
     max_iter : None for the solver's own limit
     callback : called with the record of every report; returning True stops the solve
     verbose : print a table
+    factor : what a reported objective is multiplied by, to be that of the declared problem
     passes : products with the data so far, in units of one A q plus one A' w; a product with some
         rows counts as their part of all rows
     systems : linear systems so far, by a solver that forms them
@@ -34,6 +35,7 @@ class Monitor:
     max_iter: int | None = None
     callback: Callable[[dict[str, float]], object] | None = None
     verbose: bool = False
+    factor: float = 1.0
     passes: float = 0.0
     systems: int = 0
     forming: float = 0.0
@@ -58,6 +60,7 @@ class Monitor:
     def report(self, iteration: int, objective: float, gap: float) -> bool:
         """Record one state; True when the callback asks to stop."""
         self.iterations = iteration
+        objective *= self.factor
         record = {
             "iteration": iteration,
             "objective": objective,

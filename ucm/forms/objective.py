@@ -10,13 +10,22 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
-from ucm.language.penalties import LInf, ScaledPenalty
-from ucm.language.penalties.norms import soft
-from ucm.language.terms import ConvexLoss, ProximalPenalty, SubtractedPenalty, loss_value
+from ucm.language.objective import Objective
+from ucm.language.penalties.gathered import Gathered
+from ucm.language.penalty_algebra import PenaltySum
+from ucm.language.terms import (
+    ConvexLoss,
+    FoldedConcave,
+    Penalty,
+    ProximalPenalty,
+    SubtractedPenalty,
+    loss_value,
+)
 
 __all__ = ["Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt"]
 
@@ -87,99 +96,23 @@ class Composite:
         """`sum_i beta_i y_i x_i`."""
         return np.asarray(self.X.T @ (self.y * beta))
 
-    # --- penalties -----------------------------------------------------------------------------
     @functools.cached_property
+    def penalty(self) -> Gathered:
+        """The sum of the penalties."""
+        return Gathered(self.penalties)
+
+    @property
     def norms(self) -> tuple[float, float, float, tuple[ProximalPenalty, ...]]:
         """(a, c, s, others): `a ||w||_1 + c ||w||_2^2 + s ||w||_inf` and the other penalties."""
-        a = c = s = 0.0
-        others = []
-        for penalty in self.penalties:
-            known = penalty.norms()
-            if known is None:
-                others.append(penalty)
-            else:
-                a, c, s = a + known[0], c + known[1], s + known[2]
-        return a, c, s, tuple(others)
+        return self.penalty.norms
 
-    def proximal(self) -> bool:
-        """Whether the sum of the penalties has a proximal map: at most one besides L1 and L2."""
-        return len(self.norms[3]) + (self.norms[2] > 0.0) <= 1
-
-    def prox(self, v: Vec, t: float) -> Vec:
-        """The proximal map of the sum of the penalties; see `proximal`."""
-        a, c, s, others = self.norms
-        v, t = v / (1.0 + 2.0 * t * c), t / (1.0 + 2.0 * t * c)
-        v = soft(v, t * a) if a > 0.0 else v
-        if s > 0.0:
-            return self._largest.prox(v, t)
-        return others[0].prox(v, t) if others else v
-
-    @functools.cached_property
-    def _largest(self) -> ProximalPenalty:
-        """The part that is a multiple of the largest absolute weight."""
-        return ScaledPenalty(self.norms[2], LInf())
-
-    def _inside(self, z: Vec, u: Vec) -> tuple[float, float]:
-        """The largest share of z with `u + share z` in the domain of R*, at most 1, and what is
-        missed: what is rounding on the boundary is named rather than pulled, as the share would
-        be 0."""
-        a, _, s, others = self.norms
-        over = self.gauge(u + z) - 1.0
-        if over <= 0.0:
-            return 1.0, 0.0
-        if over <= 1e-7 and self.gauge(u) >= 1.0 - 1e-6:
-            return 1.0, over
-        if s == 0.0 and not others:
-            out = np.abs(u + z) > a
-            return max(float(((a - np.sign(z[out]) * u[out]) / np.abs(z[out])).min()), 0.0), 0.0
-        low, high = 0.0, 1.0
-        for _ in range(60):
-            middle = 0.5 * (low + high)
-            inside = self.gauge(u + middle * z) <= 1.0
-            low, high = (middle, high) if inside else (low, middle)
-        return low, 0.0
-
-    def gauge(self, z: Vec) -> float:
-        """The least s with z in s times the domain of R*, R the sum of the penalties."""
-        a, c, s, others = self.norms
-        if c > 0.0:
-            return 0.0
-        if not others and s == 0.0:
-            return float(np.abs(z).max(initial=0.0)) / a if a > 0.0 else _infinite(z)
-        rest = self._largest.gauge if s > 0.0 else others[0].gauge
-        if a == 0.0:
-            return rest(z)
-        low, high = 0.0, float(np.abs(z).max(initial=0.0)) / a
-        for _ in range(200):  # z in s dom(R*) iff soft(z, s a) in s dom(rest*)
-            middle = 0.5 * (low + high)
-            if not low < middle < high:
-                break
-            low, high = (low, middle) if rest(soft(z, middle * a)) <= middle else (middle, high)
-        return high
-
-    def conjugate(self, z: Vec) -> float:
-        """`R*(z)` for z in its domain (see `gauge`); rounding beyond it is forgiven."""
-        a, c, s, others = self.norms
-        z = soft(z, a) if a > 0.0 else z
-        if c > 0.0:  # sup <z, w> - c |w|^2 - f(w) is attained at the proximal map of f / (2c)
-            w = z / (2.0 * c)
-            if s > 0.0:
-                w = self._largest.prox(w, 0.5 / c)
-                return float(z @ w) - c * float(w @ w) - s * float(np.abs(w).max(initial=0.0))
-            if others:
-                w = others[0].prox(w, 0.5 / c)
-                return float(z @ w) - c * float(w @ w) - others[0].value(w)
-            return 0.25 * float(z @ z) / c
-        return others[0].conjugate(z) if others else 0.0
-
-    # --- values --------------------------------------------------------------------------------
     def loss(self, margin: Vec) -> float:
         """The total loss at the margins."""
         return sum(loss_value(loss, margin, self.y, self.class_weight) for loss in self.losses)
 
     def value(self, margin: Vec, w: Vec, tilt: Tilt | None = None) -> float:
         """The objective at the margins and the normal."""
-        total = self.loss(margin) + sum(penalty.value(w) for penalty in self.penalties)
+        total = self.loss(margin) + self.penalty.value(w)
         if tilt is not None:
             total -= float(tilt.margin @ margin) + float(tilt.normal @ w)
         return total
@@ -234,9 +167,9 @@ class Composite:
         else:
             keep[:] = 0.0
         z = self.pull(keep * beta)
-        share, violation = self._inside(z, tilt.normal)
+        share, violation = self.penalty.share(z, tilt.normal)
         keep, z = share * keep, share * z
-        bound = -self.conjugate(z + tilt.normal)
+        bound = -self.penalty.conjugate(z + tilt.normal)
         for loss, a, base in zip(self.losses, alpha, rest, strict=True):
             point = base + keep * (a - base)
             bound += loss.offset * float(point.sum())
@@ -247,10 +180,6 @@ class Composite:
 def steepest(loss: ConvexLoss) -> float:
     """The largest slope of l, the end of the domain of l*."""
     return float(loss.gradient(np.array([np.inf]))[0])
-
-
-def _infinite(z: Vec) -> float:
-    return np.inf if z.any() else 0.0
 
 
 @dataclass(frozen=True)
@@ -268,6 +197,13 @@ class DifferenceOfConvex:
     losses: tuple[ConvexLoss, ...] = ()
     penalties: tuple[SubtractedPenalty, ...] = ()
     start: tuple[ProximalPenalty, ...] = field(default=())
+
+    @classmethod
+    def of(cls, model: Objective, data: Data) -> DifferenceOfConvex:
+        """The form of a declared objective, from the splits of its terms."""
+        G, H = model.dc()
+        form = Composite(data.X, data.y, G.losses, G.penalties, data.class_weight)  # type: ignore[arg-type]
+        return cls(form, H.losses, H.penalties, _relaxed(model.penalty))  # type: ignore[arg-type]
 
     @property
     def convex(self) -> bool:
@@ -288,6 +224,15 @@ class DifferenceOfConvex:
         """A subgradient of H, as slopes in the margins and in w."""
         normal = sum((p.subgradient(w) for p in self.penalties), start=np.zeros(self.G.n))
         return Tilt(-self.G.slopes(self.losses, margin), normal)
+
+
+def _relaxed(penalty: Penalty) -> tuple[ProximalPenalty, ...]:
+    """Folded concave terms as L1 at their weight, the convex part of any other."""
+    terms = penalty.terms if isinstance(penalty, PenaltySum) else (penalty,)
+    found: list[ProximalPenalty] = []
+    for term in terms:
+        found += (term.relaxed(),) if isinstance(term, FoldedConcave) else term.split()[0]
+    return tuple(found)
 
 
 class Session(ABC):

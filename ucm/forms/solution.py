@@ -99,6 +99,8 @@ class Solution:
         which "0 lies in U" is judged
     coefficients : (m,) c with `w = sum_i c_i phi(x_i)`, where there is a kernel
     expansion : what evaluates `sum_i c_i k(x_i, x)`
+    plan : the second plan that gave the answer, where a solve crossed to one (0 in U; rows of a Gram matrix
+        that did not tell); pickles leave it out, as it holds the data
     """
 
     w: Any  # None behind a kernel
@@ -116,6 +118,10 @@ class Solution:
     answer: Any = field(default=None, repr=False, compare=False)
     coefficients: Vec | None = None
     expansion: Expansion | None = field(default=None, repr=False, compare=False)
+    plan: Any = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "plan": None}
 
     def decision(self, X: Any) -> Vec:
         """`w'x + b` for the rows of X (b = 0 where there is none)."""

@@ -22,6 +22,7 @@ from ucm.language.parameter import Param, Scalar, as_number, number_source, valu
 __all__ = [
     "LATEX",
     "TEXT",
+    "CoordinateFree",
     "Node",
     "Notation",
     "Param",
@@ -139,6 +140,11 @@ class Node(ABC):
         yield self
         yield from _walk(self.operands())
 
+    def in_features(self) -> Node | None:
+        """The first node, this one or below, that is not `CoordinateFree`; None if there is none."""
+        nodes = (node for node in self.walk() if isinstance(node, Node))
+        return next((node for node in nodes if not isinstance(node, CoordinateFree)), None)
+
     def params(self) -> dict[str, float]:
         """Names and values of the `Param`s in this declaration, in order of appearance.
 
@@ -223,6 +229,18 @@ class Node(ABC):
 
     def _repr_latex_(self) -> str:
         return f"${_with_values(self, LATEX)}$"
+
+
+class CoordinateFree(Node):
+    """A node that means the same in whatever coordinates the samples are written.
+
+    For every isometry Q its set over the samples `Q x_i` is Q times its set over the x_i: what it takes
+    of the samples are combinations and inner products. Such a declaration has a meaning behind a kernel,
+    and keeps it where many features are replaced by coordinates of the span of the samples.
+
+    A node answers for what it adds itself, those below it for themselves: a sum is coordinate-free, a
+    vector of numbers in it is not. A class that says nothing is taken to be written in the features.
+    """
 
 
 def _walk(items: tuple[Any, ...]) -> Iterator[Node | Param]:

@@ -6,6 +6,7 @@ return nothing, or raise an `AssertionError` that names the law, what broke it a
 
 from ucm.evidence.laws.domains import check_domain
 from ucm.evidence.laws.sets import check_set
+from ucm.evidence.laws.solvers import check_solver
 from ucm.evidence.laws.terms import check_loss, check_penalty
 
-__all__ = ["check_domain", "check_loss", "check_penalty", "check_set"]
+__all__ = ["check_domain", "check_loss", "check_penalty", "check_set", "check_solver"]

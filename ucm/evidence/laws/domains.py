@@ -4,34 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ucm.data.linear import Vec
+from ucm.evidence.laws.judge import Judge, check_size, check_support, optimum
 from ucm.language.contracts import Domain, Leveled, Projectable, SemiSmooth
 
 __all__ = ["check_domain"]
 
 
 @dataclass(frozen=True)
-class _Case:
+class _Case(Judge):
     """A domain in one dimension, with or without classes."""
 
     domain: Domain
     dim: int
     classes: Vec | None
     rng: np.random.Generator
-    tol: float
-
-    def fail(self, law: str, *numbers: object) -> None:
-        labelled = "" if self.classes is None else f", classes {self.classes.astype(int).tolist()}"
-        shown = ", ".join(str(x) for x in numbers)
-        raise AssertionError(f"{self.domain!r}, dimension {self.dim}{labelled}: {law}: {shown}")
-
-    def at_most(self, law: str, number: float, bound: float) -> None:
-        if not number <= bound:
-            self.fail(law, f"{number:.3e} above {bound:.3e}")
 
     def vectors(self) -> Iterator[Vec]:
         """Generic vectors of several lengths, then the awkward ones."""
@@ -97,7 +87,8 @@ def check_domain(
             if reason is not None:
                 continue
             tried += 1
-            case = _Case(domain, dim, y, rng, tol)
+            labelled = "" if y is None else f", classes {y.astype(int).tolist()}"
+            case = _Case(f"{domain!r}, dimension {dim}{labelled}", tol, domain, dim, y, rng)
             _check_case(case, compare=dim <= cvxpy_dim)
     if tried == 0:
         raise AssertionError(f"{domain!r}: empty in every dimension of {dims}; choose others")
@@ -128,23 +119,13 @@ def _check_center(case: _Case) -> None:
 
 
 def _check_support(case: _Case) -> None:
-    found: list[tuple[Vec, float, Vec]] = []
-    for g in case.vectors():
+    def support(g: Vec) -> tuple[float, Vec]:
         top, q = case.support(g)
-        if np.isinf(top):
-            continue
-        scale = float(np.abs(g).max()) * max(1.0, float(np.abs(q).sum())) + 1e-300
-        case.at_most("the maximiser is inside", case.violation(q), case.tol)
-        case.at_most("the support is attained", abs(top - float(g @ q)), case.tol * scale)
-        double = case.support(2.0 * g)[0]
-        case.at_most("the support is homogeneous", abs(double - 2.0 * top), 4.0 * case.tol * scale)
-        for _, _, other in found:
-            case.at_most("no point is beyond the support", float(g @ other) - top, case.tol * scale)
-        for h, bound, _ in found:
-            both = case.support(g + h)[0]
-            slack = case.tol * (scale + float(np.abs(h).sum()))
-            case.at_most("the support is subadditive", both - top - bound, slack)
-        found.append((g, top, q))
+        if np.isfinite(top):
+            case.at_most("the maximiser is inside", case.violation(q), case.tol)
+        return top, q
+
+    check_support(case, support, case.vectors())
     _check_memory(case, lambda g: case.support(g)[1])
 
 
@@ -251,23 +232,19 @@ def _check_against_cvxpy(case: _Case) -> None:
 
     domain, y = case.domain, case.classes
     size = domain.size()
-    number: Any = None if size is None else size.number
     x = cp.Variable(case.dim)
-    constraints = domain.constraints(x, number, classes=y)
+    constraints = domain.own_constraints(x, y)
     for _ in range(2):
         g = case.rng.standard_normal(case.dim)
         top, q = case.support(g)
         if np.isfinite(top):
-            problem = cp.Problem(cp.Maximize(g @ x), constraints)
-            problem.solve(solver=cp.CLARABEL)
-            error = abs(float(problem.value) - top) / (1.0 + abs(top))
+            error = abs(optimum(cp.Maximize(g @ x), constraints) - top) / (1.0 + abs(top))
             case.at_most("the support agrees with CVXPY", error, 1e-5)
         if isinstance(domain, Projectable):
             v = case.rng.standard_normal(case.dim)
-            problem = cp.Problem(cp.Minimize(cp.sum_squares(x - v)), constraints)
-            problem.solve(solver=cp.CLARABEL)
+            least = optimum(cp.Minimize(cp.sum_squares(x - v)), constraints)
             q = domain.project(v, classes=y)
-            error = abs(float(problem.value) - float((q - v) @ (q - v)))
+            error = abs(least - float((q - v) @ (q - v)))
             case.at_most("the projection agrees with CVXPY", error / (1.0 + float(v @ v)), 1e-5)
     if size is not None:
         parameter, variable = cp.Parameter(), cp.Variable()
@@ -276,6 +253,4 @@ def _check_against_cvxpy(case: _Case) -> None:
             case.fail("constraints are DPP in the size", domain)
         if not cp.Problem(cp.Minimize(0), domain.constraints(x, variable, classes=y)).is_dcp():
             case.fail("constraints are convex in point and size together", domain)
-        there_and_back = size.derived(size.inverse(size.number))
-        if not np.isclose(there_and_back, size.number, rtol=1e-9, atol=1e-9):
-            case.fail("`inverse` undoes `derived`", size.number, there_and_back)
+    check_size(case, size)

@@ -10,9 +10,10 @@ import numpy as np
 from ucm.data.bound import Data, bind
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.evidence.reference import ParameterScope
+from ucm.evidence.laws.judge import Judge, check_size, check_support, optimum
 from ucm.language.contracts import AffineImage, UncertaintySet
 from ucm.language.json import from_json, to_json
+from ucm.language.scope import Parameters
 
 __all__ = ["check_set"]
 
@@ -61,14 +62,16 @@ def check_set(
     why = U.emptiness(data)
     if why is not None:
         raise AssertionError(f"{why}; check_set needs samples for which the set has points")
-    case = _SetCase(U, data, U.lower(data), rng, tol)
+    case = _Case(repr(U), tol, U, data, U.lower(data), rng)
     _check_identity(case)
     _check_image(case)
     blocks = _check_members(case)
     _check_outside(case, blocks)
-    _check_set_support(case, blocks)
-    _check_set_against_cvxpy(case, cvxpy_tol)
-    _check_set_size(case)
+    directions = [case.direction() for _ in range(4)]
+    members = [case.x(q) for q in blocks]
+    check_support(case, case.support, directions, members, exact=not case.image.couplings)
+    _check_against_cvxpy(case, cvxpy_tol)
+    check_size(case, U.size(data))
 
 
 def _features(U: UncertaintySet) -> int:
@@ -83,25 +86,17 @@ def _features(U: UncertaintySet) -> int:
 
 
 @dataclass(frozen=True)
-class _SetCase:
+class _Case(Judge):
     """A set bound to samples, with its lowered image."""
 
     U: UncertaintySet
     data: Data
     image: AffineImage
     rng: np.random.Generator
-    tol: float
 
     @property
     def dim(self) -> int:
         return self.image.center.size
-
-    def fail(self, law: str, *numbers: object) -> None:
-        raise AssertionError(f"{self.U!r}: {law}: {', '.join(str(x) for x in numbers)}")
-
-    def at_most(self, law: str, number: float, bound: float) -> None:
-        if not number <= bound:
-            self.fail(law, f"{number:.3e} above {bound:.3e}")
 
     def direction(self) -> Vec:
         d = self.rng.standard_normal(self.dim)
@@ -116,7 +111,7 @@ class _SetCase:
         return sum(terms, start=self.image.center.copy())
 
 
-def _check_identity(case: _SetCase) -> None:
+def _check_identity(case: _Case) -> None:
     U = case.U
     again = from_json(to_json(U))
     if again != U or hash(again) != hash(U):
@@ -125,7 +120,7 @@ def _check_identity(case: _SetCase) -> None:
         case.fail("it prints as text, on one line, and as LaTeX", str(U))
 
 
-def _check_image(case: _SetCase) -> None:
+def _check_image(case: _Case) -> None:
     n = case.U.dimension(case.data.n)
     if n != case.dim:
         case.fail("`dimension` is that of the lowered centre", n, case.dim)
@@ -142,7 +137,7 @@ def _check_image(case: _SetCase) -> None:
         case.at_most("<w, A q> = <A'w, q>", abs(left - right), case.tol * (1.0 + abs(left)))
 
 
-def _check_members(case: _SetCase) -> list[list[Vec]]:
+def _check_members(case: _Case) -> list[list[Vec]]:
     """Points of an uncoupled image, from centres and extreme points: rebuilt, they are the same."""
     if case.image.couplings:
         return []
@@ -164,7 +159,7 @@ def _check_members(case: _SetCase) -> list[list[Vec]]:
     return found
 
 
-def _check_outside(case: _SetCase, found: list[list[Vec]]) -> None:
+def _check_outside(case: _Case, found: list[list[Vec]]) -> None:
     for k, b in enumerate(case.image.blocks if found else ()):
         e = np.ones(b.map.shape[1])
         reach = max(b.domain.support(s * e, classes=b.classes)[0] for s in (1.0, -1.0))
@@ -175,39 +170,11 @@ def _check_outside(case: _SetCase, found: list[list[Vec]]) -> None:
                 case.fail("a block outside of its domain has a violation", k)
 
 
-def _check_set_support(case: _SetCase, found: list[list[Vec]]) -> None:
-    members = [case.x(q) for q in found]
-    directions = [case.direction() for _ in range(4)]
-    heights = []
-    for d in directions:
-        top, x = case.support(d)
-        heights.append(top)
-        if not np.isfinite(top):
-            continue
-        scale = 1.0 + abs(top)
-        if x is not None:
-            case.at_most("the maximiser attains it", abs(float(d @ x) - top), case.tol * scale)
-            members.append(x)
-        case.at_most(
-            "the support is homogeneous",
-            abs(case.support(3.0 * d)[0] - 3.0 * top),
-            10.0 * case.tol * scale,
-        )
-    for d, top in zip(directions, heights, strict=True):
-        for x in members:
-            scale = 1.0 + abs(top) + float(np.linalg.norm(x))
-            case.at_most("no point is beyond the support", float(d @ x) - top, case.tol * scale)
-    if not case.image.couplings:
-        both = case.support(directions[0] + directions[1])[0]
-        bound = heights[0] + heights[1]
-        case.at_most("the support is subadditive", both - bound, case.tol * (1.0 + abs(both)))
-
-
-def _check_set_against_cvxpy(case: _SetCase, tol: float) -> None:
+def _check_against_cvxpy(case: _Case, tol: float) -> None:
     """The greatest <d, x> by the definition in CVXPY, by the lowered form, and by `support`."""
     import cvxpy as cp
 
-    scope = ParameterScope()
+    scope = Parameters()
     expression, constraints = case.U.cvxpy(case.data, scope)
     if not cp.Problem(cp.Maximize(expression[0]), constraints).is_dcp(dpp=True):
         case.fail("the CVXPY twin is convex, and DPP in its parameters", constraints)
@@ -215,8 +182,7 @@ def _check_set_against_cvxpy(case: _SetCase, tol: float) -> None:
     q = [cp.Variable(b.map.shape[1]) for b in case.image.blocks]
     for b, v in zip(case.image.blocks, q, strict=True):
         z = z + b.map.matrix() @ v
-        size = b.domain.size()
-        meets += b.domain.constraints(v, None if size is None else size.number, classes=b.classes)
+        meets += b.domain.own_constraints(v, b.classes)
     for c in case.image.couplings:
         total = sum((B.matrix() @ q[k] for k, B in c.terms), start=cp.Constant(c.offset))
         meets.append(total == 0)
@@ -225,26 +191,10 @@ def _check_set_against_cvxpy(case: _SetCase, tol: float) -> None:
         top = case.support(d)[0]
         if not np.isfinite(top):
             continue
-        defined = _greatest(d @ expression, constraints)
-        lowered = _greatest(d @ z, meets)
+        defined = optimum(cp.Maximize(d @ expression), constraints)
+        lowered = optimum(cp.Maximize(d @ z), meets)
         scale = 1.0 + abs(top)
         case.at_most("`lower` agrees with `cvxpy`", abs(lowered - defined), tol * scale)
         case.at_most("`support` bounds `cvxpy`", defined - top, tol * scale)
         if not case.image.couplings:
             case.at_most("`support` agrees with `cvxpy`", abs(defined - top), tol * scale)
-
-
-def _greatest(objective: Any, constraints: list[Any]) -> float:
-    import cvxpy as cp
-
-    problem = cp.Problem(cp.Maximize(objective), constraints)
-    problem.solve(solver=cp.CLARABEL)
-    return float(problem.value)
-
-
-def _check_set_size(case: _SetCase) -> None:
-    size = case.U.size(case.data)
-    if size is not None and np.isfinite(size.number):
-        again = size.derived(size.inverse(size.number))
-        error = abs(again - size.number) / (1.0 + abs(size.number))
-        case.at_most("`inverse` undoes `derived`", error, 1e-9)

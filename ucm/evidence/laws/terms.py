@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ucm.data.linear import Vec
-from ucm.evidence.majorant import ParameterWeights
+from ucm.evidence.laws.judge import Judge
+from ucm.language.penalties.gathered import Gathered
+from ucm.language.scope import Coefficient, Parameters
 from ucm.language.terms import (
-    Coefficient,
     ConvexLoss,
     FoldedConcave,
     Loss,
@@ -21,23 +20,12 @@ from ucm.language.terms import (
 __all__ = ["check_loss", "check_penalty"]
 
 
-class _Judge:
-    """Compares, and names the declaration and the law that failed."""
-
-    def __init__(self, subject: Any, tol: float) -> None:
-        self.subject, self.tol = subject, tol
-
-    def at_most(self, law: str, number: float, bound: float = 0.0) -> None:
-        if not number <= bound:
-            raise AssertionError(f"{self.subject!r}: {law}: {number:.3e} above {bound:.3e}")
-
-
 def check_loss(loss: Loss, seed: int = 0, *, tol: float = 1e-8) -> None:
     """Hold a loss against its laws, and its convex parts against CVXPY.
 
     The value is the sum of its parts; each part is convex and non-decreasing in minus the margin; its
     gradient and its conjugate satisfy Fenchel and Young with equality where they meet; its proximal map
-    solves its problem; it is smooth, or a slanted plus function, where it says so.
+    solves its problem and has the slope it says; it is smooth, or a slanted plus function, where it says so.
 
     Parameters
     ----------
@@ -57,7 +45,7 @@ def check_loss(loss: Loss, seed: int = 0, *, tol: float = 1e-8) -> None:
     """
     generator = np.random.default_rng(seed)
     margin = np.concatenate([3.0 * generator.standard_normal(20), [0.0, 1.0, -1.0]])
-    judge = _Judge(loss, tol)
+    judge = Judge(repr(loss), tol)
     added, subtracted = loss.split()
     parts = sum(part.value(margin) for part in added)
     parts -= sum(part.value(margin) for part in subtracted)
@@ -74,7 +62,7 @@ def _check_convex_loss(
 ) -> None:
     import cvxpy as cp
 
-    judge = _Judge(loss, tol)
+    judge = Judge(repr(loss), tol)
     u = loss.offset - margin
     s = loss.gradient(u)
     top = float(loss.gradient(np.array([np.inf]))[0])
@@ -98,6 +86,7 @@ def _check_convex_loss(
             judge.at_most(
                 "the proximal map solves its problem", float(gain.max()), tol * (1.0 + t) * 10.0
             )
+        _check_prox_slope(judge, loss, v, t, p)
     if loss.smooth():
         h = 1e-6
         ahead = np.array([loss.value(margin[i : i + 1] - h) for i in range(u.size)])
@@ -108,13 +97,24 @@ def _check_convex_loss(
     if c is not None:
         plus = c * np.maximum(u, 0.0)
         judge.at_most("l(u) = slope max(0, u)", float(np.abs(plus - height).max()), tol * 10.0)
-    expression = loss.cvxpy(cp.Constant(margin), Coefficient(), ParameterWeights())
+    expression = loss.cvxpy(cp.Constant(margin), Coefficient(), Parameters())
     whole = loss.value(margin)
     error = abs(float(expression.value) - whole) / (1.0 + abs(whole))
     judge.at_most("the value agrees with CVXPY", error, tol)
     t = cp.Variable(margin.size)
-    problem = cp.Problem(cp.Minimize(loss.cvxpy(t, Coefficient((2.0,)), ParameterWeights())))
+    problem = cp.Problem(cp.Minimize(loss.cvxpy(t, Coefficient((2.0,)), Parameters())))
     judge.at_most("CVXPY sees it convex, and DPP", float(not problem.is_dcp(dpp=True)))
+
+
+def _check_prox_slope(judge: _Judge, loss: ConvexLoss, v: Vec, t: float, s: Vec) -> None:
+    """The slope of the proximal map lies between its difference quotients, with what they err by: near a
+    kink they differ, and bound little."""
+    h = 1e-6
+    slope = loss.conjugate_prox_slope(v, t, s)
+    behind, ahead = ((loss.conjugate_prox(v + k * h, t) - s) / (k * h) for k in (-1.0, 1.0))
+    low, high = np.minimum(behind, ahead), np.maximum(behind, ahead)
+    over = np.maximum(low - slope, slope - high) - (high - low)
+    judge.at_most("the slope of the proximal map is its derivative", float(over.max()), 1e-4)
 
 
 def check_penalty(penalty: Penalty, dim: int = 6, seed: int = 0, *, tol: float = 1e-8) -> None:
@@ -143,7 +143,7 @@ def check_penalty(penalty: Penalty, dim: int = 6, seed: int = 0, *, tol: float =
     generator = np.random.default_rng(seed)
     points = [scale * generator.standard_normal(dim) for scale in (0.1, 1.0, 5.0)]
     points += [np.zeros(dim), np.eye(dim)[0]]
-    judge = _Judge(penalty, tol)
+    judge = Judge(repr(penalty), tol)
     judge.at_most("the penalty of 0 is 0", abs(penalty.value(np.zeros(dim))))
     added, subtracted = penalty.split()
     for w in points:
@@ -154,32 +154,46 @@ def check_penalty(penalty: Penalty, dim: int = 6, seed: int = 0, *, tol: float =
             "the value is that of its split", abs(parts - whole), tol * (1.0 + abs(whole))
         )
     for part in added:
-        _check_proximal(part, points, generator, tol)
+        _check_calculus(part, points, tol)
+        _check_against_cvxpy(part, points, tol)
+    total = Gathered(added)
+    if len(added) > 1 and total.proximal():
+        _check_calculus(total, points, tol)
     for part in subtracted:
         _check_subtracted(part, points, tol)
     if isinstance(penalty, FoldedConcave):
         _check_folded(penalty, tol)
 
 
-def _check_proximal(
-    penalty: ProximalPenalty, points: list[Vec], generator: np.random.Generator, tol: float
-) -> None:
-    import cvxpy as cp
-
-    judge = _Judge(penalty, tol)
+def _check_calculus(R: ProximalPenalty | Gathered, points: list[Vec], tol: float) -> None:
+    """Value, proximal map, conjugate and gauge belong together."""
+    judge = Judge(repr(R), tol)
     for v in points:
         for t in (0.05, 1.0):
-            w = penalty.prox(v, t)
+            w = R.prox(v, t)
             z = (v - w) / t  # a subgradient at w: Moreau
-            judge.at_most("v - prox(v) lies in the domain of R*", penalty.gauge(z), 1.0 + 1e-9)
-            scale = 1.0 + abs(penalty.value(w)) + abs(float(z @ w))
-            young = penalty.value(w) + penalty.conjugate(z) - float(z @ w)
+            judge.at_most("v - prox(v) lies in the domain of R*", R.gauge(z), 1.0 + 1e-9)
+            scale = 1.0 + abs(R.value(w)) + abs(float(z @ w))
+            young = R.value(w) + R.conjugate(z) - float(z @ w)
             judge.at_most("R(w) + R*(z) = <z, w> at the proximal map", abs(young), 10 * tol * scale)
             for other in points:
-                short = float(z @ other) - penalty.conjugate(z) - penalty.value(other)
+                short = float(z @ other) - R.conjugate(z) - R.value(other)
                 judge.at_most("R(w) + R*(z) >= <z, w>", short, tol * scale * (1.0 + v.size))
+    if R.gauge(points[1]) > 0.0:
+        edge = points[1] / R.gauge(points[1])
+        judge.at_most("the gauge is homogeneous", abs(R.gauge(edge) - 1.0), 1e-9)
+        worst = max(float(edge @ x) - R.conjugate(edge) - R.value(x) for x in points)
+        judge.at_most("R* is finite on the edge of its domain", worst, tol * 10.0)
+
+
+def _check_against_cvxpy(penalty: ProximalPenalty, points: list[Vec], tol: float) -> None:
+    """The value is that of the expression in CVXPY, and that of its norms where these are known."""
+    import cvxpy as cp
+
+    judge = Judge(repr(penalty), tol)
+    for v in points:
         whole = penalty.value(v)
-        expression = penalty.cvxpy(cp.Constant(v), Coefficient(), ParameterWeights())
+        expression = penalty.cvxpy(cp.Constant(v), Coefficient(), Parameters())
         error = abs(float(expression.value) - whole) / (1.0 + whole)
         judge.at_most("the value agrees with CVXPY", error, tol)
         known = penalty.norms()
@@ -188,18 +202,12 @@ def _check_proximal(
             sums = a * np.abs(v).sum() + c * float(v @ v) + s * np.abs(v).max()
             judge.at_most("the value is that of its norms", abs(sums - whole), tol * (1.0 + whole))
     w = cp.Variable(points[0].size)
-    problem = cp.Problem(cp.Minimize(penalty.cvxpy(w, Coefficient((2.0,)), ParameterWeights())))
+    problem = cp.Problem(cp.Minimize(penalty.cvxpy(w, Coefficient((2.0,)), Parameters())))
     judge.at_most("CVXPY sees it convex, and DPP", float(not problem.is_dcp(dpp=True)))
-    if penalty.gauge(points[1]) > 0.0:
-        z = points[1]
-        edge = z / penalty.gauge(z)
-        judge.at_most("the gauge is homogeneous", abs(penalty.gauge(edge) - 1.0), 1e-9)
-        worst = max(float(edge @ x) - penalty.conjugate(edge) - penalty.value(x) for x in points)
-        judge.at_most("R* is finite on the edge of its domain", worst, tol * 10.0)
 
 
 def _check_subtracted(part: SubtractedPenalty, points: list[Vec], tol: float) -> None:
-    judge = _Judge(part, tol)
+    judge = Judge(repr(part), tol)
     for w in points:
         g = part.subgradient(w)
         for other in points:
@@ -210,7 +218,7 @@ def _check_subtracted(part: SubtractedPenalty, points: list[Vec], tol: float) ->
 
 
 def _check_folded(penalty: FoldedConcave, tol: float) -> None:
-    judge = _Judge(penalty, tol)
+    judge = Judge(repr(penalty), tol)
     s = np.linspace(0.0, 6.0, 400)
     r, slope = penalty.profile(s), penalty.slope(s)
     judge.at_most("r(0) = 0", abs(float(r[0])))

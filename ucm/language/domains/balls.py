@@ -9,6 +9,7 @@ import numpy as np
 
 from ucm import numerics
 from ucm.data.linear import Vec
+from ucm.language import masses
 from ucm.language.contracts import Domain, Jacobian, SemiSmooth, Size
 from ucm.language.domains import _common as common
 from ucm.language.domains import curved
@@ -86,14 +87,14 @@ class NormBall(SemiSmooth):
         return radius * sign * point.q, point.w, sign * point.normal
 
     def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
-        return common.delivered(self._solve(common.vector(v))[0], out)
+        return masses.delivered(self._solve(masses.vector(v))[0], out)
 
     def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
-        _, w, normal = self._solve(common.vector(v))
-        return common.jacobian(w, [], normal)
+        _, w, normal = self._solve(masses.vector(v))
+        return masses.jacobian(w, [], normal)
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
-        g = common.vector(g)
+        g = masses.vector(g)
         radius = max(value(self.radius), 0.0)
         top = float(np.abs(g).max(initial=0.0))
         if top == 0.0:
@@ -109,8 +110,8 @@ class NormBall(SemiSmooth):
         return float(g @ q), q
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        length, radius = norm(common.vector(q), self.p), value(self.radius)
-        return common.snap((length - radius) / radius if radius > 0.0 else length)
+        length, radius = norm(masses.vector(q), self.p), value(self.radius)
+        return masses.snap((length - radius) / radius if radius > 0.0 else length)
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
         return np.zeros(dim)

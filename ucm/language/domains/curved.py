@@ -19,7 +19,7 @@ import numpy as np
 
 from ucm.data.linear import Vec
 
-__all__ = ["Curve", "Point", "single_point", "solve"]
+__all__ = ["Curve", "Point", "levels", "single_point", "solve"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -205,3 +205,17 @@ def _mix(
                 q[index] += (missing / gained) * (other - q[index])
     theta_ = tuple(float(top + x) for top, x in zip(tops, theta, strict=True))
     return Point(q, w, normal, lam, theta_)
+
+
+def levels(
+    g: Vec, parts: list[tuple[Any, float]], theta: tuple[float, ...] | None
+) -> list[tuple[float, float]]:
+    """Levels of a domain with a curved bound: unique. Without theta the bound is slack, and q
+    stands at the largest entries. At the smallest radius there is no multiplier: theta falls
+    without bound, from the class mean of g."""
+    if theta is None:
+        theta = tuple(float(g[index].max()) for index, _ in parts)
+    return [
+        (x, x) if x > -np.inf else (x, float(g[index].mean()))
+        for x, (index, _) in zip(theta, parts, strict=True)
+    ]

@@ -10,6 +10,7 @@ from scipy.special import wrightomega, xlogy
 
 from ucm import numerics
 from ucm.data.linear import Vec
+from ucm.language import masses
 from ucm.language.contracts import Domain, Jacobian, Leveled, SemiSmooth, Size
 from ucm.language.domains import _common as common
 from ucm.language.domains import curved
@@ -74,7 +75,7 @@ class KLBall(Domain):
         common.scalar_field(self, self.alpha, "alpha")
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
-        g = common.vector(g)
+        g = masses.vector(g)
         curve = EntropyCurve(g.size)
         if float(g.max()) <= 0.0:  # the limit of exp(g/lam - 1) / N as lam vanishes
             return 0.0, np.where(g == 0.0, math.exp(-1.0) / g.size, 0.0)
@@ -82,7 +83,7 @@ class KLBall(Domain):
         return float(g @ point.q), point.q
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        return common.snap(_excess(common.vector(q), value(self.alpha)))
+        return masses.snap(_excess(masses.vector(q), value(self.alpha)))
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
         return np.full(dim, math.exp(-1.0) / dim)
@@ -143,49 +144,49 @@ class SimplexKL(SemiSmooth, Leveled):
         flat = free.project(v, classes=classes) if prox else free.support(v, classes=classes)[1]
         if curve.value(flat) <= radius:
             return flat, None
-        q = common.uniform(v.size, classes)
+        q = masses.uniform(v.size, classes)
         least = curve.value(q)
         if radius <= least:
-            return q, curved.single_point(q, len(common.counts(v.size, classes)))
+            return q, curved.single_point(q, len(masses.counts(v.size, classes)))
         point = (_nearest if prox else _tilted)(curve, v, classes, radius, least)
         return point.q, point
 
     def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
-        return common.delivered(self._solve(common.vector(v), classes, prox=True)[0], out)
+        return masses.delivered(self._solve(masses.vector(v), classes, prox=True)[0], out)
 
     def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
-        q, point = self._solve(common.vector(v), classes, prox=True)
-        parts = common.groups(q.size, classes)
+        q, point = self._solve(masses.vector(v), classes, prox=True)
+        parts = masses.groups(q.size, classes)
         if point is None:
-            return common.jacobian((q > 0.0).astype(float), parts)
-        return common.jacobian(point.w, parts, point.normal)
+            return masses.jacobian((q > 0.0).astype(float), parts)
+        return masses.jacobian(point.w, parts, point.normal)
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
-        g = common.vector(g)
+        g = masses.vector(g)
         q = self._solve(g, classes, prox=False)[0]
         return float(g @ q), q
 
     def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
-        g = common.vector(g)
+        g = masses.vector(g)
         point = self._solve(g, classes, prox=False)[1]
         theta = None if point is None else point.theta
-        return common.curved_levels(g, common.groups(g.size, classes), theta)
+        return curved.levels(g, masses.groups(g.size, classes), theta)
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        q = common.vector(q)
-        over = max(common.mass_violation(q, classes), _excess(q, value(self.alpha)))
-        return common.snap(over)
+        q = masses.vector(q)
+        over = max(masses.outside(q, classes), _excess(q, value(self.alpha)))
+        return masses.snap(over)
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
-        return common.uniform(dim, classes)
+        return masses.uniform(dim, classes)
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        reason = common.no_entries(dim, classes)
+        reason = common.no_entries(self, dim, classes)
         if reason:
-            return f"{self!r}: {reason}"
+            return reason
         largest = 1.0
         if classes is not None:
-            m, n = common.counts(dim, classes)
+            m, n = masses.counts(dim, classes)
             largest = 2.0 * math.sqrt(m) * math.sqrt(n) / (m + n)
         return _emptiness(self, self.alpha, largest)
 
@@ -196,7 +197,7 @@ class SimplexKL(SemiSmooth, Leveled):
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
         ball = KLBall(self.alpha).constraints(q, size)
-        return [*common.simplex_constraints(q, classes), *ball]
+        return [*masses.constraints(q, classes), *ball]
 
     def on_simplex(self) -> Domain | None:
         return self
@@ -211,9 +212,9 @@ def _nearest(
     """The projection where the divergence is `radius`, above its `least`."""
     q = np.empty_like(v)
     lam, *theta, found = numerics.project_entropy(
-        v, common.labels(classes), radius, least, float(np.ptp(v)), q
+        v, masses.labels(classes), radius, least, float(np.ptp(v)), q
     )
-    parts = common.groups(v.size, classes)
+    parts = masses.groups(v.size, classes)
     if not found:
         return curved.solve(curve.prox, curve, v, parts, radius, least)
     return curved.Point(q, q / (q + lam), curve.normal(q), lam, tuple(theta[: len(parts)]))
@@ -224,7 +225,7 @@ def _tilted(
 ) -> curved.Point:
     """The maximiser where the divergence is `radius`, above its `least`."""
     q = np.empty_like(g)
-    lam, *theta = numerics.support_entropy(g, common.labels(classes), radius, least, q)
+    lam, *theta = numerics.support_entropy(g, masses.labels(classes), radius, least, q)
     levels = tuple(theta[: 1 if classes is None else 2])
     return curved.Point(q, q / lam, curve.normal(q), lam, levels)
 
@@ -245,7 +246,7 @@ def _excess(q: Vec, alpha: float) -> float:
 
 
 def _emptiness(node: Domain, alpha: Scalar, largest: float) -> str | None:
-    if 0.0 < value(alpha) <= largest * (1.0 + common.ROUNDING):
+    if 0.0 < value(alpha) <= largest * (1.0 + masses.ROUNDING):
         return None
     why = (
         "is not positive"

@@ -9,10 +9,11 @@ import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
+from ucm.language import masses
 from ucm.language.contracts import Domain, Jacobian, Leveled, SemiSmooth, Size
 from ucm.language.domains import _common as common
 from ucm.language.domains import curved
-from ucm.language.domains.simplex import Simplex, project_capped
+from ucm.language.domains.simplex import Simplex
 from ucm.language.node import Notation, Scalar, value
 from ucm.language.terms import ConvexLoss
 
@@ -27,8 +28,6 @@ class ConjugateCurve(curved.Curve):
 
     With s = N q, the equations of the domain are those of the contract of the loss:
     `q + lam h'(q) = u` is `s = prox_{lam N l*}(N u)`, and `lam h'(q) = u` is `s = l'(u / lam)`.
-    The contract has no second derivative: dq/du is a central difference, which at a kink is a
-    mean of both one-sided slopes and so still an element of the generalised Jacobian.
     """
 
     def __init__(self, loss: ConvexLoss, dim: int) -> None:
@@ -39,22 +38,22 @@ class ConjugateCurve(curved.Curve):
 
     def value(self, q: Vec) -> float:
         s = self.dim * q
-        rounded = (s > self.steepest) & (s <= self.steepest * (1.0 + common.ROUNDING))
+        rounded = (s > self.steepest) & (s <= self.steepest * (1.0 + masses.ROUNDING))
         return float(self.loss.conjugate(np.where(rounded, self.steepest, s)).sum()) / self.dim
 
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
-        n, x = self.dim, self.dim * u
-        s = self.loss.conjugate_prox(x, lam * n)
-        h = 1e-5 * (1.0 + np.abs(x))
-        ahead = self.loss.conjugate_prox(x + h, lam * n)
-        behind = self.loss.conjugate_prox(x - h, lam * n)
-        return s / n, (ahead - behind) / (2.0 * h), (x - s) / (lam * n)
+        n, x, t = self.dim, self.dim * u, lam * self.dim
+        s = self.loss.conjugate_prox(x, t)
+        return s / n, self.loss.conjugate_prox_slope(x, t, s), (x - s) / t
 
     def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
         x = u / lam
-        h = 1e-5 * (1.0 + np.abs(x))
-        slope = (self.loss.gradient(x + h) - self.loss.gradient(x - h)) / (2.0 * h)
-        return self.loss.gradient(x) / self.dim, slope / (lam * self.dim), x
+        s = self.loss.gradient(
+            x
+        )  # the proximal point of s + x for t = 1, whose slope is l'' / (1 + l'')
+        slope = self.loss.conjugate_prox_slope(s + x, 1.0, s)
+        bend = slope / np.maximum(1.0 - slope, np.finfo(float).eps)
+        return s / self.dim, bend / (lam * self.dim), x
 
 
 class LossBall(Domain):
@@ -94,7 +93,7 @@ class LossBall(Domain):
         _check(self, self.loss, self.radius)
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
-        g = common.vector(g)
+        g = masses.vector(g)
         curve = ConjugateCurve(self.loss, g.size)
         radius = value(self.radius)
         rest = self.center(1)[0] / g.size  # where l* is smallest
@@ -110,7 +109,7 @@ class LossBall(Domain):
         return float(g @ q), q
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        return common.snap(_excess(self.loss, common.vector(q), value(self.radius)))
+        return masses.snap(_excess(self.loss, masses.vector(q), value(self.radius)))
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
         return np.full(dim, float(self.loss.gradient(np.zeros(1))[0]) / dim)
@@ -170,7 +169,7 @@ class SimplexLoss(SemiSmooth, Leveled):
         _check(self, self.loss, self.radius)
 
     def _caps(self, curve: ConjugateCurve, classes: Vec | None) -> list[float]:
-        parts = zip(common.counts(curve.dim, classes), _masses(classes), strict=True)
+        parts = zip(masses.counts(curve.dim, classes), _masses(classes), strict=True)
         return [max(curve.cap, mass / n) for n, mass in parts]
 
     def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
@@ -178,61 +177,65 @@ class SimplexLoss(SemiSmooth, Leveled):
         curve = ConjugateCurve(self.loss, v.size)
         radius = value(self.radius)
         caps = self._caps(curve, classes)
-        flat = project_capped(v, None, classes, caps) if prox else common.greedy(v, caps, classes)
+        flat = (
+            masses.project_capped(v, None, classes, caps)
+            if prox
+            else masses.greedy(v, caps, classes)
+        )
         if curve.value(flat) <= radius:
             return flat, None
-        q = common.uniform(v.size, classes)
+        q = masses.uniform(v.size, classes)
         least = curve.value(q)
-        if not radius > least + common.ROUNDING * abs(least):
+        if not radius > least + masses.ROUNDING * abs(least):
             return q, curved.single_point(q, len(caps))
         equation = curve.prox if prox else curve.tilt
-        parts = common.groups(v.size, classes)
+        parts = masses.groups(v.size, classes)
         point = curved.solve(equation, curve, v, parts, radius, least)
         return point.q, point
 
     def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
-        return common.delivered(self._solve(common.vector(v), classes, prox=True)[0], out)
+        return masses.delivered(self._solve(masses.vector(v), classes, prox=True)[0], out)
 
     def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
-        q, point = self._solve(common.vector(v), classes, prox=True)
-        parts = common.groups(q.size, classes)
+        q, point = self._solve(masses.vector(v), classes, prox=True)
+        parts = masses.groups(q.size, classes)
         if point is None:
             cap = ConjugateCurve(self.loss, q.size).cap
-            return common.jacobian(((q > 0.0) & (q < cap)).astype(float), parts)
-        return common.jacobian(point.w, parts, point.normal)
+            return masses.jacobian(((q > 0.0) & (q < cap)).astype(float), parts)
+        return masses.jacobian(point.w, parts, point.normal)
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
-        g = common.vector(g)
+        g = masses.vector(g)
         q = self._solve(g, classes, prox=False)[0]
         return float(g @ q), q
 
     def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
-        g = common.vector(g)
-        parts = common.groups(g.size, classes)
+        g = masses.vector(g)
+        parts = masses.groups(g.size, classes)
         point = self._solve(g, classes, prox=False)[1]
         if point is not None:
-            return common.curved_levels(g, parts, point.theta)
+            return curved.levels(g, parts, point.theta)
         caps = self._caps(ConjugateCurve(self.loss, g.size), classes)
         return [
-            common.order_interval(g[index], mass, cap)
+            masses.order_interval(g[index], mass, cap)
             for (index, mass), cap in zip(parts, caps, strict=True)
         ]
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        q = common.vector(q)
+        q = masses.vector(q)
         over = _excess(self.loss, q, value(self.radius))
-        return common.snap(max(common.mass_violation(q, classes), over))
+        return masses.snap(max(masses.outside(q, classes), over))
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
-        return common.uniform(dim, classes)
+        return masses.uniform(dim, classes)
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        reason = common.no_entries(dim, classes)
+        reason = common.no_entries(self, dim, classes)
         if reason:
-            return f"{self!r}: {reason}"
+            return reason
         curve = ConjugateCurve(self.loss, dim)
-        q = common.uniform(dim, classes)
-        if q.max() <= curve.cap * (1.0 + common.ROUNDING):
+        q = masses.uniform(dim, classes)
+        if q.max() <= curve.cap * (1.0 + masses.ROUNDING):
             return _emptiness(self, self.radius, curve.value(q))
         return (
             f"{self!r}: empty, the loss has slope at most {curve.cap * dim:.6g}, and the weights "
@@ -246,7 +249,7 @@ class SimplexLoss(SemiSmooth, Leveled):
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
         ball = self.loss.conjugate_constraint(q.size * q, size)
-        return [*common.simplex_constraints(q, classes), *ball]
+        return [*masses.constraints(q, classes), *ball]
 
     def on_simplex(self) -> Domain | None:
         return self
@@ -278,7 +281,7 @@ def _excess(loss: ConvexLoss, q: Vec, radius: float) -> float:
 
 
 def _emptiness(node: Domain, radius: Scalar, least: float) -> str | None:
-    if value(radius) >= least - common.ROUNDING * max(abs(least), 1.0):
+    if value(radius) >= least - masses.ROUNDING * max(abs(least), 1.0):
         return None
     return (
         f"{node!r}: empty, {common.named(radius, 'radius')} is below the smallest mean of the "

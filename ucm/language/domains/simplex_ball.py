@@ -9,7 +9,8 @@ import numpy as np
 
 from ucm import numerics
 from ucm.data.linear import Vec
-from ucm.language.contracts import Domain, Jacobian, Leveled, SemiSmooth, Size
+from ucm.language import masses
+from ucm.language.contracts import Capped, Domain, Jacobian, Leveled, SemiSmooth, Size
 from ucm.language.domains import _common as common
 from ucm.language.domains import curved
 from ucm.language.domains.power import (
@@ -63,14 +64,14 @@ class SimplexBall(SemiSmooth, Leveled):
         common.scalar_field(self, self.radius, "radius")
         check_exponent(self, self.p)
 
-    def _flat(self) -> Simplex | CappedSimplex | None:
+    def flat(self) -> Capped | None:
         """The polyhedral domain that this one is for p = 1 and p = inf."""
         if self.p == 1.0:
             return Simplex()
         return CappedSimplex(self.radius) if self.p == math.inf else None
 
     def _least(self, dim: int, classes: Vec | None) -> float:
-        return norm(common.uniform(dim, classes), self.p)
+        return norm(masses.uniform(dim, classes), self.p)
 
     def _curved(
         self, v: Vec, classes: Vec | None, *, prox: bool
@@ -82,55 +83,55 @@ class SimplexBall(SemiSmooth, Leveled):
         flat = (
             Simplex().project(v, classes=classes)
             if prox
-            else common.greedy(v, [math.inf] * (1 if classes is None else 2), classes)
+            else masses.greedy(v, [math.inf] * (1 if classes is None else 2), classes)
         )
         if norm(flat, p) <= radius:
             return flat, None
-        parts = common.groups(v.size, classes)
+        parts = masses.groups(v.size, classes)
         if radius <= least:
-            q = common.uniform(v.size, classes)
+            q = masses.uniform(v.size, classes)
             return q, curved.single_point(q, len(parts))
         equation = curve.prox if prox else curve.tilt
         point = curved.solve(equation, curve, v, parts, radius**p, least**p)
         return point.q, point
 
     def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
-        flat = self._flat()
+        flat = self.flat()
         if flat is not None:
             return flat.project(v, out, classes=classes)
-        v = common.vector(v)
+        v = masses.vector(v)
         if self.p != 2.0:
-            return common.delivered(self._curved(v, classes, prox=True)[0], out)
-        return common.delivered(self._round(v, classes, 1.0)[0], out)
+            return masses.delivered(self._curved(v, classes, prox=True)[0], out)
+        return masses.delivered(self._round(v, classes, 1.0)[0], out)
 
     def _round(
         self, v: Vec, classes: Vec | None, limit: float
     ) -> tuple[Vec, float, tuple[float, float]]:
         q = np.empty_like(v)
         t, pos, neg = numerics.project_ball_simplex(
-            v, common.labels(classes), value(self.radius), limit, q
+            v, masses.labels(classes), value(self.radius), limit, q
         )
         return q, t, (pos, neg)
 
     def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
-        flat = self._flat()
+        flat = self.flat()
         if flat is not None:
             return flat.jacobian(v, classes=classes)
-        v = common.vector(v)
-        parts = common.groups(v.size, classes)
+        v = masses.vector(v)
+        parts = masses.groups(v.size, classes)
         if self.p == 2.0:
             q, t, _ = self._round(v, classes, 1.0)
-            return common.jacobian(np.where(q > 0.0, t, 0.0), parts, q if t < 1.0 else None)
+            return masses.jacobian(np.where(q > 0.0, t, 0.0), parts, q if t < 1.0 else None)
         q, point = self._curved(v, classes, prox=True)
         if point is None:
-            return common.jacobian((q > 0.0).astype(float), parts)
-        return common.jacobian(point.w, parts, point.normal)
+            return masses.jacobian((q > 0.0).astype(float), parts)
+        return masses.jacobian(point.w, parts, point.normal)
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
-        flat = self._flat()
+        flat = self.flat()
         if flat is not None:
             return flat.support(g, classes=classes)
-        g = common.vector(g)
+        g = masses.vector(g)
         if self.p == 2.0:
             q = self._round(g, classes, math.inf)[0]
             return float(g @ q), q
@@ -138,34 +139,34 @@ class SimplexBall(SemiSmooth, Leveled):
         return float(g @ q), q
 
     def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
-        flat = self._flat()
+        flat = self.flat()
         if flat is not None:
             return flat.levels(g, classes=classes)
-        g = common.vector(g)
-        parts = common.groups(g.size, classes)
+        g = masses.vector(g)
+        parts = masses.groups(g.size, classes)
         if self.p == 2.0:
             _, t, both = self._round(g, classes, math.inf)
             theta: tuple[float, ...] | None = both[: len(parts)] if t < math.inf else None
         else:
             point = self._curved(g, classes, prox=False)[1]
             theta = None if point is None else point.theta
-        return common.curved_levels(g, parts, theta)
+        return curved.levels(g, parts, theta)
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        q = common.vector(q)
+        q = masses.vector(q)
         radius = value(self.radius)
         over = (norm(q, self.p) - radius) / max(radius, self._least(q.size, None))
-        return common.snap(max(common.mass_violation(q, classes), over))
+        return masses.snap(max(masses.outside(q, classes), over))
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
-        return common.uniform(dim, classes)
+        return masses.uniform(dim, classes)
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        reason = common.no_entries(dim, classes)
+        reason = common.no_entries(self, dim, classes)
         if reason:
-            return f"{self!r}: {reason}"
+            return reason
         least = self._least(dim, classes)
-        if value(self.radius) >= least * (1.0 - common.ROUNDING):
+        if value(self.radius) >= least * (1.0 - masses.ROUNDING):
             return None
         return (
             f"{self!r}: empty, {common.named(self.radius, 'radius')} is below the norm of the "
@@ -178,7 +179,7 @@ class SimplexBall(SemiSmooth, Leveled):
     def constraints(
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
-        return [*common.simplex_constraints(q, classes), norm_constraint(q, self.p, size)]
+        return [*masses.constraints(q, classes), norm_constraint(q, self.p, size)]
 
     def on_simplex(self) -> Domain | None:
         return self

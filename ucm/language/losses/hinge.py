@@ -10,7 +10,8 @@ from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language.node import Notation
-from ucm.language.terms import Coefficient, ConvexLoss, Weights
+from ucm.language.scope import Coefficient, Scope
+from ucm.language.terms import ConvexLoss
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -85,6 +86,12 @@ class Hinge(ConvexLoss):
         numerics.power_root(v, t * self.p**-e, e, s)
         return s
 
+    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+        if self.p == 1.0:
+            return ((v > 0.0) & (v < 1.0)).astype(float)
+        rest = np.maximum(v - s, 0.0)  # t (s/p)^e, and l*''(s) = (s/p)^e e / s
+        return np.divide(s, s + rest / (self.p - 1.0), out=np.zeros_like(s), where=s > 0.0)
+
     def gradient(self, u: Vec) -> Vec:
         u = np.asarray(u, dtype=float)
         if self.p == 1.0:
@@ -99,13 +106,13 @@ class Hinge(ConvexLoss):
         power = cp.power(s / self.p, self.p / (self.p - 1.0), approx=False)
         return [s >= 0, (self.p - 1.0) * cp.sum(power) / s.size <= size]
 
-    def cvxpy(self, margin: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
+    def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         import cvxpy as cp
 
         short = cp.pos(1.0 - margin)
         if self.p != 1.0:
             short = cp.square(short) if self.p == 2.0 else cp.power(short, self.p, approx=False)
-        return weights.of(factor) * cp.sum(short)
+        return scope.of(factor) * cp.sum(short)
 
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")

@@ -9,7 +9,8 @@ from scipy.special import expit, xlogy
 
 from ucm.data.linear import Vec
 from ucm.language.node import Notation
-from ucm.language.terms import Coefficient, ConvexLoss, Weights
+from ucm.language.scope import Coefficient, Scope
+from ucm.language.terms import ConvexLoss
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -66,6 +67,10 @@ class Logistic(ConvexLoss):
             z = np.where(moved, after, z)
         return expit(np.where(upper, z, -z))
 
+    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+        bend = s * (1.0 - s)  # 1 / l*''(s)
+        return np.divide(bend, bend + t, out=np.zeros_like(bend), where=bend > 0.0)
+
     def gradient(self, u: Vec) -> Vec:
         return expit(np.asarray(u, dtype=float))
 
@@ -74,10 +79,10 @@ class Logistic(ConvexLoss):
 
         return [cp.sum(-cp.entr(s) - cp.entr(1 - s)) / s.size <= size]
 
-    def cvxpy(self, margin: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
+    def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         import cvxpy as cp
 
-        return weights.of(factor) * cp.sum(cp.logistic(-margin))
+        return scope.of(factor) * cp.sum(cp.logistic(-margin))
 
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")

@@ -9,7 +9,8 @@ import numpy as np
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language.node import Node, Notation, Param, Scalar, value
-from ucm.language.terms import Coefficient, ConvexLoss, Loss, Weights
+from ucm.language.scope import Coefficient, Scope
+from ucm.language.terms import ConvexLoss, Loss
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -112,6 +113,9 @@ class RampPart(ConvexLoss):
     def conjugate_prox(self, v: Vec, t: float) -> Vec:
         return np.clip(np.asarray(v, dtype=float), 0.0, 1.0 / value(self.mu))
 
+    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+        return ((v > 0.0) & (v < 1.0 / value(self.mu))).astype(float)
+
     def gradient(self, u: Vec) -> Vec:
         return (np.asarray(u, dtype=float) > 0.0) / value(self.mu)
 
@@ -120,14 +124,14 @@ class RampPart(ConvexLoss):
 
         return [s >= 0, s <= 1.0 / value(self.mu), cp.Constant(0.0) <= size]
 
-    def cvxpy(self, margin: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
+    def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         import cvxpy as cp
 
         # f max(0, mu - t) / mu = max(0, f - (f / mu) t), and with the tail max(0, -f mu - (f / mu) t)
-        steep = weights.of(factor.scaled(1.0, self.mu))
+        steep = scope.of(factor.scaled(1.0, self.mu))
         if self.tail:
-            return cp.sum(cp.pos(-weights.of(factor.scaled(self.mu)) - steep * margin))
-        return cp.sum(cp.pos(weights.of(factor) - steep * margin))
+            return cp.sum(cp.pos(-scope.of(factor.scaled(self.mu)) - steep * margin))
+        return cp.sum(cp.pos(scope.of(factor) - steep * margin))
 
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")

@@ -9,7 +9,8 @@ import numpy as np
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language.node import Notation, Param, Scalar, value
-from ucm.language.terms import Coefficient, ProximalPenalty, Weights
+from ucm.language.scope import Coefficient, Scope
+from ucm.language.terms import ProximalPenalty
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -59,10 +60,10 @@ class L1(ProximalPenalty):
     def norms(self) -> tuple[float, float, float] | None:
         return 1.0, 0.0, 0.0
 
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
+    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         import cvxpy as cp
 
-        return weights.of(factor) * cp.norm1(w)
+        return scope.of(factor) * cp.norm1(w)
 
     def formula(self, notation: Notation) -> str:
         return notation.norm("w", "1")
@@ -94,10 +95,10 @@ class L2(ProximalPenalty):
     def norms(self) -> tuple[float, float, float] | None:
         return 0.0, 1.0, 0.0
 
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
+    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         import cvxpy as cp
 
-        return weights.of(factor) * cp.sum_squares(w)
+        return scope.of(factor) * cp.sum_squares(w)
 
     def formula(self, notation: Notation) -> str:
         return notation.power(notation.norm("w", "2"), "2")
@@ -128,10 +129,10 @@ class LInf(ProximalPenalty):
     def norms(self) -> tuple[float, float, float] | None:
         return 0.0, 0.0, 1.0
 
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
+    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         import cvxpy as cp
 
-        return weights.of(factor) * cp.norm_inf(w)
+        return scope.of(factor) * cp.norm_inf(w)
 
     def formula(self, notation: Notation) -> str:
         return notation.norm("w", "inf")
@@ -187,11 +188,11 @@ class ElasticNet(ProximalPenalty):
     def norms(self) -> tuple[float, float, float] | None:
         return value(self.ratio), 1.0 - value(self.ratio), 0.0
 
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
+    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         import cvxpy as cp
 
-        one = weights.of(factor.scaled(self.ratio)) * cp.norm1(w)
-        return one + weights.of(factor.but(self.ratio)) * cp.sum_squares(w)
+        one = scope.of(factor.scaled(self.ratio)) * cp.norm1(w)
+        return one + scope.of(factor.but(self.ratio)) * cp.sum_squares(w)
 
     def formula(self, notation: Notation) -> str:
         r = notation.scalar(self.ratio)

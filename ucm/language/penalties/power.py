@@ -10,7 +10,8 @@ from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language.node import Notation
-from ucm.language.terms import Coefficient, ProximalPenalty, Weights
+from ucm.language.scope import Coefficient, Scope
+from ucm.language.terms import ProximalPenalty
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -72,10 +73,10 @@ class Lp(ProximalPenalty):
     def norms(self) -> tuple[float, float, float] | None:
         return {1.0: (1.0, 0.0, 0.0), 2.0: (0.0, 1.0, 0.0)}.get(self.p)
 
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
+    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         import cvxpy as cp
 
-        return weights.of(factor) * cp.sum(cp.power(cp.abs(w), self.p, approx=False))
+        return scope.of(factor) * cp.sum(cp.power(cp.abs(w), self.p, approx=False))
 
     def formula(self, notation: Notation) -> str:
         return notation.power(notation.norm("w", f"{self.p:g}"), f"{self.p:g}")

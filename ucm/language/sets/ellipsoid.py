@@ -13,7 +13,7 @@ from ucm.data.linear import LinearMap, Vec
 from ucm.language.arithmetic import common_dimension
 from ucm.language.contracts import AffineImage, Block, Scope, Size, Splits, UncertaintySet
 from ucm.language.domains import NormBall
-from ucm.language.node import Notation, Scalar
+from ucm.language.node import CoordinateFree, Notation, Scalar
 from ucm.language.statistics.matrices import MatrixNode, as_matrix, covariance_map
 from ucm.language.statistics.vectors import VectorNode, as_vector, offset
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Ellipsoid"]
 
 
-class Ellipsoid(UncertaintySet):
+class Ellipsoid(UncertaintySet, CoordinateFree):
     """The ellipsoid `{c + S^(1/2) u : ||u||_2 <= radius}`.
 
     Parameters

@@ -12,7 +12,7 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import AffineImage, Domain, Scope, Size, Splits, UncertaintySet
 from ucm.language.domains import Simplex
-from ucm.language.node import Notation
+from ucm.language.node import CoordinateFree, Notation
 from ucm.language.sets.weights import WeightSpace, below, placed, weigh
 from ucm.language.statistics.samples import Samples
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Hull", "hull_formula"]
 
 
-class Hull(UncertaintySet):
+class Hull(UncertaintySet, CoordinateFree):
     """Convex combinations of samples: `{sum_i q_i x_i : q in the simplex, q in weights}`.
 
     Over `pos` or `neg` the weights sum to 1. Over `signed` the set is `{sum_i q_i y_i x_i}` and q a

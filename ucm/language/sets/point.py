@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.language.contracts import AffineImage, Scope, Size, Splits, UncertaintySet
-from ucm.language.node import Notation
+from ucm.language.node import CoordinateFree, Notation
 from ucm.language.statistics.vectors import VectorNode, as_vector
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Point"]
 
 
-class Point(UncertaintySet):
+class Point(UncertaintySet, CoordinateFree):
     """The set `{v}` of one vector.
 
     Parameters

@@ -13,7 +13,7 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import AffineImage, Scope, Size, Splits, UncertaintySet
 from ucm.language.domains import CappedSimplex
-from ucm.language.node import Notation, Param, Scalar, value
+from ucm.language.node import CoordinateFree, Notation, Param, Scalar, value
 from ucm.language.sets.hull import Hull, hull_formula
 from ucm.language.statistics.samples import Samples
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["ReducedHull"]
 
 
-class ReducedHull(UncertaintySet):
+class ReducedHull(UncertaintySet, CoordinateFree):
     """The reduced convex hull `{sum_i q_i x_i : sum q = 1, 0 <= q <= eta}` of one class.
 
     Give either the cap `eta` or `nu`, which stands for `eta = 2 / (m nu)`, m all samples of both

@@ -35,7 +35,7 @@ Index = NDArray[np.intp]
 class HiGHSDistance(Solver[MinNorm]):
     """Linear programs over polyhedral domains."""
 
-    name: ClassVar[str] = "highs"
+    name: ClassVar[str] = "highs-distance"
 
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm not in (1.0, math.inf):
@@ -109,9 +109,16 @@ def _polyhedral(domain: Domain) -> bool:
     """Whether `_Program.domain` can write it."""
     if isinstance(domain, Product):
         return all(_polyhedral(part) for part in domain.parts)
-    if isinstance(domain, NormBall | SimplexBall):
+    if isinstance(domain, NormBall):
         return domain.p in (1.0, math.inf)
-    return isinstance(domain, Capped | Box)
+    return isinstance(domain, Box) or _capped(domain) is not None
+
+
+def _capped(domain: Domain) -> Capped | None:
+    """The capped simplex that a domain is."""
+    if isinstance(domain, SimplexBall):
+        return domain.flat()
+    return domain if isinstance(domain, Capped) else None
 
 
 @dataclass
@@ -149,25 +156,20 @@ class _Program:
     def domain(self, domain: Domain, d: int, classes: Vec | None) -> Index:
         """New variables in a domain."""
         if isinstance(domain, Product):
-            sizes = [int(s) for s in domain.sizes]
-            parts = [
-                self.domain(part, s, None) for part, s in zip(domain.parts, sizes, strict=True)
-            ]
+            parts = [self.domain(p, s.stop - s.start, y) for p, s, y in domain.pieces(classes)]
             return np.concatenate(parts)
         if isinstance(domain, NormBall):
             return self._ball(d, value(domain.radius), domain.p)
         if isinstance(domain, Box):
             return self.columns(d, value(domain.lower), value(domain.upper))
-        group = np.zeros(d, dtype=int) if classes is None else (np.asarray(classes) < 0).astype(int)
-        mass = np.ones(1) if classes is None else np.full(2, 0.5)
-        cap = mass
-        if isinstance(domain, Capped):
-            cap = np.array(domain.caps(d, classes))
-        elif isinstance(domain, SimplexBall) and domain.p == math.inf:
-            cap = np.minimum(mass, value(domain.radius))
-        at = self.columns(d, 0.0, cap[group])
-        sums = (np.ones(d), (group, np.arange(d)))
-        self.rows([(at, sparse.coo_array(sums, shape=(mass.size, d)))], mass, mass)
+        capped = _capped(domain)
+        groups = capped.groups(d, classes) if capped is not None else []
+        most = np.empty(d)
+        for g in groups:
+            most[g.entries] = g.most
+        at = self.columns(d, 0.0, most)
+        for g in groups:
+            self.rows([(at[g.entries], np.ones((1, g.size)))], g.mass, g.mass)
         return at
 
     def _ball(self, d: int, radius: float, p: float) -> Index:

@@ -12,10 +12,11 @@ from ucm.data.linear import Vec
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
-from ucm.language.terms import Coefficient, Weights, loss_cvxpy
+from ucm.language.scope import Coefficient, Numbers
+from ucm.language.terms import loss_cvxpy
 
 if TYPE_CHECKING:
-    import cvxpy as cp
+    pass
 
 __all__ = ["ClarabelComposite"]
 
@@ -26,7 +27,7 @@ _TIGHT = (1e-11, 1e-9, 1e-7)  # tolerances, the next where the solver gets stuck
 class ClarabelComposite(InnerSolver):
     """Clarabel, an interior-point method: every convex loss and penalty."""
 
-    name: ClassVar[str] = "clarabel"
+    name: ClassVar[str] = "clarabel-loss"
 
     def refuse(self, form: Composite) -> str | None:
         return None
@@ -36,13 +37,6 @@ class ClarabelComposite(InnerSolver):
 
     def open(self, form: Composite, monitor: Monitor) -> Session:
         return _Built(form, monitor)
-
-
-class _Numbers(Weights):
-    """Coefficients as they are."""
-
-    def of(self, coefficient: Coefficient) -> float | cp.Expression:
-        return coefficient.number
 
 
 class _Built(Session):
@@ -61,7 +55,7 @@ class _Built(Session):
         if form.penalties not in self.problems:
             w, b, t = cp.Variable(form.n), cp.Variable(), cp.Variable(form.m)
             v, u = cp.Parameter(form.m), cp.Parameter(form.n)
-            numbers = _Numbers()
+            numbers = Numbers()
             total = sum(
                 loss_cvxpy(loss, t, form.y, form.class_weight, numbers) for loss in form.losses
             )

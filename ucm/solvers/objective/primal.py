@@ -36,7 +36,7 @@ class PrimalAPG(InnerSolver):
     """
 
     max_iter: int = 50_000
-    name: ClassVar[str] = "apg"
+    name: ClassVar[str] = "apg-primal"
 
     def __post_init__(self) -> None:
         if self.max_iter < 1:
@@ -46,7 +46,7 @@ class PrimalAPG(InnerSolver):
         rough = [loss for loss in form.losses if not loss.smooth()]
         if rough:
             return f"{rough[0]!r} has no Lipschitz gradient"
-        if not form.proximal():
+        if not form.penalty.proximal():
             return "the sum of the penalties has no proximal map"
         return None
 
@@ -84,7 +84,7 @@ class _Gradient(Session):
             self.L *= 0.95
             while True:
                 new = p - gradient / self.L
-                new[:-1] = form.prox(new[:-1], 1.0 / self.L)
+                new[:-1] = form.penalty.prox(new[:-1], 1.0 / self.L)
                 t = form.margins(new[:-1], new[-1] * self.unit)
                 self.monitor.passes += 0.5
                 step = new - p

@@ -1,0 +1,176 @@
+"""The contract of a lowering: a declaration as a standard form, and the way back.
+
+What a lowering changes on the way in it undoes on the way back. The certificate is of the declaration:
+nothing of the form enters it but the answer of the solver.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from ucm.compiler.recover import BIAS_RULES
+from ucm.data.bound import Data
+from ucm.data.gram import Expansion
+from ucm.data.linear import Vec
+from ucm.evidence.verify import Verification
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
+from ucm.forms.solution import Certificate, Solution
+from ucm.forms.solver import Solver
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["Form", "Lowering", "Parts", "Proof", "Regime", "Verdict"]
+
+Form = TypeVar("Form")
+
+
+@dataclass(frozen=True)
+class Regime:
+    """Whether a model is convex for its data, and how that is known.
+
+    Attributes
+    ----------
+    convex : of a set: False where 0 lies in U
+    how : a sentence
+    floor : a lower bound of the optimum of a set that holds 0: minus the norm of a point of it
+    """
+
+    convex: bool
+    how: str
+    floor: float = 0.0
+
+
+@dataclass(frozen=True)
+class Proof:
+    """An answer and what the declaration proves of it.
+
+    Attributes
+    ----------
+    answer, certificate : these two
+    objective : the value of the declared problem
+    w, b, x : normal, bias where it is a variable, point of U; as for `Solution`
+    size : how large the points of U are
+    """
+
+    answer: Answer
+    certificate: Certificate
+    objective: float
+    w: Vec | None
+    b: float | None = None
+    x: Vec | None = None
+    size: float = 0.0
+
+
+class Verdict(NamedTuple):
+    """A status and its sentence; whether to warn."""
+
+    status: str
+    message: str
+    warns: bool = False
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a solution that are recovered once an answer is judged; as for `Solution`."""
+
+    w: Vec | None
+    b: float | None
+    x: Vec | None
+    weights: Vec | None
+    bias_rule: str
+    coefficients: Vec | None = None
+    expansion: Expansion | None = None
+
+
+class Lowering(ABC, Generic[Form]):
+    """A model, bound to data, as one standard form.
+
+    Attributes
+    ----------
+    model, data : the declaration and the samples
+    form : what a solver sees
+    asked : the solver that is wanted, by name or as an instance; or "auto"
+    factor : what the objective of the form is multiplied by to be that of the model
+    rules : the rules of the bias that apply
+    wrong : what is to blame where a certificate contradicts an answer
+    """
+
+    model: Any  # a RobustMargin or an Objective, narrowed below
+    data: Data
+    form: Form
+    asked: str | Solver[Any]
+    factor: float = 1.0
+    rules: tuple[str, ...] = BIAS_RULES
+    wrong: str
+
+    @property
+    @abstractmethod
+    def regime(self) -> Regime:
+        """Convex or not."""
+
+    @abstractmethod
+    def lines(self) -> list[str]:
+        """What `explain()` says of data and form."""
+
+    @abstractmethod
+    def tail(self, solver: str) -> list[str]:
+        """What `explain()` says of what else a solve may lead to."""
+
+    @abstractmethod
+    def elsewhere(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
+        """The lowering that has the answer where this one has not: asked before a solve, without a
+        proof, and after it."""
+
+    @abstractmethod
+    def begin(self, warm: Solution) -> Answer | None:
+        """The start that a solution gives.
+
+        Raises
+        ------
+        ParameterError
+            It is the solution of a model of another shape.
+        """
+
+    @abstractmethod
+    def run(
+        self, solver: Solver[Form], monitor: Monitor, start: Answer | None, starts: int
+    ) -> list[Answer]:
+        """The answers of a solver, one for each start that the form has a use for."""
+
+    @abstractmethod
+    def certify(self, answer: Answer, tol: float) -> Proof:
+        """What the declaration proves of an answer; a relative gap of `tol` is enough."""
+
+    @abstractmethod
+    def verdict(self, proof: Proof, solver: str, tol: float) -> Verdict | None:
+        """What the gap alone does not decide; None where it does."""
+
+    @abstractmethod
+    def slack(self, proof: Proof, tol: float) -> float:
+        """How far below 0 a relative gap may be before it contradicts the answer."""
+
+    @abstractmethod
+    def recover(self, proof: Proof, bias_rule: str) -> Parts:
+        """The classifier and its weights.
+
+        Raises
+        ------
+        ParameterError
+            The rule of the bias does not apply.
+        """
+
+    @abstractmethod
+    def reference(self, at: Solution | None) -> cp.Problem:
+        """The CVXPY twin; of a non-convex model the convex problem around a solution."""
+
+    @abstractmethod
+    def dual_reference(self) -> cp.Problem | None:
+        """The dual of the twin, where it is written down."""
+
+    @abstractmethod
+    def verify(self, solution: Solution, **options: Any) -> Verification:
+        """A solution compared with the twin."""

@@ -1,0 +1,132 @@
+"""`loss + penalty`: as a composite problem, or as the difference of two convex ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ucm.compiler.lowering import Lowering, Parts, Proof, Regime, Verdict
+from ucm.data.bound import Data
+from ucm.errors import ParameterError
+from ucm.evidence.majorant import dual_problem, majorant, verify_objective
+from ucm.evidence.objective import InFeatures, certify_objective, falls_forever, is_local
+from ucm.evidence.verify import Verification
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import Composite, DifferenceOfConvex
+from ucm.forms.solution import Solution
+from ucm.forms.solver import Solver
+from ucm.language.objective import Objective
+from ucm.solvers import DCA
+from ucm.solvers.threads import blas_threads
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["ToObjective"]
+
+
+class ToObjective(Lowering[Composite | DifferenceOfConvex]):
+    """`min G - H`: composite where nothing is subtracted."""
+
+    model: Objective
+    wrong = "a dual point above the primal one); the conjugate of a term"
+    rules = ("auto",)
+
+    def __init__(self, model: Objective, data: Data, asked: str | Solver[Any] = "auto") -> None:
+        self.model, self.data, self.asked = model, data, asked
+        self.split = DifferenceOfConvex.of(model, data)
+        composite = self.split.convex and asked != DCA.name and not isinstance(asked, DCA)
+        self.form = self.split.G if composite else self.split
+
+    @property
+    def regime(self) -> Regime:
+        if self.split.convex:
+            return Regime(True, "the answer is the global optimum")
+        return Regime(False, "DCA from a convex start, to a critical point; starts=k tries more")
+
+    def lines(self) -> list[str]:
+        G, H = self.model.dc()
+        data = self.data
+        return [
+            f"data      {data.m} samples, {data.n} features, {data.stored} entries",
+            f"G         {G}",
+            f"H         {H}",
+        ]
+
+    def tail(self, solver: str) -> list[str]:
+        return []
+
+    def elsewhere(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
+        return None
+
+    def begin(self, warm: Solution) -> Answer | None:
+        if warm.w is None or warm.w.shape != (self.data.n,):
+            raise ParameterError(
+                "solve: warm_start is the solution of a model of another shape; "
+                "give one over the same features"
+            )
+        return Answer(w=warm.w, b=warm.b or 0.0)
+
+    def run(
+        self,
+        solver: Solver[Composite | DifferenceOfConvex],
+        monitor: Monitor,
+        start: Answer | None,
+        starts: int,
+    ) -> list[Answer]:
+        form = self.form
+        with blas_threads(min(self.data.m, self.data.n)):
+            if isinstance(form, DifferenceOfConvex) and isinstance(solver, DCA):
+                return [replace(solver, starts=starts).solve(form, monitor, start)]
+            return [solver.solve(form, monitor, start)]
+
+    def certify(self, answer: Answer, tol: float) -> Proof:
+        w, b = answer.plane
+        certificate = certify_objective(
+            self.model, self.data, InFeatures(self.data.X, w), b, answer.slopes
+        )
+        return Proof(answer, certificate, certificate.primal, w, b)
+
+    def verdict(self, proof: Proof, solver: str, tol: float) -> Verdict | None:
+        if proof.certificate.kind == "global":
+            return None
+        w, b = proof.answer.plane
+        endless = falls_forever(self.model, self.data, w, b)
+        if endless is not None:
+            return Verdict("unattained", endless, warns=True)
+        gap, missed = proof.certificate.relative_gap, proof.certificate.violation
+        ended = proof.answer.status in ("converged", "interrupted")
+        if not ended or missed > tol or gap > tol:
+            return None
+        if is_local(self.model, self.data, w, b):
+            return Verdict(
+                "local",
+                f"critical (residual {gap:.2g}), and a local minimum: what is subtracted is affine "
+                "there",
+            )
+        return Verdict("stationary", f"critical: the next convex problem gains at most {gap:.2g}")
+
+    def slack(self, proof: Proof, tol: float) -> float:
+        return max(tol, 1e-9)
+
+    def recover(self, proof: Proof, bias_rule: str) -> Parts:
+        w, b = proof.answer.plane
+        G = self.split.G
+        margin = G.margins(w, b)
+        slopes = G.gradient(margin) if proof.answer.slopes is None else proof.answer.slopes
+        weights = np.maximum(slopes + self.split.tilt(margin, w).margin, 0.0)
+        return Parts(w, b, None, weights, "variable")
+
+    def reference(self, at: Solution | None) -> cp.Problem:
+        """The twin; of a difference of convex functions the majorant at a solution, or at 0."""
+        w, b = (None, None) if at is None else (at.w, at.b)
+        return majorant(self.model, self.data, w, b or 0.0).problem
+
+    def dual_reference(self) -> cp.Problem | None:
+        return dual_problem(self.model, self.data)
+
+    def verify(self, solution: Solution, **options: Any) -> Verification:
+        return verify_objective(self.model, self.data, solution, **options)

@@ -1,0 +1,218 @@
+"""`C * Hinge(p) + lam * L2()`: the pSVM of Sun (2024) as its dual, linear or behind a kernel."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ucm import numerics
+from ucm.compiler.lowering import Lowering, Parts, Proof, Regime, Verdict
+from ucm.data.bound import Data
+from ucm.data.gram import Expansion, Gram
+from ucm.data.kernels import Kernel
+from ucm.data.linear import Vec
+from ucm.errors import ParameterError
+from ucm.evidence.majorant import dual_problem, majorant, verify_objective
+from ucm.evidence.objective import BehindKernel, InFeatures, certify_objective
+from ucm.evidence.verify import Verification
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
+from ucm.forms.pair import HingeDual
+from ucm.forms.solution import Solution
+from ucm.forms.solver import Solver
+from ucm.language.loss_algebra import ScaledLoss
+from ucm.language.losses import Hinge
+from ucm.language.objective import Objective
+from ucm.language.penalties import L2
+from ucm.language.penalty_algebra import ScaledPenalty
+from ucm.language.terms import loss_value
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["ToPair", "hinge_terms"]
+
+
+def hinge_terms(model: Objective) -> tuple[float, float, float] | None:
+    """(p, C, lam) of `C * Hinge(p) + lam * L2()`; None for any other objective."""
+    C, loss = 1.0, model.loss
+    while isinstance(loss, ScaledLoss):
+        C *= loss.c()
+        loss = loss.term
+    lam, penalty = 1.0, model.penalty
+    while isinstance(penalty, ScaledPenalty):
+        lam *= penalty.c()
+        penalty = penalty.term
+    if not isinstance(loss, Hinge) or not isinstance(penalty, L2):
+        return None
+    return loss.p, C, lam
+
+
+class ToPair(Lowering[HingeDual]):
+    """The dual (17), in units of lam = 1/2: multipliers of the samples, changed in pairs.
+
+    Parameters
+    ----------
+    terms : (p, C, lam)
+    gram : the Gram matrix, or None without a kernel
+    """
+
+    model: Objective
+    wrong = "a dual point above the primal one); the conjugate of a term"
+    rules = ("auto", "kkt")
+
+    def __init__(
+        self,
+        model: Objective,
+        terms: tuple[float, float, float],
+        data: Data,
+        gram: Gram | None,
+        asked: str | Solver[Any] = "auto",
+    ) -> None:
+        self.model, self.data, self.gram, self.asked = model, data, gram, asked
+        p, C, lam = terms
+        self.factor = 2.0 * lam
+        linear = gram is None or gram.kernel.name == "linear"  # then the features are there
+        self.form = HingeDual(
+            data.y,
+            np.ascontiguousarray(np.where(data.y > 0, *data.class_weight) * (C / self.factor)),
+            p,
+            Gram(Kernel("linear"), data.X) if gram is None else gram,
+            data.X if linear else None,
+        )
+
+    @property
+    def regime(self) -> Regime:
+        return Regime(True, "for every C > 0")
+
+    def lines(self) -> list[str]:
+        m, gram, form = self.data.m, self.gram, self.form
+        space = f"{self.data.n} features"
+        if gram is not None:
+            kept = "whole" if gram.fits else f"{gram.store.shape[0]} rows kept at a time"
+            space = f"{gram.kernel}, {kept}"
+        return [
+            f"data      {m} samples, {space}",
+            f"form      the dual (17) of Sun (2024), p = {form.p:g}: {m} multipliers, y'a = 0"
+            + (", a <= C" if form.p == 1.0 else ""),
+        ]
+
+    def tail(self, solver: str) -> list[str]:
+        return []
+
+    def elsewhere(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
+        return None
+
+    def begin(self, warm: Solution) -> Answer | None:
+        if warm.weights is None or warm.weights.size != self.data.m:
+            raise ParameterError(
+                "solve: warm_start is the solution of a model of another shape; "
+                "give one over the same samples"
+            )
+        return Answer(slopes=warm.weights / self.factor)
+
+    def run(
+        self, solver: Solver[HingeDual], monitor: Monitor, start: Answer | None, starts: int
+    ) -> list[Answer]:
+        return [solver.solve(self.form, monitor, start)]
+
+    def certify(self, answer: Answer, tol: float) -> Proof:
+        form, X, data = self.form, self.form.X, self.data
+        a = np.zeros(form.m) if answer.slopes is None else answer.slopes
+        c = a * data.y
+        w = None if X is None else np.asarray(X.T @ c).ravel()
+        normal = BehindKernel(form.gram, c) if w is None else InFeatures(X, w)
+        f = normal.scores
+        biases = [*([] if answer.b is None else [answer.b]), *_biases(form, a, f)]
+        height = functools.partial(loss_value, y=data.y, class_weight=data.class_weight)
+        b = min(biases, key=lambda b: height(self.model.loss, data.y * (f + b)))
+        certificate = certify_objective(self.model, data, normal, b, self.factor * a)
+        return Proof(answer, certificate, certificate.primal, w, b)
+
+    def verdict(self, proof: Proof, solver: str, tol: float) -> Verdict | None:
+        """Where the kernel is indefinite, so that a gap proves nothing."""
+        why = self._indefinite(proof, tol)
+        if why is None:
+            return None
+        gap = proof.certificate.relative_gap
+        return Verdict(
+            "indefinite", f"{solver} stopped with a relative gap of {gap:.2g}. {why}", warns=True
+        )
+
+    def _indefinite(self, proof: Proof, tol: float) -> str | None:
+        answer, certificate, gram = proof.answer, proof.certificate, self.gram
+        if answer.status == "indefinite":
+            return answer.message
+        if gram is None or gram.kernel.definite or certificate.violation > tol:
+            return None
+        if certificate.relative_gap < -tol:
+            return "the kernel is indefinite: the dual exceeds the primal objective"
+        if certificate.relative_gap <= tol and answer.slopes is not None:
+            return _negative_curvature(gram, answer.slopes > 0.0)
+        return None
+
+    def slack(self, proof: Proof, tol: float) -> float:
+        return tol
+
+    def recover(self, proof: Proof, bias_rule: str) -> Parts:
+        a = np.zeros(self.form.m) if proof.answer.slopes is None else proof.answer.slopes
+        c, gram = a * self.data.y, self.form.gram
+        expansion = Expansion.of(gram.kernel, gram.X, c) if proof.w is None else None
+        return Parts(proof.w, proof.b, None, self.factor * a, "kkt", c, expansion)
+
+    @property
+    def _features(self) -> Any:
+        """In place of the samples behind a kernel: a root of the Gram matrix."""
+        return None if self.gram is None else self.gram.spectral()
+
+    def reference(self, at: Solution | None) -> cp.Problem:
+        return majorant(self.model, self.data, None, 0.0, self._features).problem
+
+    def dual_reference(self) -> cp.Problem | None:
+        return dual_problem(self.model, self.data, self._features)
+
+    def verify(self, solution: Solution, **options: Any) -> Verification:
+        return verify_objective(self.model, self.data, solution, self._features, **options)
+
+
+def _biases(form: HingeDual, a: Vec, f: Vec) -> list[float]:
+    """Candidates for b from the multipliers; all the same number at the optimum.
+
+    With `xi_k = (a_k / (C p))^(1/(p-1))` every a_k > 0 (p = 1: below C) gives
+    `b = y_k (1 - xi_k) - f_k`, which is exact for every p, where equation (21) of Sun (2024) is so
+    for p = 2 only. Their mean, and the middle of the interval that all multipliers allow.
+    """
+    if form.p == 1.0:  # interior methods end near the bounds, not at them
+        near = 1e-7 * form.C
+        a = np.where(a <= near, 0.0, np.where(a >= form.C - near, form.C, a))
+    F = form.y * (1.0 - numerics.slacks(a, form.C, form.p)) - f
+    top, bottom = numerics.hinge_levels(form.y, form.C, a, form.p, F)
+    free = a > 1e-12 * max(float(a.max(initial=0.0)), 1e-300)
+    if form.p == 1.0:
+        free &= a < form.C
+    found = [0.5 * (top + bottom)] if np.isfinite(top + bottom) else []
+    if free.any():
+        found.append(float(np.mean(F[free])))
+    return found or [0.0]
+
+
+def _negative_curvature(gram: Gram, support: np.ndarray, limit: int = 2000) -> str | None:
+    """Why the kernel is not positive semidefinite over the support vectors; None when it is, or
+    when there are too many to tell."""
+    rows = np.flatnonzero(support)
+    if rows.size == 0 or rows.size > limit:
+        return None
+    K = gram.between(rows, rows)
+    allowed = 1e-8 * float(np.abs(K).max()) * rows.size
+    try:
+        np.linalg.cholesky(K + allowed * np.eye(rows.size))
+        return None  # a tenth of the time of the eigenvalues
+    except np.linalg.LinAlgError:
+        least = float(np.linalg.eigvalsh(0.5 * (K + K.T))[0])
+    return (
+        f"the kernel is indefinite: its matrix over the {rows.size} support vectors has the eigenvalue "
+        f"{least:.3g}, so the answer is a stationary point; use a positive semidefinite kernel such "
+        "as rbf"
+    )

@@ -1,0 +1,270 @@
+"""The route table: which solver takes which form, in order of preference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ucm.data.bound import GramSpace
+from ucm.errors import ParameterError, SolverError, brief
+from ucm.forms.distance import MinNorm
+from ucm.forms.nearest import NearestPoint
+from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver
+from ucm.forms.pair import HingeDual
+from ucm.forms.solver import Solver
+from ucm.forms.sphere import UnitNorm
+from ucm.solvers import (
+    ALM,
+    APG,
+    DCA,
+    ECOS,
+    GSK,
+    MDM,
+    PSMO,
+    SCS,
+    Clarabel,
+    ClarabelComposite,
+    ClipGSK,
+    ClipMDM,
+    DualNewton,
+    Faces,
+    Facets,
+    GramNewton,
+    HiGHS,
+    HiGHSDistance,
+    HingeNewton,
+    InSpan,
+    Linearize,
+    Newton,
+    NewtonHull,
+    PrimalAPG,
+    Rapminos,
+    ScaledNewton,
+    Secular,
+    SecularSphere,
+    Simplex,
+    Subgradient,
+)
+
+__all__ = [
+    "ROUTES", "Route", "choose", "named", "refusal", "routes", "table", "unknown", "verdicts",
+]  # fmt: skip
+
+
+def _always(form: Any) -> bool:
+    return True
+
+
+def _never(form: Any) -> bool:
+    return False
+
+
+def _few_features(form: HingeDual) -> bool:
+    """Where a linear system costs less than pair updates."""
+    return form.X is not None and form.X.shape[1] <= 128
+
+
+def _second(form: UnitNorm) -> bool:
+    """Whether the programs of all faces take about a second at most: their number times the entries of
+    each, a conic one as a hundred linear ones."""
+    programs = 2.0**form.image.n if form.norm == 1.0 else 2.0 * form.image.n
+    entries = sum(b.map.entries for b in form.image.blocks)
+    return programs * entries * (1.0 if form.hulls is not None else 100.0) <= 2_000_000
+
+
+@dataclass(frozen=True)
+class Route:
+    """One row of the table.
+
+    Attributes
+    ----------
+    solver, purpose : the row; `solver.takes` is the form that it is for
+    automatic : the forms that it takes under `solver="auto"`, of those that the solver does not refuse
+    """
+
+    solver: Solver[Any]
+    purpose: str
+    automatic: Callable[[Any], bool] = _always
+
+
+ROUTES = (
+    # min ||x||_q over a lowered set
+    Route(Secular(), "Euclidean balls only: scalar roots, or a small subspace"),
+    Route(NewtonHull(), "two hulls of samples: a band of them, from few samples to all"),
+    Route(InSpan(Newton()), "far more features than parameters: the next row in their span"),
+    Route(Newton(), "systems of a few thousand at most: few passes, high accuracy"),
+    Route(APG(), "any size: one pass an iteration, exact projections"),
+    Route(Newton(iterative=True), "the same with systems of any order, by conjugate gradients"),
+    Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG"),
+    Route(
+        GramNewton(rest=ClipMDM()), "reduced convex hulls behind a kernel: few free samples decide"
+    ),
+    Route(ClipMDM(), "reduced convex hulls, by inner products: rows of the Gram matrix as needed"),
+    Route(HiGHSDistance(), "norms 1 and inf of w, polyhedral sets: linear programs by HiGHS"),
+    Route(
+        ScaledNewton((InSpan(Newton()), Newton(), APG(), Newton(iterative=True), ALM(APG()))),
+        "other norms: Newton steps, each a Euclidean problem for one of the above",
+    ),
+    Route(Clarabel(), "anything convex: interior point, through CVXPY"),
+    Route(ECOS(), "anything conic: interior point, through CVXPY", _never),
+    Route(SCS(), "anything convex, modest accuracy: splitting, through CVXPY", _never),
+    Route(GSK(), "reduced convex hulls: steps to extreme points", _never),
+    Route(MDM(), "reduced convex hulls: weight to extreme points; may stall", _never),
+    Route(ClipGSK(), "reduced convex hulls: clipped GSK; may stall", _never),
+    # 0 in U: the unit sphere
+    Route(SecularSphere(), "one ellipsoid, p = 2: the global minimum by one scalar root"),
+    Route(Facets(), "up to three dimensions, any norm: the global minimum"),
+    Route(Faces(), "p = inf and p = 1: the global minimum, a program for every face", _second),
+    Route(Rapminos(), "sums of reduced hulls, any norm: a local minimum"),
+    Route(Linearize(), "any set, any norm: a stationary point"),
+    Route(Subgradient(), "any set without intersections: a baseline", _never),
+    # hinge losses with the squared l2 norm, by their dual
+    Route(HingeNewton(), "few features: some ten products with the samples", _few_features),
+    Route(PSMO(), "pair updates; linear kernels on a working set of support vectors"),
+    # loss + penalty, and the convex problems inside of DCA
+    Route(Simplex(HiGHS()), "piecewise linear, dense: compiled simplex, warm, taken in as needed"),
+    Route(HiGHS(), "piecewise linear: dual simplex, warm, taken in as needed"),
+    Route(DualNewton(), "squared l2 norm: semismooth Newton on the dual quadratic program"),
+    Route(PrimalAPG(), "smooth losses: accelerated proximal gradient on the primal"),
+    Route(ClarabelComposite(), "anything convex: interior point, through CVXPY, built once"),
+)
+"""All routes: for its form the first row that fits is taken.
+
+| form | in this order |
+| --- | --- |
+| `MinNorm`, Euclidean | secular (balls of parameters), newton-hull (two hulls of samples), newton-span, \
+newton (semismooth projections), apg (exact projections), newton-cg, alm (coupled blocks), newton-gram and \
+clip-mdm (inner products only) |
+| `MinNorm`, other norms | highs-distance (1 and inf, polyhedral), scaled-newton, clarabel |
+| `UnitNorm` | secular-sphere, facets, faces: global minima; rapminos, linearize |
+| `HingeDual` | hinge-newton (few features), psmo |
+| `Composite` | simplex, highs (piecewise linear, l1), newton-dual (squared l2), apg-primal (smooth), \
+clarabel-loss |
+| `DifferenceOfConvex` | dca around the first row that takes the convex part |
+"""
+
+_FAMILIES = {
+    "newton": ("newton-hull", "newton-span", "newton", "newton-cg", "newton-dual"),
+    "apg": ("apg", "apg-primal"),
+    "highs": ("highs", "highs-distance"),
+    "clarabel": ("clarabel", "clarabel-loss"),
+}
+"""Names that mean the first of these that fits."""
+
+
+_WORDS = {
+    MinNorm: "the minimum norm of a set",
+    UnitNorm: "a set that holds 0",
+    HingeDual: "hinge losses with the squared l2 norm",
+    Composite: "a convex loss with a convex penalty",
+    DifferenceOfConvex: "a difference of convex losses and penalties",
+}
+
+
+def _called(route: Route, name: object) -> bool:
+    return route.solver.name in (_FAMILIES.get(name, (name,)) if isinstance(name, str) else ())
+
+
+def named(asked: str | Solver[Any], form: type) -> list[Solver[Any]]:
+    """The solvers for a form that are meant by a name, in order, or the instance itself."""
+    if isinstance(asked, Solver):
+        return [asked] if issubclass(form, asked.takes) else []
+    return [r.solver for r in ROUTES if _called(r, asked) and r.solver.takes is form]
+
+
+def refusal(solver: Solver[Any], form: Any) -> str | None:
+    """Why a solver does not take the form; None when it does."""
+    rows = isinstance(form, MinNorm) and isinstance(form.space, GramSpace)
+    if rows and not isinstance(solver, NearestPoint):
+        return "there are inner products only, and it needs coordinates"
+    return solver.refuse(form)
+
+
+def choose(form: Any, asked: str | Solver[Any]) -> Solver[Any] | None:
+    """The solver for a form: the first row of `ROUTES` that fits, or what was asked for by name or as
+    an instance. None where that takes another form, or no row is automatic.
+
+    Raises
+    ------
+    SolverError
+        A solver asked for refuses the form.
+    """
+    if isinstance(form, DifferenceOfConvex):
+        return _around(form, asked)
+    if asked == "auto":
+        fitting = (
+            r.solver for r in routes(form) if r.automatic(form) and not refusal(r.solver, form)
+        )
+        return next(fitting, None)
+    wanted = named(asked, type(form))
+    for solver in wanted:
+        if refusal(solver, form) is None:
+            return solver
+    if wanted:
+        name = asked if isinstance(asked, str) else asked.name
+        raise SolverError(
+            f"solver {name!r} does not take this model"
+            f"{' where 0 lies in U' if isinstance(form, UnitNorm) else ''}: "
+            f'{refusal(wanted[-1], form)}; use solver="auto"'
+        )
+    return None
+
+
+def _around(form: DifferenceOfConvex, asked: str | Solver[Any]) -> Solver[Any] | None:
+    """DCA around the solver of the convex part."""
+    outer = asked if isinstance(asked, DCA) else DCA()
+    if asked == "dca" or isinstance(asked, DCA):
+        asked = outer.inner or "auto"
+    inner = choose(form.G, asked)
+    return replace(outer, inner=inner) if isinstance(inner, InnerSolver) else None
+
+
+def unknown(asked: str | Solver[Any], forms: Sequence[Any]) -> ParameterError | SolverError:
+    """The error for a solver that none of the forms has a row for."""
+    if isinstance(asked, Solver):
+        takes = _WORDS.get(asked.takes, asked.takes.__name__)
+        return SolverError(
+            f'solver {asked.name!r} does not take this model: it takes {takes}; use solver="auto"'
+        )
+    known = dict.fromkeys(r.solver.name for form in forms for r in routes(form))
+    words = '"auto", "dca"' if isinstance(forms[-1], Composite) else '"auto"'
+    return ParameterError(
+        f"solver: expected {words}, a solver instance or one of {', '.join(known)}; got {brief(asked)}"
+    )
+
+
+def routes(form: Any) -> list[Route]:
+    """The rows of a form; of a difference of convex functions those of its convex part."""
+    kind = Composite if isinstance(form, DifferenceOfConvex) else type(form)
+    return [r for r in ROUTES if r.solver.takes is kind]
+
+
+def verdicts(
+    form: Any, asked: str | Solver[Any], chosen: Solver[Any] | None
+) -> list[tuple[str, str]]:
+    """(name, "chosen", "possible" or the reason against it) for the rows of a form."""
+    if isinstance(chosen, DCA) and isinstance(form, DifferenceOfConvex):
+        asked = asked.inner or "auto" if isinstance(asked, DCA) else asked
+        return verdicts(form.G, "auto" if asked == chosen.name else asked, chosen.inner)
+    if asked != "auto":
+        return [] if chosen is None else [(chosen.name, "chosen, by name")]
+    table: list[tuple[str, str]] = []
+    for route in routes(form):
+        why = refusal(route.solver, form)
+        word = "chosen" if route.solver is chosen else "possible"
+        taken = f"{word}{_predicted(route.solver, form)}: {route.purpose}"
+        table.append((route.solver.name, taken if why is None else f"refused: {why}"))
+    return table
+
+
+def _predicted(solver: Solver[Any], form: Any) -> str:
+    passes = solver.predicted_passes(form)
+    return "" if math.isnan(passes) else f", about {round(passes, 1):g} passes"
+
+
+def table(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """The rows as lines, the names padded."""
+    width = max((len(name) for name, _ in rows), default=0)
+    return [f"  {name:<{width}}  {verdict}" for name, verdict in rows]

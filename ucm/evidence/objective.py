@@ -1,0 +1,297 @@
+"""The certificate of `loss + penalty`: a Fenchel gap, or how far from critical a point is.
+
+Everything is computed from the declaration and the samples: the split of its terms, their values, slopes and
+conjugates. The form that a solver was given is not used, so that a wrong one cannot confirm itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ucm.data.bound import Data
+from ucm.data.gram import Gram
+from ucm.data.linear import Vec
+from ucm.errors import SolverError
+from ucm.forms.solution import Certificate
+from ucm.language.objective import ConvexPart, Objective
+from ucm.language.penalties.gathered import Gathered
+from ucm.language.terms import ConvexLoss, Penalty, SubtractedPenalty, loss_value
+
+__all__ = [
+    "BehindKernel",
+    "InFeatures",
+    "Normal",
+    "Tangent",
+    "certify_objective",
+    "falls_forever",
+    "is_local",
+    "tangent_plane",
+]
+
+_SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rounding
+
+
+# --- the normal: in features, or behind a kernel ---------------------------------------------------
+class Normal(ABC):
+    """The normal w, with what a certificate asks of it."""
+
+    @functools.cached_property
+    def scores(self) -> Vec:
+        """(m,) `<w, x_i>`."""
+        return self._products()
+
+    @abstractmethod
+    def _products(self) -> Vec:
+        """The scores, computed."""
+
+    @abstractmethod
+    def value(self, penalty: Penalty) -> float:
+        """The penalty of w."""
+
+    @abstractmethod
+    def tangent(self, penalties: Sequence[SubtractedPenalty]) -> tuple[Vec, float]:
+        """A subgradient u at w of the sum h of subtracted penalties, and `h(w) - <u, w>`."""
+
+    @abstractmethod
+    def conjugate(self, R: Gathered, d: Vec, u: Vec) -> tuple[float, float, float]:
+        """With `z = sum_i d_i x_i` and the largest share of z, at most 1, for which `u + share z` lies in the
+        domain of R*: `R*(u + share z)`, the share, and what is missed there."""
+
+
+@dataclass(frozen=True)
+class InFeatures(Normal):
+    """A normal with coordinates.
+
+    Parameters
+    ----------
+    X : (m, n) array or CSR matrix
+    w : (n,) array
+    """
+
+    X: Any
+    w: Vec
+
+    def _products(self) -> Vec:
+        return np.asarray(self.X @ self.w).ravel()
+
+    def value(self, penalty: Penalty) -> float:
+        return penalty.value(self.w)
+
+    def tangent(self, penalties: Sequence[SubtractedPenalty]) -> tuple[Vec, float]:
+        u = sum((h.subgradient(self.w) for h in penalties), start=np.zeros_like(self.w))
+        return u, sum(h.value(self.w) for h in penalties) - float(u @ self.w)
+
+    def conjugate(self, R: Gathered, d: Vec, u: Vec) -> tuple[float, float, float]:
+        z = np.asarray(self.X.T @ d).ravel()
+        share, missed = R.share(z, u)
+        return R.conjugate(u + share * z), share, missed
+
+
+@dataclass(frozen=True)
+class BehindKernel(Normal):
+    """`w = sum_i c_i phi(x_i)`: only its inner products are known, hence penalties `lam ||w||_2^2` only.
+
+    Parameters
+    ----------
+    gram : the Gram matrix K of the samples
+    c : (m,) coefficients
+    """
+
+    gram: Gram
+    c: Vec
+
+    def _products(self) -> Vec:
+        return self.gram.times(self.c)
+
+    @functools.cached_property
+    def _square(self) -> float:
+        return float(self.c @ self.scores)
+
+    def value(self, penalty: Penalty) -> float:
+        added, subtracted = penalty.split()
+        return _multiple(Gathered(added), subtracted) * self._square
+
+    def tangent(self, penalties: Sequence[SubtractedPenalty]) -> tuple[Vec, float]:
+        return np.zeros(0), 0.0
+
+    def conjugate(self, R: Gathered, d: Vec, u: Vec) -> tuple[float, float, float]:
+        """`||z||^2 / (4 lam)`. With `e = d - 2 lam c` and the scores f of w, the square is
+        `4 lam^2 ||w||^2 + 4 lam <e, f> + e'Ke`, and `e'Ke <= (sum |e_i| sqrt K_ii)^2`: where d and c belong
+        together, no more rows of K are asked for."""
+        lam = _multiple(R)
+        e = d - 2.0 * lam * self.c
+        size = float(np.abs(e) @ np.sqrt(np.maximum(self.gram.diagonal, 0.0)))
+        square = 4.0 * lam * (lam * self._square + float(e @ self.scores))
+        last = size * size
+        if last > _SECOND_ORDER * abs(square):
+            last = float(e @ self.gram.times(e))
+        return (square + last) / (4.0 * lam), 1.0, 0.0
+
+
+def _multiple(R: Gathered, subtracted: Sequence[SubtractedPenalty] = ()) -> float:
+    """lam of `R(w) = lam ||w||_2^2`."""
+    a, lam, s, others = R.norms
+    if a > 0.0 or s > 0.0 or others or subtracted or lam == 0.0:
+        raise SolverError(
+            f"certify: {R.terms!r} is no multiple of L2(), and a kernel hides the coordinates of w"
+        )
+    return lam
+
+
+# --- the certificate -------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Tangent:
+    """The tangent plane at a point of what a split subtracts: `H >= height + <margin, t> + <normal, w>`.
+
+    Attributes
+    ----------
+    margin : (m,) its slopes in the margins
+    normal : (n,) its slopes in w
+    height : its value where both are 0
+    """
+
+    margin: Vec
+    normal: Vec
+    height: float
+
+
+def tangent_plane(H: ConvexPart, data: Data, normal: Normal, margin: Vec) -> Tangent:
+    """The tangent plane of H at a normal and its margins; the samples weigh what their class does."""
+    slopes = -_factors(data) * sum(
+        (loss.gradient(loss.offset - margin) for loss in H.losses), start=np.zeros(data.m)
+    )
+    height = sum(loss_value(loss, margin, data.y, data.class_weight) for loss in H.losses)
+    u, rest = normal.tangent(H.penalties)  # type: ignore[arg-type]
+    return Tangent(slopes, u, height - float(slopes @ margin) + rest)
+
+
+def certify_objective(
+    model: Objective, data: Data, normal: Normal, b: float, slopes: Vec | None
+) -> Certificate:
+    """Bound what can be gained at (w, b), from the declaration and a dual point.
+
+    The split G - H of the declaration is majorised at (w, b) by G minus the tangent plane of H. Fenchel's
+    inequality bounds this convex problem from below: for a convex objective (H = 0) the gap bounds the
+    distance to the optimum (kind "global"); otherwise it is the residual of criticality, 0 exactly
+    when the slopes of the plane are a subgradient of G too, equation (12) of Ong and Le Thi (2013)
+    (kind "local").
+
+    Parameters
+    ----------
+    normal : w, in features or behind a kernel
+    slopes : (m,) minus the slopes of the convex losses, a dual point; None takes those at (w, b)
+    """
+    G, H = model.dc()
+    margin = data.y * (normal.scores + b)
+    primal = loss_value(model.loss, margin, data.y, data.class_weight)
+    primal += normal.value(model.penalty)
+    plane = tangent_plane(H, data, normal, margin)
+    bound, violation = _lower_bound(G, data, normal, margin, slopes, plane)
+    dual = bound - plane.height
+    gap = primal - dual
+    relative = gap / max(abs(primal), 1e-300)
+    kind = "global" if model.convex else "local"
+    return Certificate(primal, dual, gap, relative, violation, kind)
+
+
+def _lower_bound(
+    G: ConvexPart, data: Data, normal: Normal, margin: Vec, slopes: Vec | None, plane: Tangent
+) -> tuple[float, float]:
+    """A lower bound of `G - <v, t> - <u, w>`, (v, u) the slopes of the plane, and by how much its dual
+    point misses the constraints.
+
+    For any `0 <= a_ki <= s_max` and `beta_i = c_i sum_k a_ki + v_i` with `y'beta = 0`, c_i the weights of the
+    samples, it is `sum_k sum_i c_i (o_k a_ki - l_k*(a_ki)) - R*(sum_i beta_i y_i x_i + u)`. The losses alone
+    can make beta = 0, as H is no steeper than G: a point that misses a constraint is pulled there.
+    """
+    losses, c = G.losses, _factors(data)
+    tops = [float(loss.gradient(np.array([np.inf]))[0]) for loss in losses]
+    point = _shares(losses, tops, margin, None if slopes is None else slopes / c)
+    rest, still = -plane.margin / c, []
+    for top in tops:
+        still.append(np.clip(rest, 0.0, top))
+        rest = rest - still[-1]
+    signed = data.y * (c * sum(point) + plane.margin)
+    keep = _balance(signed)
+    conjugate, share, missed = normal.conjugate(
+        Gathered(G.penalties),  # type: ignore[arg-type]
+        keep * signed,
+        plane.normal,
+    )
+    bound = -conjugate
+    for loss, top, a, a0 in zip(losses, tops, point, still, strict=True):
+        a = np.clip(a0 + share * keep * (a - a0), 0.0, top)
+        bound += float(c @ (loss.offset * a - loss.conjugate(a)))
+    return bound, max(missed, float(np.abs(rest).max(initial=0.0)))
+
+
+def _shares(
+    losses: Sequence[ConvexLoss], tops: Sequence[float], margin: Vec, slopes: Vec | None
+) -> list[Vec]:
+    """Dual points of the losses that add up to `slopes`, as far as their domains allow: their gradients at
+    the margins, and the rest for the slanted plus function whose kink is nearest."""
+    if slopes is not None and len(losses) == 1:
+        return [np.clip(slopes, 0.0, tops[0])]
+    parts = [loss.gradient(loss.offset - margin) for loss in losses]
+    kinked = [k for k, loss in enumerate(losses) if loss.slope() is not None]
+    if slopes is not None and kinked:
+        nearest = np.argmin([np.abs(margin - losses[k].offset) for k in kinked], axis=0)
+        rest = slopes - sum(parts)
+        for place, k in enumerate(kinked):
+            parts[k] = np.clip(parts[k] + np.where(nearest == place, rest, 0.0), 0.0, tops[k])
+    return parts
+
+
+def _balance(signed: Vec) -> Vec:
+    """Factors in [0, 1], one for the positive and one for the negative entries, after which they sum to 0."""
+    up, down = float(signed[signed > 0.0].sum()), -float(signed[signed < 0.0].sum())
+    if not (up > 0.0 and down > 0.0):
+        return np.zeros_like(signed)
+    return np.where(signed > 0.0, min(1.0, down / up), min(1.0, up / down))
+
+
+def _factors(data: Data) -> Vec:
+    """(m,) the weight of each sample, that of its class."""
+    return np.where(data.y > 0.0, *data.class_weight)
+
+
+# --- what else a point can be ----------------------------------------------------------------------
+def falls_forever(model: Objective, data: Data, w: Vec, b: float) -> str | None:
+    """Why no minimum is attained near (w, b); None where this is not known.
+
+    A loss that falls for every margin (logistic, exponential) tends to 0 along s (w, b), s to infinity, when
+    (w, b) separates the samples. With a bounded penalty the objective tends to a limit; where it is
+    above that at (w, b), it falls along the whole ray.
+    """
+    margin = data.y * (data.X @ w + b)
+    added, _ = model.loss.split()
+    falling = [loss for loss in added if float(loss.gradient(np.array([-30.0]))[0]) > 0.0]
+    if not falling or not (margin > 0.0).all():
+        return None
+    limit, before = model.penalty.value(1e12 * w), model.penalty.value(1e9 * w)
+    bounded = limit <= before * (1.0 + 1e-12)
+    if not bounded or model.value(margin, w, data.y, data.class_weight) < limit:
+        return None
+    return (
+        f"no minimum is attained: the samples are separated, and the objective falls towards {limit:.6g} "
+        f"as (w, b) grows, since {falling[0]!r} falls for every margin and the penalty is bounded; add a "
+        "multiple of L1() or L2()"
+    )
+
+
+def is_local(model: Objective, data: Data, w: Vec, b: float, tol: float = 1e-9) -> bool:
+    """Whether H is affine near (w, b): a critical point is then a local minimum, as the objective is
+    convex there. Theorem 3.1 (IV) of Ong and Le Thi (2013), with its conditions `|w_j| != a` and
+    `t_i != -mu^2`."""
+    H = model.dc()[1]
+    margin = data.y * (data.X @ w + b)
+    for loss in H.losses:
+        if loss.slope() is None or (np.abs(margin - loss.offset) <= tol).any():
+            return False
+    return all(h.affine(w, tol) for h in H.penalties)  # type: ignore[union-attr]
