@@ -467,7 +467,7 @@ def test_named_solvers_and_instances() -> None:
     for given in ("newton", Newton(max_inner=20), Clarabel(), ECOS(), SCS()):
         assert ucm.compile(model, X, y, solver=given).solve(tol=1e-4).status == "optimal"
     with pytest.raises(
-        ParameterError, match=r'expected "auto", a solver instance or one of newton[a-z-]*, secular'
+        ParameterError, match=r'expected "auto", a solver instance or one of secular, newton'
     ):
         ucm.compile(model, X, y, solver="simplex")
     with pytest.raises(ParameterError, match="got 3"):
