@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm.data.linear import Vec
+from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Domain, Jacobian, SemiSmooth, Size
 from ucm.language.domains import _common as common
 from ucm.language.domains.simplex import CappedSimplex
 from ucm.language.node import Notation, Scalar, value
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Box"]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Capped, Domain, Size
 from ucm.language.domains import _common as common
@@ -16,9 +17,6 @@ from ucm.language.domains import curved
 from ucm.language.domains.simplex import CappedSimplex
 from ucm.language.node import Notation, Scalar, value
 from ucm.language.terms import ConvexLoss
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["LossBall", "SimplexLoss"]
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Capped, Size
 from ucm.language.domains import _common as common
 from ucm.language.node import Notation, Scalar, value
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["CappedSimplex", "Simplex"]
 
