@@ -35,11 +35,6 @@ class Box(SemiSmooth):
     lower: Scalar = 0.0
     upper: Scalar = 1.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        common.scalar_field(self, self.lower, "lower")
-        common.scalar_field(self, self.upper, "upper")
-
     def _bounds(self) -> tuple[float, float]:
         return value(self.lower), value(self.upper)
 

@@ -68,10 +68,6 @@ class KLBall(Domain):
 
     alpha: Scalar
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        common.scalar_field(self, self.alpha, "alpha")
-
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
         g = masses.vector(g)
         curve = EntropyCurve(g.size)
@@ -134,10 +130,6 @@ class SimplexKL(curved.CutSimplex):
     """
 
     alpha: Scalar
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        common.scalar_field(self, self.alpha, "alpha")
 
     def ball(self) -> KLBall:
         return KLBall(self.alpha)

@@ -88,7 +88,7 @@ class LossBall(Domain):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check(self, self.loss, self.radius)
+        _check(self, self.loss)
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
         g = masses.vector(g)
@@ -172,7 +172,7 @@ class SimplexLoss(curved.CutSimplex):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check(self, self.loss, self.radius)
+        _check(self, self.loss)
 
     def ball(self) -> LossBall:
         return LossBall(self.loss, self.radius)
@@ -199,13 +199,12 @@ class SimplexLoss(curved.CutSimplex):
         )
 
 
-def _check(node: Domain, loss: Any, radius: Scalar) -> None:
+def _check(node: Domain, loss: Any) -> None:
     if not isinstance(loss, ConvexLoss):
         raise CompositionError(
             f"{type(node).__name__}: expected a convex loss, got {brief(loss)}; write for example "
             "Hinge() / 0.5"
         )
-    common.scalar_field(node, radius, "radius")
 
 
 def _emptiness(node: Domain, radius: Scalar, least: float) -> str | None:

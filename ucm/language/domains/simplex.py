@@ -81,7 +81,6 @@ class CappedSimplex(Capped):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        common.scalar_field(self, self.cap, "cap")
         weight = self.class_weight
         if weight is not None and not (
             isinstance(weight, tuple)

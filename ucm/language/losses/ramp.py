@@ -133,8 +133,8 @@ class RampPart(ConvexLoss):
         return _over(notation, self.mu, notation.sum_over("i", _plus(notation, start, t)))
 
 
-def _check(node: Node, mu: Any) -> None:
-    if not isinstance(mu, float | Param) or not 0.0 < value(mu) <= 1.0:
+def _check(node: Node, mu: Scalar) -> None:
+    if not 0.0 < value(mu) <= 1.0:
         raise CompositionError(
             f"{type(node).__name__}: mu lies in (0, 1], got {mu!r}; mu = 1 is the truncated hinge "
             "loss, a smaller mu is closer to the 0-1 loss"

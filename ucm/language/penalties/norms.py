@@ -7,7 +7,7 @@ import numpy as np
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
-from ucm.language.node import Notation, Param, Scalar, value
+from ucm.language.node import Notation, Scalar, value
 from ucm.language.scope import Coefficient, Scope
 from ucm.language.terms import ProximalPenalty
 
@@ -152,7 +152,7 @@ class ElasticNet(ProximalPenalty):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.ratio, float | Param) or not 0.0 <= value(self.ratio) <= 1.0:
+        if not 0.0 <= value(self.ratio) <= 1.0:
             raise CompositionError(
                 f"ElasticNet: ratio lies in [0, 1], got {self.ratio!r}; 1 is L1(), 0 is L2()"
             )
