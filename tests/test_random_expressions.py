@@ -285,7 +285,7 @@ def compare(c: Case) -> str:
     derandomize=True,
     deadline=None,
     database=None,
-    suppress_health_check=list(HealthCheck),
+    suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]
 )
 @given(st.data())
 def test_custom_route_agrees_with_the_twin(data: st.DataObject) -> None:

@@ -61,6 +61,11 @@ def _never(form: Any) -> bool:
     return False
 
 
+def _free(form: MinNorm) -> bool:
+    """Whether nothing couples the blocks."""
+    return not form.couplings
+
+
 def _few_features(form: HingeDual) -> bool:
     """Where a linear system costs less than pair updates."""
     return form.X is not None and form.X.shape[1] <= 128
@@ -91,8 +96,8 @@ class Route:
 
 ROUTES = (
     # min ||x||_q over a lowered set
-    Route(Secular(), "Euclidean balls only: scalar roots, or a small subspace"),
-    Route(NewtonHull(), "two hulls of samples: a band of them, from few samples to all"),
+    Route(NewtonHull(), "two hulls of samples: a band of them, from few samples to all", _free),
+    Route(Secular(), "Euclidean balls only: scalar roots, or a small subspace", _free),
     Route(InSpan(Newton()), "far more features than parameters: the next row in their span"),
     Route(Newton(), "systems of a few thousand at most: few passes, high accuracy"),
     Route(APG(), "any size: one pass an iteration, exact projections"),
@@ -134,7 +139,7 @@ ROUTES = (
 
 | form | in this order |
 | --- | --- |
-| `MinNorm`, Euclidean | secular (balls of parameters), newton-hull (two hulls of samples), newton-span, \
+| `MinNorm`, Euclidean | newton-hull (two hulls of samples), secular (balls of parameters), newton-span, \
 newton (semismooth projections), apg (exact projections), newton-cg, alm (coupled blocks), newton-gram and \
 clip-mdm (inner products only) |
 | `MinNorm`, other norms | highs-distance (1 and inf, polyhedral), scaled-newton, clarabel |

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
 from ucm.language.scope import Quantity
 from ucm.language.sets import Intersection
+from ucm.solvers.programs import attempt
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -258,23 +258,16 @@ def _program(
     if solver == cp.HIGHS:
         # interior points without crossover have called feasible programs infeasible, or not ended
         attempts.append({"highs_options": {**options["highs_options"], "solver": "simplex"}})
-    failed: Exception | None = None
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
-        for attempt in attempts:
-            try:
-                problem.solve(solver=solver, **attempt)
-            except (cp.error.SolverError, ArithmeticError, ValueError) as error:
-                failed = error  # CVXPY has a ValueError for a status that it does not know
-                continue
-            failed = None
-            if problem.status not in ("infeasible", "infeasible_inaccurate"):
-                break
-    if failed is not None:
+    failure = ""
+    for each in attempts:
+        failure = attempt(problem, solver, **each)
+        if not failure and problem.status not in ("infeasible", "infeasible_inaccurate"):
+            break
+    if failure:
         raise SolverError(
-            f"admissible: the {how} for {name} failed ({str(failed).splitlines()[0][:200]}); "
+            f"admissible: the {how} for {name} failed ({failure[:200]}); "
             "scale the features, or raise time_limit"
-        ) from failed
+        )
     if problem.status in ("infeasible", "infeasible_inaccurate"):
         return math.inf, f"infeasible {how}: no size contains 0" if through_zero else how
     if scope.t.value is None:

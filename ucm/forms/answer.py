@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ucm.data.linear import Vec
 from ucm.errors import SolverError
@@ -54,6 +54,10 @@ class Answer:
     status: str = "converged"
     message: str = ""
     witness: Witness | None = None
+
+    def interrupted(self) -> Answer:
+        """The same, where `monitor.report` asked to stop."""
+        return replace(self, status="interrupted", message="stopped by the callback")
 
     @property
     def plane(self) -> tuple[Vec, float]:

@@ -181,7 +181,10 @@ class Capped(SemiSmooth, Leveled):
         return masses.project_capped(v, out, classes, self._caps(np.size(v), classes))
 
     def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
-        q = self.project(v, classes=classes)
+        return self.jacobian_at(self.project(v, classes=classes), classes)
+
+    def jacobian_at(self, q: Vec, classes: Vec | None) -> Jacobian:
+        """The Jacobian where the projection is q."""
         free = q > 0.0
         for g in self.groups(q.size, classes):
             free[g.entries] &= q[g.entries] < g.cap
