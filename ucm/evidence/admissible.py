@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm.data.bound import Data, bind
 from ucm.errors import CompositionError, EmptySetError, SolverError
+from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
 from ucm.language.domains import DomainIntersection
 from ucm.language.node import Param, Scalar
@@ -19,9 +20,6 @@ from ucm.language.robust import RobustMargin, as_model
 from ucm.language.scope import Quantity
 from ucm.language.sets import Intersection
 from ucm.solvers.programs import attempt
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Interval", "admissible", "advice", "sizes_of"]
 
@@ -76,8 +74,6 @@ class _FreeSize(Scope):
     """The size that one hyperparameter sets is a variable; everything else is a number."""
 
     def __init__(self, name: str, unit: float) -> None:
-        import cvxpy as cp
-
         self.name = name
         self.t = unit * cp.Variable(nonneg=True)
 
@@ -238,8 +234,6 @@ def _program(
     model: RobustMargin, data: Data, name: str, size: Size, through_zero: bool, time_limit: float
 ) -> tuple[float, str]:
     """`min t` over the set with its size t free, and through 0 if asked. inf when infeasible."""
-    import cvxpy as cp
-
     unit = size.number if 0.0 < size.number < math.inf else 1.0
     scope = _FreeSize(name, unit)
     x, constraints = model.set.cvxpy(data, scope)

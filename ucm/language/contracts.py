@@ -13,20 +13,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
+from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.masses import Jacobian
 from ucm.language.node import CoordinateFree, Node
 from ucm.language.scope import Scope, Size
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = [
     "OPERATORS",

@@ -97,15 +97,18 @@ def registered(name: str) -> type[Node] | None:
 class Node(ABC):
     """An immutable declaration. Subclasses list their fields as in a dataclass.
 
-    Subclassing makes the class a frozen dataclass and registers its name for `from_json`.
+    Subclassing makes the class a frozen dataclass and registers its name for `from_json`. A field
+    annotated `Scalar` takes a number or a `Param`.
     """
 
     _names: ClassVar[tuple[str, ...]] = ()  # of the fields
+    _scalars: ClassVar[tuple[str, ...]] = ()  # of those that are annotated `Scalar`
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclass(frozen=True, eq=False, repr=False)(cls)
         cls._names = tuple(f.name for f in fields(cls))  # type: ignore[arg-type]
+        cls._scalars = tuple(f.name for f in fields(cls) if f.type in ("Scalar", Scalar))  # type: ignore[arg-type]
         old = _REGISTRY.get(cls.__name__)
         if (
             old is not None
@@ -124,6 +127,10 @@ class Node(ABC):
             frozen = _freeze(given, f"{type(self).__name__}: {name}")
             if frozen is not given:
                 object.__setattr__(self, name, frozen)
+            if name in self._scalars and not isinstance(frozen, float | Param):
+                raise CompositionError(
+                    f"{type(self).__name__}: {name}: expected a real number or a Param, got {brief(given)}"
+                )
         _ = self._values  # refuses one name with two values
 
     @abstractmethod

@@ -13,19 +13,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm.data.linear import Vec
+from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Capped, Domain, Jacobian, Leveled, SemiSmooth, Size
 from ucm.language.domains._common import no_entries
 from ucm.language.domains.simplex import Simplex
 from ucm.language.node import Notation
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Curve", "CutSimplex", "Point", "solve"]
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import wrightomega, xlogy
 
 from ucm import numerics
 from ucm.data.linear import Vec
+from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Capped, Domain, Size
 from ucm.language.domains import _common as common
 from ucm.language.domains import curved
 from ucm.language.domains.simplex import Simplex
 from ucm.language.node import Notation, Scalar, value
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["KLBall", "SimplexKL"]
 
@@ -70,10 +68,6 @@ class KLBall(Domain):
 
     alpha: Scalar
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        common.scalar_field(self, self.alpha, "alpha")
-
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
         g = masses.vector(g)
         curve = EntropyCurve(g.size)
@@ -101,8 +95,6 @@ class KLBall(Domain):
     def constraints(
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
-        import cvxpy as cp
-
         # in N q the entries are near 1, which conic solvers need
         return [cp.sum(cp.rel_entr(q.size * q, 1.0)) / q.size <= size]
 
@@ -138,10 +130,6 @@ class SimplexKL(curved.CutSimplex):
     """
 
     alpha: Scalar
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        common.scalar_field(self, self.alpha, "alpha")
 
     def ball(self) -> KLBall:
         return KLBall(self.alpha)

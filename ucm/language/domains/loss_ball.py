@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Capped, Domain, Size
 from ucm.language.domains import _common as common
@@ -16,9 +17,6 @@ from ucm.language.domains import curved
 from ucm.language.domains.simplex import CappedSimplex
 from ucm.language.node import Notation, Scalar, value
 from ucm.language.terms import ConvexLoss
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["LossBall", "SimplexLoss"]
 
@@ -90,7 +88,7 @@ class LossBall(Domain):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check(self, self.loss, self.radius)
+        _check(self, self.loss)
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
         g = masses.vector(g)
@@ -174,7 +172,7 @@ class SimplexLoss(curved.CutSimplex):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check(self, self.loss, self.radius)
+        _check(self, self.loss)
 
     def ball(self) -> LossBall:
         return LossBall(self.loss, self.radius)
@@ -201,13 +199,12 @@ class SimplexLoss(curved.CutSimplex):
         )
 
 
-def _check(node: Domain, loss: Any, radius: Scalar) -> None:
+def _check(node: Domain, loss: Any) -> None:
     if not isinstance(loss, ConvexLoss):
         raise CompositionError(
             f"{type(node).__name__}: expected a convex loss, got {brief(loss)}; write for example "
             "Hinge() / 0.5"
         )
-    common.scalar_field(node, radius, "radius")
 
 
 def _emptiness(node: Domain, radius: Scalar, least: float) -> str | None:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Capped, Domain, Jacobian, SemiSmooth, Size
 from ucm.language.domains import _common as common
 from ucm.language.domains import curved
 from ucm.language.domains.simplex import CappedSimplex, Simplex
 from ucm.language.node import Notation, Param, Scalar, value
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["NormBall", "SimplexBall"]
 
@@ -63,8 +61,7 @@ def norm(q: Vec, p: float) -> float:
 
 
 def _check(owner: NormBall | SimplexBall) -> None:
-    """Refuses a radius that is no scalar, and an exponent that gives no norm."""
-    common.scalar_field(owner, owner.radius, "radius")
+    """Refuses an exponent that gives no norm."""
     p: Any = owner.p
     if isinstance(p, Param):
         raise CompositionError(
@@ -181,8 +178,6 @@ class NormBall(SemiSmooth):
     def constraints(
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
-        import cvxpy as cp
-
         if self.p == 2.0:
             return [cp.norm2(q) <= size]
         if self.p in (1.0, math.inf):
