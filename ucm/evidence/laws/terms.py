@@ -106,7 +106,7 @@ def _check_convex_loss(
     judge.at_most("CVXPY sees it convex, and DPP", float(not problem.is_dcp(dpp=True)))
 
 
-def _check_prox_slope(judge: _Judge, loss: ConvexLoss, v: Vec, t: float, s: Vec) -> None:
+def _check_prox_slope(judge: Judge, loss: ConvexLoss, v: Vec, t: float, s: Vec) -> None:
     """The slope of the proximal map lies between its difference quotients, with what they err by: near a
     kink they differ, and bound little."""
     h = 1e-6
