@@ -242,12 +242,11 @@ def compare(c: Case) -> str:
     data = bind(c.X, c.y)
     reference = twin(RobustMargin(c.U), data)
     said = solve_reference(reference.unit)
+    form, refused = None, ""
     try:
         form = ucm.compile(c.U, c.X, c.y).form
     except EmptySetError as error:
         refused = str(error)
-    else:
-        refused = ""
     if refused:
         assert said != "optimal" or touching(c.U, data), f"the reference is not empty: {refused}"
         return "empty"

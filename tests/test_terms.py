@@ -57,10 +57,10 @@ def test_a_check_fails_a_wrong_penalty() -> None:
         def norms(self):
             return None
 
-        def cvxpy(self, w, factor, weights):
+        def cvxpy(self, w, factor, scope):
             import cvxpy as cp
 
-            return weights.of(factor) * cp.norm1(w)
+            return scope.of(factor) * cp.norm1(w)
 
         def formula(self, notation):
             return "wrong"

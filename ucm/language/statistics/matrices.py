@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,10 +47,10 @@ class MatrixNode(Node):
     def evaluate(self, data: Data) -> NDArray[np.float64]:
         """The matrix itself, dense (n, n)."""
 
-    def __add__(self, other: object) -> MatrixNode:
+    def __add__(self, other: Any) -> MatrixNode:
         return _matrix_sum((1.0, self), (1.0, as_matrix(other, repr(self))))
 
-    def __radd__(self, other: object) -> MatrixNode:
+    def __radd__(self, other: Any) -> MatrixNode:
         return _matrix_sum((1.0, as_matrix(other, repr(self))), (1.0, self))
 
     def _refuse_difference(self, other: object) -> Any:
@@ -167,7 +168,9 @@ def _merged(terms: list[tuple[float, MatrixNode]]) -> list[tuple[float, MatrixNo
     ]
 
 
-def as_matrix(x: Any, where: str) -> MatrixNode:
+def as_matrix(
+    x: MatrixNode | NDArray[Any] | Sequence[Sequence[float]], where: str = "a matrix"
+) -> MatrixNode:
     """A covariance or an array as a positive semidefinite matrix."""
     if isinstance(x, MatrixNode):
         return x
