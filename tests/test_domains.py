@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ucm.errors import CompositionError
-from ucm.language.contracts import Domain, Jacobian, Leveled, Projectable, Scalar, SemiSmooth, Size
+from ucm.language import masses
+from ucm.language.contracts import Domain, Jacobian, Leveled, Projectable, SemiSmooth, Size
 from ucm.language.domains import (
     Box,
     CappedSimplex,
@@ -26,11 +27,10 @@ from ucm.language.domains import (
     SimplexLoss,
     curved,
 )
-from ucm.language.domains import _common as common
 from ucm.language.domains.divergence import EntropyCurve
 from ucm.language.json import from_json, to_json
 from ucm.language.losses import Exponential, Hinge, ScaledLoss, SquaredHinge
-from ucm.language.node import LATEX, Notation, Param
+from ucm.language.node import LATEX, Notation, Param, Scalar
 from ucm.language.terms import ConvexLoss
 from ucm.testing import check_domain
 
@@ -63,8 +63,8 @@ def test_a_support_scales_with_its_direction(domain: Domain) -> None:
 )
 def test_the_entropy_projection_against_nested_roots(classes: np.ndarray | None) -> None:
     rng = np.random.default_rng(4)
-    curve, parts = EntropyCurve(60), common.groups(60, classes)
-    least = curve.value(common.uniform(60, classes))
+    curve, parts = EntropyCurve(60), masses.groups(60, classes)
+    least = curve.value(masses.uniform(60, classes))
     for _ in range(60):
         alpha = math.exp(-least) * 10.0 ** -rng.uniform(1e-4, 1.0)
         v = 10.0 ** rng.uniform(-5.0, 4.0) * rng.standard_normal(60) / 60.0
@@ -317,6 +317,9 @@ def test_losses_keep_their_contract(loss: ConvexLoss) -> None:
         best = cost.min(axis=1)
         own = 0.5 * (prox - x) ** 2 + (t * loss.conjugate(prox) if t > 0 else 0.0)
         assert (own <= best + 1e-9 * (1 + t)).all()
+        ahead, behind = (loss.conjugate_prox(x + h, t) for h in (1e-6, -1e-6))
+        slope = loss.conjugate_prox_slope(x, t, prox)
+        assert slope == pytest.approx((ahead - behind) / 2e-6, abs=1e-4)
 
 
 # --- a reader's own domain ----------------------------------------------------------------------

@@ -9,6 +9,7 @@ import math
 import pickle
 import subprocess
 import sys
+from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
 from math import inf
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from catalogue import DOMAINS, LOSSES, SETS
+from catalogue import DOMAINS, LOSSES, OBJECTIVES, OTHER_LOSSES, PENALTIES, SETS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -264,6 +265,44 @@ def test_arrays_hold_finite_real_numbers(array: Any) -> None:
 
 
 # --- JSON ---------------------------------------------------------------------------------------
+def leaves(cls: type[Node]) -> Iterator[type[Node]]:
+    """The classes of the library below a class that are not the base of another: they can be written."""
+    below = [c for c in cls.__subclasses__() if c.__module__.startswith("ucm.")]
+    for c in below:
+        yield from leaves(c)
+    if not below and not getattr(cls, "__abstractmethods__", None):
+        yield cls
+
+
+def test_json_of_every_class_in_a_fresh_library() -> None:
+    """Nothing but `from_json` is imported before the classes of a module are read, module after module."""
+    parts = [part for objective in OBJECTIVES for part in objective.dc()]
+    roots = [*NODES, *OTHER_LOSSES, *PENALTIES, *OBJECTIVES, *parts]
+    one = {type(node): node for root in roots for node in root.walk() if isinstance(node, Node)}
+    assert set(leaves(Node)) <= one.keys()
+    texts: dict[str, list[str]] = {}
+    for cls in leaves(Node):
+        texts.setdefault(cls.__module__, []).append(ucm.to_json(one[cls]))
+    code = (
+        "import json, sys\n"
+        "for module, texts in json.load(sys.stdin).items():\n"
+        "    for name in [m for m in sys.modules if m == 'ucm' or m.startswith('ucm.language')]:\n"
+        "        del sys.modules[name]\n"
+        "    from ucm import from_json\n"
+        "    assert module not in sys.modules\n"
+        "    for text in texts:\n"
+        "        from_json(text)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps(texts),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+
+
 def test_json_of_nodes_defined_by_a_reader() -> None:
     again = ucm.from_json(ucm.to_json(SLAB))
     assert again == SLAB and again.params() == {"b": inf} and again.word == "plain"

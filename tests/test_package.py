@@ -19,10 +19,16 @@ NAMES = """
     ParameterError Point ReducedHull RobustMargin Simplex SolverError SquaredHinge UCMError
     admissible from_json models neg pos signed solve solvers testing to_json
 """.split()
+# What a class of one's own is written with.
+EXTENSION = """
+    AffineImage Answer Block Capped Coefficient Combination ConvexLoss CoordinateFree Coupling Domain
+    FoldedConcave Jacobian Leveled Loss MinNorm Monitor Node Penalty Projectable ProximalPenalty Scope
+    SemiSmooth Size Solver UncertaintySet value
+""".split()
 
 
 def test_the_public_names() -> None:
-    assert set(NAMES) <= set(ucm.__all__)
+    assert {*NAMES, *EXTENSION} <= set(ucm.__all__)
     for name in ucm.__all__:
         assert getattr(ucm, name) is not None
     assert set(ucm.__all__) <= set(dir(ucm))

@@ -22,11 +22,12 @@ import ucm
 from ucm import neg, pos, signed
 from ucm.data.bound import Data, bind
 from ucm.errors import ConvergenceWarning, EmptySetError, SolverError
-from ucm.evidence.reference import ParameterScope, twin
+from ucm.evidence.reference import twin
 from ucm.forms.distance import MinNorm
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Domain, UncertaintySet
 from ucm.language.robust import RobustMargin
+from ucm.language.scope import Parameters
 from ucm.solvers import ALM, APG, Newton
 
 TOUCH = 1e-6
@@ -207,7 +208,7 @@ def solve_reference(problem: cp.Problem) -> str:
 def slack(U: UncertaintySet, data: Data, *, equations: bool) -> float:
     """The least t for which every inequality of the set holds up to t (negative: with room to
     spare); with `equations`, every operand of an `&` may also miss the other by t."""
-    _, constraints = U.cvxpy(data, ParameterScope())
+    _, constraints = U.cvxpy(data, Parameters())
     t = cp.Variable()
     relaxed: list[cp.Constraint] = [t >= -1.0]
     for c in constraints:
@@ -284,7 +285,7 @@ def compare(c: Case) -> str:
     derandomize=True,
     deadline=None,
     database=None,
-    suppress_health_check=list(HealthCheck),
+    suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]
 )
 @given(st.data())
 def test_custom_route_agrees_with_the_twin(data: st.DataObject) -> None:

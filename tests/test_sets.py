@@ -17,12 +17,12 @@ from ucm.data.bound import Data, bind
 from ucm.data.linear import Vec
 from ucm.data.maps import IdentityMap
 from ucm.errors import CompositionError, EmptySetError
-from ucm.evidence.reference import ParameterScope
 from ucm.language.contracts import AffineImage, Block, Scope, Size, Splits, UncertaintySet
 from ucm.language.domains import NormBall
 from ucm.language.node import Node
 from ucm.language.notation import Notation
 from ucm.language.parameter import Param, Scalar
+from ucm.language.scope import Parameters
 from ucm.testing import check_set
 
 RNG = np.random.default_rng(3)
@@ -105,7 +105,7 @@ def test_intersections_are_bounded_tightly_by_a_split() -> None:
     data = bind(X, Y)
     U = ucm.Ellipsoid(pos.mean, pos.cov, 0.7) & ucm.Ball(pos.mean + np.array([0.2, 0, 0.1]), 0.5)
     d = np.array([1.0, 0.2, -0.4])
-    x, constraints = U.cvxpy(data, ParameterScope())
+    x, constraints = U.cvxpy(data, Parameters())
     problem = cp.Problem(cp.Maximize(d @ x), constraints)
     problem.solve(solver=cp.CLARABEL)
     bound = minimize(

@@ -16,13 +16,22 @@ from .estimators.classifier import Classifier as Classifier
 from .evidence.admissible import Interval as Interval
 from .evidence.admissible import admissible as admissible
 from .evidence.verify import Verification as Verification
+from .forms.answer import Answer as Answer
+from .forms.distance import MinNorm as MinNorm
+from .forms.monitor import Monitor as Monitor
 from .forms.solution import Certificate as Certificate
 from .forms.solution import Solution as Solution
 from .forms.solution import Stats as Stats
+from .forms.solver import Solver as Solver
 from .language import domains as domains
 from .language import models as models
 from .language import terms as terms
+from .language.contracts import AffineImage as AffineImage
+from .language.contracts import Block as Block
+from .language.contracts import Capped as Capped
+from .language.contracts import Coupling as Coupling
 from .language.contracts import Domain as Domain
+from .language.contracts import Jacobian as Jacobian
 from .language.contracts import Leveled as Leveled
 from .language.contracts import Projectable as Projectable
 from .language.contracts import SemiSmooth as SemiSmooth
@@ -41,8 +50,11 @@ from .language.losses import Hinge as Hinge
 from .language.losses import Logistic as Logistic
 from .language.losses import Ramp as Ramp
 from .language.losses import SquaredHinge as SquaredHinge
+from .language.node import CoordinateFree as CoordinateFree
+from .language.node import Node as Node
 from .language.objective import Objective as Objective
 from .language.parameter import Param as Param
+from .language.parameter import value as value
 from .language.penalties import L1 as L1
 from .language.penalties import L2 as L2
 from .language.penalties import MCP as MCP
@@ -53,14 +65,24 @@ from .language.penalties import ExpL0 as ExpL0
 from .language.penalties import LInf as LInf
 from .language.penalties import Lp as Lp
 from .language.robust import RobustMargin as RobustMargin
+from .language.scope import Coefficient as Coefficient
+from .language.scope import Scope as Scope
+from .language.scope import Size as Size
 from .language.sets import Ball as Ball
 from .language.sets import Ellipsoid as Ellipsoid
 from .language.sets import Hull as Hull
 from .language.sets import Image as Image
 from .language.sets import Point as Point
 from .language.sets import ReducedHull as ReducedHull
+from .language.sets.combination import Combination as Combination
 from .language.statistics.samples import neg as neg
 from .language.statistics.samples import pos as pos
 from .language.statistics.samples import signed as signed
+from .language.terms import ConvexLoss as ConvexLoss
+from .language.terms import FoldedConcave as FoldedConcave
+from .language.terms import Loss as Loss
+from .language.terms import Penalty as Penalty
+from .language.terms import ProximalPenalty as ProximalPenalty
 
+__all__: list[str]
 __version__: str

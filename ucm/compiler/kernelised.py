@@ -8,38 +8,27 @@ from ucm.compiler.robust import minimum_norm
 from ucm.compiler.route import named, refusal
 from ucm.data.bound import Data
 from ucm.data.gram import Gram
-from ucm.data.kernels import KERNEL_OPTIONS, kernel_of
-from ucm.errors import CompositionError, ParameterError
+from ucm.data.kernels import kernel_of
+from ucm.errors import CompositionError
 from ucm.forms.distance import MinNorm
 from ucm.forms.nearest import NearestPoint
 from ucm.forms.solver import Solver
 from ucm.language.robust import RobustMargin
-from ucm.language.sets import Ball, Image, LinearImage
-from ucm.language.statistics.matrices import ConstantMatrix
-from ucm.language.statistics.vectors import ConstantVector
 from ucm.solvers import ClipMDM
 
 __all__ = ["by_rows", "check_kernel", "gram_of"]
 
 _COORDINATES = 1000  # samples up to which a factor of the Gram matrix is worth its cost
-_EXPLICIT = (Ball, Image, LinearImage, ConstantVector, ConstantMatrix)
 
 
-def gram_of(kernel: Any, data: Data, options: dict[str, Any]) -> Gram | None:
+def gram_of(kernel: Any, data: Data, options: dict[str, Any]) -> Gram:
     """The Gram matrix that the options of `compile` ask for, nothing of it computed yet.
 
     Raises
     ------
     ParameterError
-        An unknown option, or one of a kernel where there is none.
+        An unknown option.
     """
-    if kernel is None:
-        if options:
-            raise ParameterError(
-                f"compile: unknown option {', '.join(sorted(options))}; the options are kernel, solver "
-                f"and class_weight, and only a kernel takes others ({', '.join(KERNEL_OPTIONS)})"
-            )
-        return None
     found, limit = kernel_of(kernel, data.X, **options)
     return Gram(found, data.X, limit)
 
@@ -57,13 +46,14 @@ def check_kernel(model: RobustMargin) -> None:
             f"kernel: it gives inner products, hence the Euclidean norm only; got norm={model.norm:g}; "
             "use norm=2, or map the features first with sklearn.kernel_approximation.Nystroem"
         )
-    for node in model.set.walk():
-        if isinstance(node, _EXPLICIT):
-            raise CompositionError(
-                f"kernel: {node!r} is written in the features, and a kernel replaces these by its own "
-                "feature space; use sets made of samples (hulls, ellipsoids of means and covariances), "
-                "or map the features first with sklearn.kernel_approximation.Nystroem"
-            )
+    node = model.set.in_features()
+    if node is not None:
+        raise CompositionError(
+            f"kernel: {node!r} is written in the features, and a kernel replaces these by its own "
+            "feature space; use sets made of samples (hulls, ellipsoids of means and covariances; a class "
+            "of your own says that it is one by the base class ucm.CoordinateFree), or map the features "
+            "first with sklearn.kernel_approximation.Nystroem"
+        )
 
 
 def by_rows(model: RobustMargin, data: Data, gram: Gram, asked: str | Solver[Any]) -> bool:

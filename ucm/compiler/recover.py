@@ -14,9 +14,9 @@ from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.forms.distance import MinNorm
 from ucm.language.contracts import Leveled, UncertaintySet
-from ucm.language.node import Node, value
+from ucm.language.node import Node
 from ucm.language.robust import RobustMargin
-from ucm.language.sets import LinearImage, Scaled, Sum
+from ucm.language.sets.combination import Combination, is_number, times
 from ucm.language.statistics.samples import Samples
 
 __all__ = ["BIAS_RULES", "bias", "coefficients_of", "feature_normal", "sample_weights"]
@@ -39,8 +39,9 @@ def _chains(node: Node, chain: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
     """For every leaf of samples, the matrices that stand above it, outermost first."""
     if isinstance(node, Samples):
         yield chain
-    elif isinstance(node, LinearImage):
-        yield from _chains(node.operand, (*chain, node.matrix))
+    elif isinstance(node, Combination):
+        for U, L in node.terms():
+            yield from _chains(U, chain if is_number(L) else (*chain, L))
     else:
         for x in _nodes(node.operands()):
             yield from _chains(x, chain)
@@ -146,15 +147,10 @@ def _inside(low: float, high: float) -> float | None:
 
 def _terms(U: UncertaintySet, data: Data, q: Iterator[Vec]) -> Iterator[tuple[set[str], Vec]]:
     """The Minkowski summands: the samples that each uses, and its point."""
-    if isinstance(U, Sum):
-        yield from _terms(U.left, data, q)
-        yield from _terms(U.right, data, q)
-    elif isinstance(U, Scaled):
-        for kinds, x in _terms(U.operand, data, q):
-            yield kinds, value(U.factor) * x
-    elif isinstance(U, LinearImage):
-        for kinds, x in _terms(U.operand, data, q):
-            yield kinds, U.matrix @ x
+    if isinstance(U, Combination):
+        for V, L in U.terms():
+            for kinds, x in _terms(V, data, q):
+                yield kinds, times(L, x)
     else:
         yield {s.kind for s in U.walk() if isinstance(s, Samples)}, U.rebuild(data, q)[0]
 

@@ -5,24 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm.data.bound import Data, bind
 from ucm.errors import CompositionError, EmptySetError, SolverError
+from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
 from ucm.language.domains import DomainIntersection
-from ucm.language.node import Param, Scalar, value
+from ucm.language.node import Param, Scalar
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
-from ucm.language.sets import Ellipsoid, Hull, Intersection, ReducedHull, Scaled, Sum
-from ucm.language.statistics.matrices import ConstantMatrix
-from ucm.language.statistics.vectors import ConstantVector
+from ucm.language.scope import Quantity
+from ucm.language.sets import Intersection
 from ucm.solvers.programs import attempt
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Interval", "admissible", "advice", "sizes_of"]
 
@@ -73,22 +70,20 @@ class Interval:
         return f"{self.bounds}  {self.how}"
 
 
-class _SizeScope(Scope):
-    """One hyperparameter's derived scalar is a variable; everything else is a number."""
+class _FreeSize(Scope):
+    """The size that one hyperparameter sets is a variable; everything else is a number."""
 
     def __init__(self, name: str, unit: float) -> None:
-        import cvxpy as cp
-
         self.name = name
         self.t = unit * cp.Variable(nonneg=True)
 
-    def scalar(self, size: Size) -> float | cp.Expression:
-        if isinstance(size.declared, Param) and size.declared.name == self.name:
-            return self.t
-        return size.number
+    def of(self, quantity: Quantity) -> float | cp.Expression:
+        free = isinstance(quantity, Size) and _name(quantity.declared) == self.name
+        return self.t if free else quantity.number
 
-    def factor(self, scalar: Scalar) -> float | cp.Expression:
-        return value(scalar)
+
+def _name(scalar: Scalar) -> str | None:
+    return scalar.name if isinstance(scalar, Param) else None
 
 
 def sizes_of(model: RobustMargin, data: Data, name: str) -> list[Size]:
@@ -100,7 +95,7 @@ def sizes_of(model: RobustMargin, data: Data, name: str) -> list[Size]:
             size = node.size(data)
         elif isinstance(node, Domain):
             size = node.size()
-        if size is not None and isinstance(size.declared, Param) and size.declared.name == name:
+        if size is not None and _name(size.declared) == name:
             found.append(size)
     return found
 
@@ -159,13 +154,9 @@ def _declared(model: Objective, name: str) -> Interval:
 
 def _in_their_span(model: RobustMargin, data: Data) -> Data:
     """More features than samples: the samples in coordinates of their own span, from a QR
-    decomposition. Sets of samples alone only turn with it, and x = 0 needs m equations, not n."""
-    alone = all(
-        isinstance(node, Hull | ReducedHull | Ellipsoid | Sum | Scaled | Intersection)
-        for node in model.walk()
-        if isinstance(node, UncertaintySet)
-    ) and not any(isinstance(node, ConstantVector | ConstantMatrix) for node in model.walk())
-    if not alone or data.n <= data.m or not isinstance(data.X, np.ndarray):
+    decomposition. Coordinate-free sets only turn with it, and x = 0 needs m equations, not n."""
+    turns = model.set.in_features() is None
+    if not turns or data.n <= data.m or not isinstance(data.X, np.ndarray):
         return data
     factor = np.asarray(np.linalg.qr(data.X.T, mode="r"))
     return Data(np.ascontiguousarray(factor.T), data.y, data.class_weight)
@@ -243,10 +234,8 @@ def _program(
     model: RobustMargin, data: Data, name: str, size: Size, through_zero: bool, time_limit: float
 ) -> tuple[float, str]:
     """`min t` over the set with its size t free, and through 0 if asked. inf when infeasible."""
-    import cvxpy as cp
-
     unit = size.number if 0.0 < size.number < math.inf else 1.0
-    scope = _SizeScope(name, unit)
+    scope = _FreeSize(name, unit)
     x, constraints = model.set.cvxpy(data, scope)
     if through_zero:
         constraints = [*constraints, x / data.scale == 0]

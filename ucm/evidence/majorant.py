@@ -13,41 +13,15 @@ from ucm.errors import SolverError
 from ucm.evidence.objective import InFeatures, tangent_plane
 from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.solution import Solution
-from ucm.language.node import Param, Scalar, value
 from ucm.language.objective import Objective
 from ucm.language.penalties.gathered import Gathered
-from ucm.language.terms import Coefficient, ConvexLoss, ProximalPenalty, Weights, loss_cvxpy
+from ucm.language.scope import Coefficient, Parameters
+from ucm.language.terms import ConvexLoss, ProximalPenalty, loss_cvxpy
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["Majorant", "ParameterWeights", "dual_problem", "majorant", "verify_objective"]
-
-
-class ParameterWeights(Weights):
-    """Hyperparameters as CVXPY parameters, their products as `CallbackParam`s."""
-
-    def __init__(self) -> None:
-        self.parameters: dict[str, cp.Parameter] = {}
-
-    def of(self, coefficient: Coefficient) -> float | cp.Expression:
-        import cvxpy as cp
-
-        declared = (*coefficient.times, *coefficient.over, *coefficient.rest)
-        names = [s for s in declared if isinstance(s, Param)]
-        if not names:
-            return coefficient.number
-        for s in names:
-            if s.name not in self.parameters:
-                self.parameters[s.name] = cp.Parameter(name=s.name, value=s.value, nonneg=True)
-        if len(names) == 1 and coefficient.times == tuple(names):
-            return self.parameters[names[0].name]
-        return cp.CallbackParam(lambda: coefficient.at(self._now), nonneg=True)
-
-    def _now(self, scalar: Scalar) -> float:
-        if isinstance(scalar, Param):
-            return float(self.parameters[scalar.name].value)
-        return value(scalar)
+__all__ = ["Majorant", "dual_problem", "majorant", "verify_objective"]
 
 
 @dataclass(frozen=True)
@@ -85,13 +59,13 @@ def majorant(
     w = np.zeros(X.shape[1]) if w is None else w
     scale = data.scale if features is None else float(np.abs(X).max(initial=0.0)) or 1.0
     omega, bias, t = cp.Variable(X.shape[1]), cp.Variable(), cp.Variable(data.m)
-    weights, one = ParameterWeights(), Coefficient()
+    scope, one = Parameters(), Coefficient()
     total: Any = 0.0
     for loss in G.losses:
-        total += loss_cvxpy(loss, t, data.y, data.class_weight, weights)
+        total += loss_cvxpy(loss, t, data.y, data.class_weight, scope)
     for penalty in G.penalties:
         if isinstance(penalty, ProximalPenalty):
-            total += penalty.cvxpy(omega / scale, one, weights)
+            total += penalty.cvxpy(omega / scale, one, scope)
     equation = t == cp.multiply(data.y, (X / scale) @ omega + bias)
     normal = InFeatures(X, w)
     plane = tangent_plane(H, data, normal, data.y * (normal.scores + b))
@@ -101,7 +75,7 @@ def majorant(
     if H.penalties:
         u = cp.Parameter(w.size, name="tilt_normal", value=plane.normal / scale)
         total = total - u @ omega
-    problem = cp.Problem(cp.Minimize(total - plane.height), [equation])
+    problem = cp.Problem(cp.Minimize(total - plane.height + scope.named()), [equation])
     return Majorant(problem, omega, bias, scale)
 
 
@@ -114,8 +88,8 @@ def dual_problem(model: Objective, data: Data, features: Any = None) -> cp.Probl
     import cvxpy as cp
 
     loss, (added, subtracted) = model.loss, model.penalty.split()
-    a, lam, s, others = Gathered(added).norms
-    if not isinstance(loss, ConvexLoss) or a or s or others or subtracted or lam == 0.0:
+    lam = Gathered(added).square
+    if not isinstance(loss, ConvexLoss) or lam is None or subtracted:
         return None
     X = data.X if features is None else features
     unit = float(loss.gradient(np.ones(1))[0])  # a multiplier of usual size: t is near 1

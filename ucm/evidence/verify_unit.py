@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ucm.data.bound import Data
-from ucm.evidence.reference import ParameterScope
 from ucm.evidence.stationary import normal_near
 from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.answer import Answer
 from ucm.forms.solution import Solution
 from ucm.forms.sphere import UnitNorm
 from ucm.language.robust import RobustMargin
+from ucm.language.scope import Parameters
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -50,16 +50,15 @@ def linearised(model: RobustMargin, data: Data, form: UnitNorm, answer: Answer) 
     x = form.lower(model.set.rebuild(data, iter(answer.q))[0])
     f = -float(v @ x)
     n = normal_near(form, v, -x / f if f > 0.0 else np.zeros_like(v))
-    scope = ParameterScope()
+    scope = Parameters()
     expression, constraints = model.set.cvxpy(data, scope)
     inside = expression if form.basis is None else form.basis.T @ expression
     length = float(np.linalg.norm(n))
     s = cp.Variable()
     constraints = [inside / data.scale + s * (n / length) == 0, *constraints]
-    named = sum(0.0 * p for p in scope.parameters.values())
     factor = data.scale / length
     return Linearised(
-        cp.Problem(cp.Maximize(factor * s + named), constraints),
+        cp.Problem(cp.Maximize(factor * s + scope.named()), constraints),
         cp.Problem(cp.Maximize(s), constraints),
         factor,
     )

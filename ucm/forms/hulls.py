@@ -17,7 +17,6 @@ from scipy import linalg, sparse
 from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.language.contracts import Block
-from ucm.language.domains import CappedSimplex, Simplex
 
 __all__ = ["Hulls", "Tied", "least_norm"]
 
@@ -25,27 +24,6 @@ _TIED = 1e-10  # of the largest score: closer than this is the same
 _WHOLE = 1e-10  # of a mass
 _STEPS = 2000  # of clipped MDM, before the system of the free weights is solved
 _ROUNDS = 20  # of both
-
-
-def _caps(block: Block) -> list[tuple[NDArray[np.intp], float, float]] | None:
-    """(samples, cap, mass) for every mass constraint of a block; None when it is no reduced hull."""
-    domain = block.domain
-    if not isinstance(domain, Simplex | CappedSimplex):
-        return None
-    d = block.map.shape[1]
-    if block.classes is None:
-        groups = [(np.arange(d), 1.0)]
-    else:
-        groups = [
-            (np.flatnonzero(block.classes > 0), 0.5),
-            (np.flatnonzero(block.classes < 0), 0.5),
-        ]
-    caps = [mass for _, mass in groups]
-    if isinstance(domain, CappedSimplex):
-        number, weight = domain.size().number, domain.class_weight or (1.0, 1.0)
-        caps = [min(number * w, mass) for w, mass in zip(weight, caps, strict=False)]
-        caps = [max(c, mass / i.size) for c, (i, mass) in zip(caps, groups, strict=True)]
-    return [(i, cap, mass) for (i, mass), cap in zip(groups, caps, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -94,7 +72,7 @@ class Hulls:
     caps: Vec
     bounds: NDArray[np.int64]
     masses: Vec
-    owner: tuple[tuple[int, NDArray[np.intp], NDArray[np.intp]], ...]
+    owner: tuple[tuple[int, Any, NDArray[np.intp]], ...]
     shapes: tuple[int, ...]
     # owner: of every group its block, its entries there, and the row that each of them became
 
@@ -102,18 +80,18 @@ class Hulls:
     def of(cls, center: Vec, blocks: tuple[Block, ...]) -> Hulls | None:
         """The hulls of lowered blocks; None when there are none or one of these is something else."""
         parts: list[tuple[NDArray[np.float64], Vec, float]] = []
-        owner: list[tuple[int, NDArray[np.intp], NDArray[np.intp]]] = []
+        owner: list[tuple[int, Any, NDArray[np.intp]]] = []
         first = 0
         for k, block in enumerate(blocks):
-            groups = _caps(block)
+            groups = block.groups()
             if groups is None:
                 return None
             matrix: Any = block.map.matrix().T
             rows = np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix) + 0.0
-            for index, cap, mass in groups:
-                distinct, inverse, count = _merged(rows[index])
-                parts.append((distinct, count * cap, mass))
-                owner.append((k, index, inverse + first))
+            for g in groups:
+                distinct, inverse, count = _merged(rows[g.entries])
+                parts.append((distinct, count * g.most, g.mass))
+                owner.append((k, g.entries, inverse + first))
                 first += count.size
         if not parts:
             return None

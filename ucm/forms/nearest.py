@@ -17,7 +17,7 @@ from ucm.data.kernels import Kernel
 from ucm.data.linear import Vec
 from ucm.forms.distance import MinNorm
 from ucm.forms.solver import Solver
-from ucm.language.contracts import Block, Capped
+from ucm.language.contracts import Block
 
 __all__ = ["NearestPoint", "ReducedHulls"]
 
@@ -58,17 +58,12 @@ class ReducedHulls:
         """The hulls of a form that `NearestPoint.refuse` accepts."""
         group, cap, mass = [], [], []
         for b in form.blocks:
-            d = b.map.shape[1]
-            caps = b.domain.caps(d, b.classes) if isinstance(b.domain, Capped) else []
-            first = len(cap)
-            group.append(
-                np.full(d, first)
-                if b.classes is None
-                else np.where(b.classes > 0, first, first + 1)
-            )
-            share = 1.0 / len(caps)
-            cap += [min(c, share) for c in caps]
-            mass += [share] * len(caps)
+            own = np.empty(b.map.shape[1])
+            for g in b.groups() or ():
+                own[g.entries] = len(cap)
+                cap.append(g.most)
+                mass.append(g.mass)
+            group.append(own)
         if isinstance(form.space, GramSpace):
             gram = form.space.gram
             index = np.concatenate([b.samples for b in form.blocks if b.samples is not None])
@@ -200,7 +195,7 @@ class NearestPoint(Solver[MinNorm]):
         if not form.blocks:
             return "there is no hull"
         for b in form.blocks:
-            if not isinstance(b.domain, Capped):
+            if b.groups() is None:
                 return f"{b.domain!r} is not the weights of a reduced convex hull"
         if isinstance(form.space, GramSpace):
             if any(b.samples is None or b.weight == 0.0 for b in form.blocks):

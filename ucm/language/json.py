@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import json
 import math
+import pkgutil
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from ucm import language
 from ucm.errors import CompositionError, UCMError
-from ucm.language import domains, losses, robust, sets
 from ucm.language.node import Node, registered
 from ucm.language.parameter import Param
 
 __all__ = ["from_json", "to_json"]
 
 _FORMAT = 1
-_MODULES = (domains, losses, robust, sets)  # importing them registers their nodes
 
 
 def to_json(node: Node, *, indent: int | None = None) -> str:
@@ -92,7 +94,7 @@ def _decode(x: Any) -> Any:
             raise CompositionError("from_json: a bare list stands where a declaration should")
         return x
     if "node" in x:
-        cls = registered(x["node"])
+        cls = registered(x["node"]) or _sought(x["node"])
         if cls is None or getattr(cls, "__abstractmethods__", None):
             raise CompositionError(
                 f"from_json: no declaration is named {x['node']!r}; import the module that defines it"
@@ -109,3 +111,15 @@ def _decode(x: Any) -> Any:
     if "float" in x:
         return float(x["float"])
     raise CompositionError(f"from_json: unknown entry {sorted(x)}")
+
+
+def _sought(name: str) -> type[Node] | None:
+    """The class of that name, once every module of the language has been imported: that registers it."""
+    _import_all()
+    return registered(name)
+
+
+@functools.cache
+def _import_all() -> None:
+    for module in pkgutil.walk_packages(language.__path__, f"{language.__name__}."):
+        importlib.import_module(module.name)

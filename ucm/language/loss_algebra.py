@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ucm.data.linear import Vec
+from ucm.language import cvx as cp
 from ucm.language.node import Scalar
+from ucm.language.scope import Coefficient, Scope
 from ucm.language.term_algebra import TermMultiple, TermSum
-from ucm.language.terms import Coefficient, ConvexLoss, Loss, Term, Weights
-
-if TYPE_CHECKING:
-    import cvxpy as cp
+from ucm.language.terms import ConvexLoss, Loss, Term
 
 __all__ = ["LossSum", "ScaledDifference", "ScaledLoss", "scaled_loss"]
 
@@ -50,6 +49,10 @@ class ScaledLoss(TermMultiple, ConvexLoss):
         c = self.c()
         return c * self.term.conjugate_prox(v / c, t / c)
 
+    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+        c = self.c()
+        return self.term.conjugate_prox_slope(v / c, t / c, s / c)
+
     def gradient(self, u: Vec) -> Vec:
         return self.c() * self.term.gradient(u)
 
@@ -57,8 +60,8 @@ class ScaledLoss(TermMultiple, ConvexLoss):
         c = self.c()
         return self.term.conjugate_constraint(s / c, size / c)
 
-    def cvxpy(self, margin: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
-        return self.term.cvxpy(margin, factor.scaled(self.factor, self.divisor), weights)
+    def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+        return self.term.cvxpy(margin, factor.scaled(self.factor, self.divisor), scope)
 
 
 class LossSum(TermSum, Loss):

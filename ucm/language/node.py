@@ -22,6 +22,7 @@ from ucm.language.parameter import Param, Scalar, as_number, number_source, valu
 __all__ = [
     "LATEX",
     "TEXT",
+    "CoordinateFree",
     "Node",
     "Notation",
     "Param",
@@ -96,15 +97,18 @@ def registered(name: str) -> type[Node] | None:
 class Node(ABC):
     """An immutable declaration. Subclasses list their fields as in a dataclass.
 
-    Subclassing makes the class a frozen dataclass and registers its name for `from_json`.
+    Subclassing makes the class a frozen dataclass and registers its name for `from_json`. A field
+    annotated `Scalar` takes a number or a `Param`.
     """
 
     _names: ClassVar[tuple[str, ...]] = ()  # of the fields
+    _scalars: ClassVar[tuple[str, ...]] = ()  # of those that are annotated `Scalar`
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclass(frozen=True, eq=False, repr=False)(cls)
         cls._names = tuple(f.name for f in fields(cls))  # type: ignore[arg-type]
+        cls._scalars = tuple(f.name for f in fields(cls) if f.type in ("Scalar", Scalar))  # type: ignore[arg-type]
         old = _REGISTRY.get(cls.__name__)
         if (
             old is not None
@@ -123,6 +127,10 @@ class Node(ABC):
             frozen = _freeze(given, f"{type(self).__name__}: {name}")
             if frozen is not given:
                 object.__setattr__(self, name, frozen)
+            if name in self._scalars and not isinstance(frozen, float | Param):
+                raise CompositionError(
+                    f"{type(self).__name__}: {name}: expected a real number or a Param, got {brief(given)}"
+                )
         _ = self._values  # refuses one name with two values
 
     @abstractmethod
@@ -138,6 +146,11 @@ class Node(ABC):
         """This node, then every node and `Param` below it, depth first."""
         yield self
         yield from _walk(self.operands())
+
+    def in_features(self) -> Node | None:
+        """The first node, this one or below, that is not `CoordinateFree`; None if there is none."""
+        nodes = (node for node in self.walk() if isinstance(node, Node))
+        return next((node for node in nodes if not isinstance(node, CoordinateFree)), None)
 
     def params(self) -> dict[str, float]:
         """Names and values of the `Param`s in this declaration, in order of appearance.
@@ -223,6 +236,18 @@ class Node(ABC):
 
     def _repr_latex_(self) -> str:
         return f"${_with_values(self, LATEX)}$"
+
+
+class CoordinateFree(Node):
+    """A node that means the same in whatever coordinates the samples are written.
+
+    For every isometry Q its set over the samples `Q x_i` is Q times its set over the x_i: what it takes
+    of the samples are combinations and inner products. Such a declaration has a meaning behind a kernel,
+    and keeps it where many features are replaced by coordinates of the span of the samples.
+
+    A node answers for what it adds itself, those below it for themselves: a sum is coordinate-free, a
+    vector of numbers in it is not. A class that says nothing is taken to be written in the features.
+    """
 
 
 def _walk(items: tuple[Any, ...]) -> Iterator[Node | Param]:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
+from ucm.language import cvx as cp
 from ucm.language.arithmetic import multiple
 from ucm.language.node import Notation, Scalar
+from ucm.language.scope import Coefficient, Scope
 from ucm.language.term_algebra import TermMultiple, TermSum
-from ucm.language.terms import Coefficient, FoldedConcave, Penalty, ProximalPenalty, Term, Weights
-
-if TYPE_CHECKING:
-    import cvxpy as cp
+from ucm.language.terms import FoldedConcave, Penalty, ProximalPenalty, Term
 
 __all__ = ["PenaltySum", "ScaledFolded", "ScaledPenalty", "scaled_penalty"]
 
@@ -43,8 +42,8 @@ class ScaledPenalty(TermMultiple, ProximalPenalty):
         inner, c = self.term.norms(), self.c()
         return None if inner is None else (c * inner[0], c * inner[1], c * inner[2])
 
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
-        return self.term.cvxpy(w, factor.scaled(self.factor, self.divisor), weights)
+    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+        return self.term.cvxpy(w, factor.scaled(self.factor, self.divisor), scope)
 
 
 class ScaledFolded(TermMultiple, FoldedConcave):

@@ -8,21 +8,17 @@ certificates and the CVXPY twin need; reading this page is enough to write one.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
-from math import prod
-from typing import TYPE_CHECKING, Any
+from abc import abstractmethod
+from typing import Any
 
 import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
+from ucm.language import cvx as cp
 from ucm.language.contracts import OPERATORS
-from ucm.language.node import Node, Notation, Scalar, value
-
-if TYPE_CHECKING:
-    import cvxpy as cp
+from ucm.language.node import CoordinateFree, Node, Notation
+from ucm.language.scope import Coefficient, Scope
 
 __all__ = [
     "Coefficient",
@@ -32,12 +28,16 @@ __all__ = [
     "Loss",
     "Penalty",
     "ProximalPenalty",
+    "Scope",
     "SubtractedPenalty",
     "Term",
     "Weights",
     "loss_cvxpy",
     "loss_value",
 ]
+
+Weights = Scope
+"""The name that the signatures of terms have had for it."""
 
 
 class Term(Node):
@@ -70,47 +70,8 @@ class Term(Node):
         return OPERATORS["term -"](other, self)
 
 
-# --- coefficients in a CVXPY problem ---------------------------------------------------------------
-@dataclass(frozen=True)
-class Coefficient:
-    """A product of declared scalars, `prod(times) / prod(over) * prod(1 - rest)`."""
-
-    times: tuple[Scalar, ...] = ()
-    over: tuple[Scalar, ...] = ()
-    rest: tuple[Scalar, ...] = ()
-
-    @property
-    def number(self) -> float:
-        """The product at the present values."""
-        return self.at(value)
-
-    def at(self, read: Callable[[Scalar], float]) -> float:
-        """The product, with `read` giving the value of each scalar."""
-        return (
-            prod(map(read, self.times))
-            / prod(map(read, self.over))
-            * prod(1.0 - read(s) for s in self.rest)
-        )
-
-    def scaled(self, factor: Scalar, divisor: Scalar = 1.0) -> Coefficient:
-        """This coefficient times `factor / divisor`."""
-        return Coefficient((*self.times, factor), (*self.over, divisor), self.rest)
-
-    def but(self, share: Scalar) -> Coefficient:
-        """This coefficient times `1 - share`."""
-        return Coefficient(self.times, self.over, (*self.rest, share))
-
-
-class Weights(ABC):
-    """What stands for a coefficient in a CVXPY problem: a number, or a parameter."""
-
-    @abstractmethod
-    def of(self, coefficient: Coefficient) -> float | cp.Expression:
-        """The coefficient as one non-negative factor, so that the problem stays DPP."""
-
-
 # --- losses ----------------------------------------------------------------------------------------
-class Loss(Term):
+class Loss(Term, CoordinateFree):
     """A loss of the margin, summed over the samples."""
 
     @abstractmethod
@@ -151,6 +112,11 @@ class ConvexLoss(Loss):
         """`argmin_s (s - v)^2 / 2 + t l*(s)` elementwise, t >= 0."""
 
     @abstractmethod
+    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+        """ds/dv elementwise, s what `conjugate_prox(v, t)` gave: `1 / (1 + t l*''(s))`, and 0 where s stays
+        at an end of the domain; at a kink any number between those of both sides."""
+
+    @abstractmethod
     def gradient(self, u: Vec) -> Vec:
         """`l'(u)` elementwise: the maximiser s of `s u - l*(s)`; `l'(inf)` is s_max."""
 
@@ -164,7 +130,7 @@ class ConvexLoss(Loss):
         return OPERATORS["to_set"](self, radius)
 
     @abstractmethod
-    def cvxpy(self, margin: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
+    def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         """`factor sum_i l(offset - margin_i)` in CVXPY."""
 
 
@@ -181,14 +147,14 @@ def loss_cvxpy(
     margin: cp.Expression,
     y: Vec,
     class_weight: tuple[float, float],
-    weights: Weights,
+    scope: Scope,
 ) -> cp.Expression:
     """`sum_i c_i l(t_i)` in CVXPY."""
     if class_weight == (1.0, 1.0):
-        return loss.cvxpy(margin, Coefficient(), weights)
+        return loss.cvxpy(margin, Coefficient(), scope)
     up, down = class_weight
-    above = loss.cvxpy(margin[y > 0], Coefficient((up,)), weights)
-    return above + loss.cvxpy(margin[y < 0], Coefficient((down,)), weights)
+    above = loss.cvxpy(margin[y > 0], Coefficient((up,)), scope)
+    return above + loss.cvxpy(margin[y < 0], Coefficient((down,)), scope)
 
 
 # --- penalties -------------------------------------------------------------------------------------
@@ -255,7 +221,7 @@ class ProximalPenalty(Penalty):
         """(a, c, s) where the penalty is `a ||w||_1 + c ||w||_2^2 + s ||w||_inf`; else None."""
 
     @abstractmethod
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
+    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         """`factor R(w)` in CVXPY."""
 
 

@@ -19,6 +19,7 @@ from ucm.numerics._jit import READ, WRITE, f8, i8, inner, jit
 from ucm.numerics._lapack import cholesky_solve
 from ucm.numerics.band import ROWS, least, project
 from ucm.numerics.gram import add_rows
+from ucm.numerics.palm import MOST, growth, line_search, ridge_solve
 from ucm.numerics.vectors import copy, dot, plus
 
 __all__ = ["GRAM_STATE", "gram_march"]
@@ -48,9 +49,7 @@ w, those of a direction, the next p, scratch, the p with the least gap."""
 _MATRIX = types.Array(f8, 2, "C", readonly=True)
 _INDEX = types.Array(i8, 1, "C", readonly=True)
 _LIST = types.Array(i8, 1, "C")
-_MAX_STEPS = 40
 _MAX_IDLE = 3
-_GROWTH = (20.0, 9.0, 6.0, 4.2, 3.0, 3.0)  # of sigma, by Newton steps; then 2.1
 
 
 @inner()
@@ -139,33 +138,38 @@ def multipliers(Y, owner, groups, y):
 
 
 @inner()
+def free_gram(parts, ridge, K):
+    """The upper triangle of `K_free + ridge I`."""
+    rows, where, index, s, free = parts
+    for i in range(free.size):
+        row, si = rows[where[index[free[i]]]], s[free[i]]
+        for j in range(i, free.size):
+            K[i, j] = si * s[free[j]] * row[index[free[j]]]
+        K[i, i] += ridge
+
+
+@inner()
 def newton(rows, where, index, s, groups, state, target, free, owner):
     """y of the free samples for the right-hand side `target`; False when no system is definite."""
     f = free.size
     y = np.zeros(f)
     if f == 0:
         return True, y
-    ridge = 1.0 / state[SIGMA]
+    sides = np.zeros((groups + 1) * f)
+    top = 0.0
+    for i in range(f):
+        k = index[free[i]]
+        top = max(top, s[free[i]] ** 2 * rows[where[k], k])
+        sides[i] = target[free[i]]
+        sides[(owner[i] + 1) * f + i] = 1.0
     K = np.empty((f, f))
-    sides = np.empty((groups + 1) * f)
-    for _attempt in range(4):
-        top = 0.0
-        for i in range(f):
-            row, si = rows[where[index[free[i]]]], s[free[i]]
-            for j in range(i, f):
-                K[i, j] = si * s[free[j]] * row[index[free[j]]]
-            top = max(top, K[i, i])
-            K[i, i] += ridge
-            sides[i] = target[free[i]]
-            for g in range(groups):
-                sides[(g + 1) * f + i] = 1.0 if owner[i] == g else 0.0
-        if cholesky_solve(K, sides):
-            copy(sides[:f], y)
-            if multipliers(sides[f:], owner, groups, y):
-                state[SYSTEMS] += 1.0
-                return True, y
-        ridge = max(100.0 * ridge, 1e-14 * top)
-    return False, y
+    if not ridge_solve(free_gram, (rows, where, index, s, free), 1.0 / state[SIGMA], top, K, sides):
+        return False, y
+    copy(sides[:f], y)
+    if not multipliers(sides[f:], owner, groups, y):
+        return False, y
+    state[SYSTEMS] += 1.0
+    return True, y
 
 
 @inner()
@@ -236,31 +240,28 @@ def predict(rows, where, index, s, ends, side, state, pull, V, points):
 
 
 @inner()
+def slope_along(t, parts):
+    """The slope of the augmented Lagrangian at w + t d, with theta and p there."""
+    ends, side, state, V, start, square, theta = parts
+    settle(ends, side, state, V, t, theta)
+    f = start + t * square
+    for k in range(V.shape[1]):
+        f -= (V[TARGET, k] - V[P, k]) * V[B, k]
+    return f
+
+
+@inner()
 def descend(ends, side, state, V, points, d):
-    """Move w along d to where the slope, monotone in the step, is small, and theta with it."""
+    """Move w along d to where the slope is small, and theta with it."""
     start = 0.0
     for k in range(d.size):
         start += d[k] * (V[A, k] - V[F, k])
     if not start < 0.0:
         return False
-    square = dot(d, V[B])
-    low, high, f_low, f_high, t = 0.0, np.inf, start, np.inf, 1.0
     theta = np.empty(side.shape[0])
     copy(side[:, THETA], theta)
-    for _ in range(40):
-        slope = start + t * square
-        settle(ends, side, state, V, t, theta)
-        for k in range(d.size):
-            slope -= (V[TARGET, k] - V[P, k]) * V[B, k]
-        if abs(slope) <= 0.2 * abs(start):
-            break
-        if slope < 0.0:
-            low, f_low = t, slope
-            f_high *= 0.5
-        else:
-            high, f_high = t, slope
-            f_low *= 0.5
-        t = 2.0 * t if not high < np.inf else low - f_low * (high - low) / (f_high - f_low)
+    along = (ends, side, state, V, start, dot(d, V[B]), theta)
+    t = line_search(slope_along, along, start)
     copy(theta, side[:, THETA])
     plus(V[U], t, d, V[U])
     plus(V[A], t, V[B], V[A])
@@ -294,7 +295,7 @@ def minimise(rows, where, index, s, pull, ends, side, state, V, points, need):
             gradient += (V[U, k] - V[P, k]) * (V[A, k] - V[F, k])
             step += (V[P, k] - V[Q, k]) ** 2
         small = max(step / state[SIGMA], 1e-32 * state[NORM] ** 2)
-        if state[STATUS] > 0.0 or gradient <= small or state[STEPS] == _MAX_STEPS:
+        if state[STATUS] > 0.0 or gradient <= small or state[STEPS] == MOST:
             return True
         if not direction(rows, where, index, s, ends, side, state, V, points, d):
             return True
@@ -325,12 +326,8 @@ def gram_march(rows, where, index, s, pull, ends, side, state, V, points, need, 
         if state[STATUS] > 0.0:
             return k + 1
         copy(V[P], V[Q])
-        steps = int(state[STEPS])
-        if steps == _MAX_STEPS:  # the kinks are too sharp for this start
-            state[SIGMA] *= 0.1
-        else:
-            growth = _GROWTH[steps] if steps < len(_GROWTH) else 2.1
-            state[SIGMA] = min(growth * state[SIGMA], max(state[LARGEST], state[SIGMA]))
+        factor = growth(int(state[STEPS]), 20.0)
+        state[SIGMA] = min(factor * state[SIGMA], max(state[LARGEST], state[SIGMA]))
         state[STEPS] = 0.0
         predict(rows, where, index, s, ends, side, state, pull, V, points)
     return log.shape[0]

@@ -17,8 +17,9 @@ import numpy as np
 from numba import types
 
 from ucm.numerics._jit import WRITE, i8, inner, jit
-from ucm.numerics._lapack import SQUARE, cholesky_solve
+from ucm.numerics._lapack import SQUARE
 from ucm.numerics.band import ROWS, A, P, Q, R, beneath, compact, least, project, slope
+from ucm.numerics.palm import MOST, growth, line_search, ridge_solve
 from ucm.numerics.rows import PART, TAGS, exchange, move, pull
 from ucm.numerics.vectors import dot, plus
 
@@ -49,8 +50,6 @@ the square of their proximal step; theta when last compared; the number of free 
 CAP, MASS, FACTOR, THETA, HELD, STEP, OLD, COUNT = range(8)
 _PARTS = types.UniTuple(PART, 2)
 _ENDS = types.Array(types.int64, 2, "C")
-_MAX_STEPS = 40
-_GROWTH = (3.0, 9.0, 6.0, 4.2, 3.0, 3.0)  # of sigma, by Newton steps; then 2.1
 
 
 @inner(inline=True)
@@ -175,8 +174,9 @@ def count_free(parts, stride, ends, side, state, V, tags, H, S):
 
 
 @inner(reduction=True)
-def hessian(side, sigma, ridge, H, S, work):
+def hessian(parts, ridge, work):
     """The upper triangle of `ridge I + sigma (H - sum_c s_c s_c' / f_c)`."""
+    side, sigma, H, S = parts
     n = H.shape[0]
     for i in range(n):
         first = S[0, i] / max(side[0, COUNT], 1.0)
@@ -190,25 +190,36 @@ def hessian(side, sigma, ridge, H, S, work):
 def direction(parts, stride, ends, side, state, g, V, tags, H, S, work, d):
     """`d = -(I + sigma (H - sum_c s_c s_c' / f_c))^-1 g`; False when the system is not definite."""
     count_free(parts, stride, ends, side, state, V, tags, H, S)
+    top = 0.0
+    for i in range(g.size):
+        d[i] = -g[i]
+        top = max(top, H[i, i])
     sigma = state[SIGMA]
-    ridge = 1.0
-    for _attempt in range(4):
-        hessian(side, sigma, ridge, H, S, work)
-        for i in range(g.size):
-            d[i] = -g[i]
-        if cholesky_solve(work, d):
-            state[SYSTEMS] += 1.0
-            return True
-        top = 0.0
-        for i in range(g.size):
-            top = max(top, H[i, i])
-        ridge = max(100.0 * ridge, 1.0 + 1e-14 * sigma * top)
-    return False
+    if not ridge_solve(hessian, (side, sigma, H, S), 1.0, sigma * top, work, d):
+        return False
+    state[SYSTEMS] += 1.0
+    return True
+
+
+@inner()
+def slope_along(t, parts):
+    """The slope of the augmented Lagrangian at w + t d, with theta and p there."""
+    ends, side, sigma, V, start, square, theta, work = parts
+    f = start + t * square
+    for c in range(side.shape[0]):
+        lo, mid = ends[c, 0], ends[c, 1]
+        b, target = work[0, lo:mid], work[1, lo:mid]
+        theta[c] = project(
+            V[Q, lo:mid], V[A, lo:mid], b, t, sigma, theta[c],
+            side[c, CAP], side[c, MASS] - side[c, HELD], target,
+        )  # fmt: skip
+        f -= slope(target, V[P, lo:mid], b, V[Q, lo:mid])[0]
+    return f
 
 
 @inner(inline=True)
 def descend(parts, stride, ends, side, state, w, x, g, d, V, tags, work):
-    """Move along d to where the slope, monotone in the step, is small; p and x follow."""
+    """Move along d to where the slope is small; p and x follow."""
     start = dot(g, d)
     if not start < 0.0:
         return False
@@ -218,29 +229,10 @@ def descend(parts, stride, ends, side, state, w, x, g, d, V, tags, work):
         rows += mid - lo
         pull(parts[c], stride, side[c, FACTOR], tags[lo:mid], d, work[0, lo:mid])
     state[PASSES] += 0.5 * rows / V.shape[1]
-    square = dot(d, d)
-    low, high, f_low, f_high, t = 0.0, np.inf, start, np.inf, 1.0
     theta = np.empty(2)
     theta[0], theta[1] = side[0, THETA], side[1, THETA]
-    for _ in range(40):
-        f = start + t * square
-        for c in range(side.shape[0]):
-            lo, mid = ends[c, 0], ends[c, 1]
-            b, target = work[0, lo:mid], work[1, lo:mid]
-            theta[c] = project(
-                V[Q, lo:mid], V[A, lo:mid], b, t, state[SIGMA], theta[c],
-                side[c, CAP], side[c, MASS] - side[c, HELD], target,
-            )  # fmt: skip
-            f -= slope(target, V[P, lo:mid], b, V[Q, lo:mid])[0]
-        if abs(f) <= 0.2 * abs(start):
-            break
-        if f < 0.0:
-            low, f_low = t, f
-            f_high *= 0.5
-        else:
-            high, f_high = t, f
-            f_low *= 0.5
-        t = 2.0 * t if not high < np.inf else low - f_low * (high - low) / (f_high - f_low)
+    along = (ends, side, state[SIGMA], V, start, dot(d, d), theta, work)
+    t = line_search(slope_along, along, start)
     changed = 0
     plus(w, t, d, w)
     for c in range(side.shape[0]):
@@ -299,7 +291,7 @@ def minimise(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work
             lo, mid = ends[c, 0], ends[c, 1]
             p = V[P, lo:mid]
             step += side[c, STEP] + slope(p, p, p, V[Q, lo:mid])[1]
-        if dot(g, g) <= max(step / state[SIGMA], 1e-32 * dot(w, w)) or steps == _MAX_STEPS:
+        if dot(g, g) <= max(step / state[SIGMA], 1e-32 * dot(w, w)) or steps == MOST:
             return
         if not direction(parts, stride, ends, side, state, g, V, tags, H, S, system, d):
             return
@@ -338,11 +330,7 @@ def march(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work, l
         for i in range(V.shape[1]):
             V[Q, i] = V[P, i]
         side[0, STEP] = side[1, STEP] = 0.0
-        steps = int(state[STEPS])
-        if steps == _MAX_STEPS:  # the kinks are too sharp for this start
-            state[SIGMA] *= 0.1
-        else:
-            state[SIGMA] *= _GROWTH[steps] if steps < len(_GROWTH) else 2.1
+        state[SIGMA] *= growth(int(state[STEPS]), 3.0)
         state[REACH] = max(
             0.3 * state[TRAVEL], 2.0 * max(side[0, CAP], side[1, CAP]) / state[SIGMA]
         )

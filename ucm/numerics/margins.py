@@ -1,47 +1,26 @@
-"""Multipliers and Newton for a slanted plus function with the squared l2 norm."""
+"""The proximal augmented Lagrangian of a slanted plus function with the squared l2 norm, on few samples.
+
+The method of `ucm.solvers.objective.dual_newton`, all of it compiled: where a product with the samples takes
+microseconds, calls between interpreted steps would take longer than the steps.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import types
 
-from ucm.numerics._jit import READ, WRITE, f8, i8, jit
+from ucm.numerics._jit import READ, WRITE, f8, i8, inner, jit
+from ucm.numerics.palm import MOST, growth, line_search, ridge_solve
+from ucm.numerics.vectors import copy, dot, plus
 
 __all__ = ["plus_newton"]
 
-TABLE = types.Array(f8, 2, "C", readonly=True)
-SQUARE = types.Array(f8, 2, "C")
+VALUE, GAP, PASSES, SYSTEMS, ROWS = range(5)
+_TABLE = types.Array(f8, 2, "C", readonly=True)
+_LOG = types.Array(f8, 2, "C")
 
 
-@jit(types.boolean(SQUARE, WRITE), reduction=True)
-def cholesky_solve(H, x):
-    """`x <- H^-1 x` in place, H overwritten by its factor; False when H is not positive definite."""
-    n = x.size
-    for i in range(n):
-        for j in range(i):
-            s = H[i, j]
-            for k in range(j):
-                s -= H[i, k] * H[j, k]
-            H[i, j] = s / H[j, j]
-        pivot = H[i, i]
-        for k in range(i):
-            pivot -= H[i, k] * H[i, k]
-        if not pivot > 0.0:
-            return False
-        H[i, i] = np.sqrt(pivot)
-    for i in range(n):
-        s = x[i]
-        for k in range(i):
-            s -= H[i, k] * x[k]
-        x[i] = s / H[i, i]
-    for i in range(n - 1, -1, -1):
-        x[i] /= H[i, i]
-        for k in range(i):
-            x[k] -= H[i, k] * x[i]
-    return True
-
-
-@jit(f8(TABLE, READ, READ, f8, READ, f8))
+@inner(reduction=True)
 def dual_value(Z, v, alpha, offset, top, c):
     """The dual value once the heavier class is scaled down to `y'beta = 0`."""
     m, k = Z.shape
@@ -67,132 +46,134 @@ def dual_value(Z, v, alpha, offset, top, c):
         if b != 0.0:
             for j in range(k - 1):
                 pull[j] += b * Z[i, j]
-    square = 0.0
-    for j in range(k - 1):
-        square += pull[j] * pull[j]
-    return offset * total - 0.25 * square / c
+    return offset * total - 0.25 * dot(pull, pull) / c
 
 
-@jit(f8(READ, READ, READ, READ, f8, f8, READ, f8), reduction=True)
-def slope_along(t, along, alpha, v, sigma, offset, top, s):
-    """`-<along, a + v>` at the proximal points a of the margins `t + s along`."""
-    total = 0.0
+@inner(reduction=True)
+def settle(Z, v, t, alpha, offset, top, sigma, free, H, a, g):
+    """The proximal points a at the margins t; `g <- g - Z'(a + v)`, and H with the free samples. Returns
+    `|a - alpha|^2`, `sum a` and how many samples became free or ceased to be."""
+    k = g.size
+    moved = 0.0
+    mass = 0.0
+    changed = 0
     for i in range(t.size):
-        a = alpha[i] + sigma * (offset - t[i] - s * along[i])
-        a = min(max(a, 0.0), top[i])
-        total -= along[i] * (a + v[i])
+        raw = alpha[i] + sigma * (offset - t[i])
+        a[i] = min(max(raw, 0.0), top[i])
+        moved += (a[i] - alpha[i]) ** 2
+        mass += a[i]
+        beta = a[i] + v[i]
+        if beta != 0.0:
+            for j in range(k):
+                g[j] -= beta * Z[i, j]
+        if (0.0 < raw < top[i]) != free[i]:
+            free[i] = not free[i]
+            changed += 1
+            sign = 1.0 if free[i] else -1.0
+            for j in range(k):
+                h = sign * Z[i, j]
+                for p in range(j + 1):  # from 0 on, it vectorises
+                    H[j, p] += h * Z[i, p]
+    return moved, mass, changed
+
+
+@inner(reduction=True)
+def hessian(parts, ridge, work):
+    """The upper triangle of `diag(curve) + ridge I + sigma H`."""
+    H, sigma, curve = parts
+    for j in range(curve.size):
+        for p in range(j + 1):
+            work[p, j] = sigma * H[j, p]
+        work[j, j] += curve[j] + ridge
+
+
+@inner(reduction=True)
+def slope_along(s, parts):
+    """The slope of the augmented Lagrangian at z + s d, from that at z."""
+    t, along, alpha, offset, top, sigma, a, start, bent = parts
+    total = start + s * bent
+    for i in range(t.size):
+        raw = alpha[i] + sigma * (offset - t[i] - s * along[i])
+        total -= along[i] * (min(max(raw, 0.0), top[i]) - a[i])
     return total
 
 
-@jit(types.UniTuple(f8, 3)(TABLE, READ, WRITE, WRITE, f8, READ, f8, f8, f8, i8))
-def plus_newton(Z, v, z, alpha, offset, top, c, sigma, tol, outers):
+@inner(inline=True)
+def minimise(Z, v, z, t, alpha, offset, top, sigma, c, b0, curve, tol, free, H, work, a, log):
+    """Newton steps on (w, b) until the gradient is small against the proximal step; their number."""
+    k = z.size
+    g, d = np.empty(k), np.empty(k)
+    steps = stuck = 0
+    least = np.inf
+    while True:
+        for j in range(k):
+            g[j] = curve[j] * z[j]
+        g[k - 1] -= curve[k - 1] * b0
+        moved, mass, changed = settle(Z, v, t, alpha, offset, top, sigma, free, H, a, g)
+        log[PASSES] += 0.5
+        log[ROWS] += changed
+        size = np.sqrt(dot(g, g))
+        small = 0.1 * np.sqrt(moved / sigma * 2.0 * c) * min(1.0, 1e3 * tol)
+        if size <= max(small, 1e-13 * (1.0 + mass)) or steps == MOST:
+            return steps
+        # a gradient that rounding keeps from falling further
+        stuck = stuck + 1 if size >= 0.5 * least else 0
+        least = min(least, size)
+        if stuck >= 5 and least <= 1e-9 * (1.0 + mass):
+            return steps
+        biggest = 0.0
+        for j in range(k):
+            d[j] = -g[j]
+            biggest = max(biggest, sigma * H[j, j])
+        if not ridge_solve(hessian, (H, sigma, curve), 0.0, biggest, work, d):
+            return steps
+        log[SYSTEMS] += 1.0
+        start = dot(g, d)
+        if not start < 0.0:
+            return steps
+        bent = 0.0
+        for j in range(k):
+            bent += curve[j] * d[j] * d[j]
+        along = Z @ d
+        log[PASSES] += 0.5
+        s = line_search(slope_along, (t, along, alpha, offset, top, sigma, a, start, bent), start)
+        plus(z, s, d, z)
+        plus(t, s, along, t)
+        steps += 1
+
+
+@jit(i8(_TABLE, READ, WRITE, WRITE, f8, READ, f8, f8, f8, _LOG))
+def plus_newton(Z, v, z, alpha, offset, top, c, sigma, tol, log):
     """`min c |w|^2 + sum top_i max(0, offset - t_i) - <v, t>`, t = Z z, z = (w, b).
 
-    z and alpha are overwritten, as in `ucm.solvers.objective.quadratic`. Returns the relative gap, the outer
-    steps, and the passes over Z.
+    z and alpha are overwritten. One outer step for each row of `log`, fewer when the gap is proven; returns
+    how many. A row holds the objective, the relative gap, and what was spent so far: products with Z, in
+    passes; systems; samples that entered or left them.
     """
     m, k = Z.shape
     t = Z @ z
-    g = np.empty(k)
-    a = np.empty(m)
-    H, H0 = np.empty((k, k)), np.zeros((k, k))  # H0 sums z z' over the free samples
+    a, curve = np.empty(m), np.full(k, 2.0 * c)
+    H, work = np.zeros((k, k)), np.empty((k, k))  # H sums z z' over the free samples
     free = np.zeros(m, dtype=np.bool_)
-    passes = 0.5
-    gap = np.inf
-    for outer in range(outers):
+    log[0, PASSES], log[0, SYSTEMS], log[0, ROWS] = 0.5, 0.0, 0.0
+    for outer in range(log.shape[0]):
+        own = log[outer]
         b0 = z[k - 1]
-        ridge = 1e-8 * sigma
-        steps = stuck = 0
-        least = np.inf
-        for step in range(40):
-            steps = step
-            moved = 0.0
-            mass = 0.0
-            g[:] = 2.0 * c * z
-            g[k - 1] = ridge * (z[k - 1] - b0)
-            for i in range(m):
-                raw = alpha[i] + sigma * (offset - t[i])
-                a[i] = min(max(raw, 0.0), top[i])
-                moved += (a[i] - alpha[i]) ** 2
-                mass += a[i]
-                beta = a[i] + v[i]
-                if beta != 0.0:
-                    for j in range(k):
-                        g[j] -= beta * Z[i, j]
-                if (0.0 < raw < top[i]) != free[i]:
-                    free[i] = not free[i]
-                    sign = 1.0 if free[i] else -1.0
-                    for j in range(k):
-                        h = sign * Z[i, j]
-                        for p in range(j + 1):
-                            H0[j, p] += h * Z[i, p]
-            passes += 0.5
-            size = 0.0
-            for j in range(k):
-                size += g[j] * g[j]
-            small = 0.1 * np.sqrt(moved / sigma * 2.0 * c) * min(1.0, 1e3 * tol)
-            if np.sqrt(size) <= max(small, 1e-13 * (1.0 + mass)):
-                break
-            # a gradient that rounding keeps from falling further
-            stuck = stuck + 1 if np.sqrt(size) >= 0.5 * least else 0
-            least = min(least, np.sqrt(size))
-            if stuck >= 5 and least <= 1e-9 * (1.0 + mass):
-                break
-            for j in range(k):
-                for p in range(j + 1):
-                    H[j, p] = sigma * H0[j, p]
-                H[j, j] += ridge if j == k - 1 else 2.0 * c
-            d = -g
-            if not cholesky_solve(H, d):
-                return gap, outer + 0.0, passes
-            start = 0.0
-            curve = 0.0
-            fixed = 0.0
-            for j in range(k):
-                start += g[j] * d[j]
-                weight = ridge if j == k - 1 else 2.0 * c
-                centre = z[j] - b0 if j == k - 1 else z[j]
-                curve += weight * d[j] * d[j]
-                fixed += weight * d[j] * centre
-            if not start < 0.0:
-                break
-            along = Z @ d
-            low, f_low, high, f_high, s = 0.0, start, np.inf, np.inf, 1.0
-            for _ in range(40):
-                f = fixed + s * curve + slope_along(t, along, alpha, v, sigma, offset, top, s)
-                if abs(f) <= 0.3 * abs(start):
-                    break
-                if f < 0.0:
-                    low, f_low, f_high = s, f, 0.5 * f_high
-                else:
-                    high, f_high, f_low = s, f, 0.5 * f_low
-                s = 2.0 * s if np.isinf(high) else low - f_low * (high - low) / (f_high - f_low)
-            for j in range(k):
-                z[j] += s * d[j]
-            for i in range(m):
-                t[i] += s * along[i]
-            steps = step + 1
-        t[:] = Z @ z
-        value = 0.0
-        for j in range(k - 1):
-            value += c * z[j] * z[j]
+        curve[k - 1] = 1e-8 * sigma
+        steps = minimise(
+            Z, v, z, t, alpha, offset, top, sigma, c, b0, curve, tol, free, H, work, a, own
+        )
+        copy(Z @ z, t)
+        value = c * dot(z[: k - 1], z[: k - 1])
         for i in range(m):
             alpha[i] = min(max(alpha[i] + sigma * (offset - t[i]), 0.0), top[i])
             value += top[i] * max(0.0, offset - t[i]) - v[i] * t[i]
-        gap = (value - dual_value(Z, v, alpha, offset, top, c)) / max(abs(value), 1e-300)
-        passes += 1.0
-        if gap <= 0.3 * tol:
-            return gap, outer + 1.0, passes
-        if steps >= 40:
-            sigma *= 0.3
-        elif steps <= 1:
-            sigma *= 9.0
-        elif steps == 2:
-            sigma *= 6.0
-        elif steps == 3:
-            sigma *= 4.2
-        else:
-            sigma *= 3.0
-        if sigma > 1e13:
-            break
-    return gap, outers + 0.0, passes
+        own[VALUE] = value
+        own[GAP] = (value - dual_value(Z, v, alpha, offset, top, c)) / max(abs(value), 1e-300)
+        own[PASSES] += 1.0
+        if own[GAP] <= 0.3 * tol or sigma > 1e13:
+            return outer + 1
+        sigma *= growth(steps, 9.0)
+        if outer + 1 < log.shape[0]:
+            copy(own, log[outer + 1])
+    return log.shape[0]

@@ -11,10 +11,10 @@ from ucm.solvers.distance.secular import Secular
 from ucm.solvers.distance.span import InSpan
 from ucm.solvers.objective.convex import ClarabelComposite
 from ucm.solvers.objective.dca import DCA
+from ucm.solvers.objective.dual_newton import DualNewton
 from ucm.solvers.objective.highs import HiGHS
 from ucm.solvers.objective.hinge_newton import HingeNewton
 from ucm.solvers.objective.primal import PrimalAPG
-from ucm.solvers.objective.quadratic import DualNewton
 from ucm.solvers.objective.simplex import Simplex
 from ucm.solvers.rows.clip_gsk import ClipGSK
 from ucm.solvers.rows.clip_mdm import ClipMDM

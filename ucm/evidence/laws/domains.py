@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -233,9 +232,8 @@ def _check_against_cvxpy(case: _Case) -> None:
 
     domain, y = case.domain, case.classes
     size = domain.size()
-    number: Any = None if size is None else size.number
     x = cp.Variable(case.dim)
-    constraints = domain.constraints(x, number, classes=y)
+    constraints = domain.own_constraints(x, y)
     for _ in range(2):
         g = case.rng.standard_normal(case.dim)
         top, q = case.support(g)

@@ -11,9 +11,9 @@ from ucm.data.bound import Data, bind
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.evidence.laws.judge import Judge, check_size, check_support, optimum
-from ucm.evidence.reference import ParameterScope
 from ucm.language.contracts import AffineImage, UncertaintySet
 from ucm.language.json import from_json, to_json
+from ucm.language.scope import Parameters
 
 __all__ = ["check_set"]
 
@@ -174,7 +174,7 @@ def _check_against_cvxpy(case: _Case, tol: float) -> None:
     """The greatest <d, x> by the definition in CVXPY, by the lowered form, and by `support`."""
     import cvxpy as cp
 
-    scope = ParameterScope()
+    scope = Parameters()
     expression, constraints = case.U.cvxpy(case.data, scope)
     if not cp.Problem(cp.Maximize(expression[0]), constraints).is_dcp(dpp=True):
         case.fail("the CVXPY twin is convex, and DPP in its parameters", constraints)
@@ -182,8 +182,7 @@ def _check_against_cvxpy(case: _Case, tol: float) -> None:
     q = [cp.Variable(b.map.shape[1]) for b in case.image.blocks]
     for b, v in zip(case.image.blocks, q, strict=True):
         z = z + b.map.matrix() @ v
-        size = b.domain.size()
-        meets += b.domain.constraints(v, None if size is None else size.number, classes=b.classes)
+        meets += b.domain.own_constraints(v, b.classes)
     for c in case.image.couplings:
         total = sum((B.matrix() @ q[k] for k, B in c.terms), start=cp.Constant(c.offset))
         meets.append(total == 0)

@@ -6,10 +6,9 @@ import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.evidence.laws.judge import Judge
-from ucm.evidence.majorant import ParameterWeights
 from ucm.language.penalties.gathered import Gathered
+from ucm.language.scope import Coefficient, Parameters
 from ucm.language.terms import (
-    Coefficient,
     ConvexLoss,
     FoldedConcave,
     Loss,
@@ -26,7 +25,7 @@ def check_loss(loss: Loss, seed: int = 0, *, tol: float = 1e-8) -> None:
 
     The value is the sum of its parts; each part is convex and non-decreasing in minus the margin; its
     gradient and its conjugate satisfy Fenchel and Young with equality where they meet; its proximal map
-    solves its problem; it is smooth, or a slanted plus function, where it says so.
+    solves its problem and has the slope it says; it is smooth, or a slanted plus function, where it says so.
 
     Parameters
     ----------
@@ -87,6 +86,7 @@ def _check_convex_loss(
             judge.at_most(
                 "the proximal map solves its problem", float(gain.max()), tol * (1.0 + t) * 10.0
             )
+        _check_prox_slope(judge, loss, v, t, p)
     if loss.smooth():
         h = 1e-6
         ahead = np.array([loss.value(margin[i : i + 1] - h) for i in range(u.size)])
@@ -97,13 +97,24 @@ def _check_convex_loss(
     if c is not None:
         plus = c * np.maximum(u, 0.0)
         judge.at_most("l(u) = slope max(0, u)", float(np.abs(plus - height).max()), tol * 10.0)
-    expression = loss.cvxpy(cp.Constant(margin), Coefficient(), ParameterWeights())
+    expression = loss.cvxpy(cp.Constant(margin), Coefficient(), Parameters())
     whole = loss.value(margin)
     error = abs(float(expression.value) - whole) / (1.0 + abs(whole))
     judge.at_most("the value agrees with CVXPY", error, tol)
     t = cp.Variable(margin.size)
-    problem = cp.Problem(cp.Minimize(loss.cvxpy(t, Coefficient((2.0,)), ParameterWeights())))
+    problem = cp.Problem(cp.Minimize(loss.cvxpy(t, Coefficient((2.0,)), Parameters())))
     judge.at_most("CVXPY sees it convex, and DPP", float(not problem.is_dcp(dpp=True)))
+
+
+def _check_prox_slope(judge: Judge, loss: ConvexLoss, v: Vec, t: float, s: Vec) -> None:
+    """The slope of the proximal map lies between its difference quotients, with what they err by: near a
+    kink they differ, and bound little."""
+    h = 1e-6
+    slope = loss.conjugate_prox_slope(v, t, s)
+    behind, ahead = ((loss.conjugate_prox(v + k * h, t) - s) / (k * h) for k in (-1.0, 1.0))
+    low, high = np.minimum(behind, ahead), np.maximum(behind, ahead)
+    over = np.maximum(low - slope, slope - high) - (high - low)
+    judge.at_most("the slope of the proximal map is its derivative", float(over.max()), 1e-4)
 
 
 def check_penalty(penalty: Penalty, dim: int = 6, seed: int = 0, *, tol: float = 1e-8) -> None:
@@ -182,7 +193,7 @@ def _check_against_cvxpy(penalty: ProximalPenalty, points: list[Vec], tol: float
     judge = Judge(repr(penalty), tol)
     for v in points:
         whole = penalty.value(v)
-        expression = penalty.cvxpy(cp.Constant(v), Coefficient(), ParameterWeights())
+        expression = penalty.cvxpy(cp.Constant(v), Coefficient(), Parameters())
         error = abs(float(expression.value) - whole) / (1.0 + whole)
         judge.at_most("the value agrees with CVXPY", error, tol)
         known = penalty.norms()
@@ -191,7 +202,7 @@ def _check_against_cvxpy(penalty: ProximalPenalty, points: list[Vec], tol: float
             sums = a * np.abs(v).sum() + c * float(v @ v) + s * np.abs(v).max()
             judge.at_most("the value is that of its norms", abs(sums - whole), tol * (1.0 + whole))
     w = cp.Variable(points[0].size)
-    problem = cp.Problem(cp.Minimize(penalty.cvxpy(w, Coefficient((2.0,)), ParameterWeights())))
+    problem = cp.Problem(cp.Minimize(penalty.cvxpy(w, Coefficient((2.0,)), Parameters())))
     judge.at_most("CVXPY sees it convex, and DPP", float(not problem.is_dcp(dpp=True)))
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm.data.linear import Vec
+from ucm.language import cvx as cp
+from ucm.language import masses
 from ucm.language.contracts import Domain, Jacobian, SemiSmooth, Size
 from ucm.language.domains import _common as common
 from ucm.language.domains.simplex import CappedSimplex
 from ucm.language.node import Notation, Scalar, value
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Box"]
 
@@ -36,24 +35,19 @@ class Box(SemiSmooth):
     lower: Scalar = 0.0
     upper: Scalar = 1.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        common.scalar_field(self, self.lower, "lower")
-        common.scalar_field(self, self.upper, "upper")
-
     def _bounds(self) -> tuple[float, float]:
         return value(self.lower), value(self.upper)
 
     def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
-        return common.delivered(np.clip(common.vector(v), *self._bounds()), out)
+        return masses.delivered(np.clip(masses.vector(v), *self._bounds()), out)
 
     def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
         lower, upper = self._bounds()
-        v = common.vector(v)
-        return common.jacobian(((lower < v) & (v < upper)).astype(float), [])
+        v = masses.vector(v)
+        return masses.jacobian(((lower < v) & (v < upper)).astype(float), [])
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
-        g = common.vector(g)
+        g = masses.vector(g)
         q = np.where(g > 0.0, value(self.upper), value(self.lower))
         q = np.where(g == 0.0, self.center(g.size), q)
         active = g != 0.0
@@ -63,11 +57,11 @@ class Box(SemiSmooth):
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
         lower, upper = self._bounds()
-        q = common.vector(q)
+        q = masses.vector(q)
         scale = upper - lower
         if not 0.0 < scale < np.inf:
             scale = max(1.0, *(abs(x) for x in (lower, upper) if np.isfinite(x)), 1.0)
-        return common.snap(float(max((lower - q).max(), (q - upper).max()) / scale))
+        return masses.snap(float(max((lower - q).max(), (q - upper).max()) / scale))
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
         lower, upper = self._bounds()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, SolverError, brief
+from ucm.language import cvx as cp
+from ucm.language import masses
 from ucm.language.contracts import Domain, Size, operator
-from ucm.language.domains import _common as common
 from ucm.language.node import Notation
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["DomainIntersection"]
 
@@ -50,7 +48,7 @@ class DomainIntersection(Domain):
                 )
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
-        g = common.vector(g)
+        g = masses.vector(g)
         for here, there in ((self.left, self.right), (self.right, self.left)):
             top, q = here.support(g, classes=classes)
             if np.isfinite(top) and there.violation(q, classes=classes) == 0.0:
@@ -58,13 +56,11 @@ class DomainIntersection(Domain):
         return self._conic_support(g, classes)
 
     def _conic_support(self, g: Vec, classes: Vec | None) -> tuple[float, Vec]:
-        import cvxpy as cp
-
         q, copy = cp.Variable(g.size), cp.Variable(g.size)
         meet = q == copy
-        constraints = [meet, *_own(self.left, q, classes), *_own(self.right, copy, classes)]
+        own = self.left.own_constraints(q, classes) + self.right.own_constraints(copy, classes)
         scale = max(float(np.abs(g).max()), 1e-300)
-        problem = cp.Problem(cp.Maximize((g / scale) @ q), constraints)
+        problem = cp.Problem(cp.Maximize((g / scale) @ q), [meet, *own])
         problem.solve(solver=cp.CLARABEL)
         if problem.status == cp.UNBOUNDED:
             return np.inf, self.center(g.size, classes=classes)
@@ -91,12 +87,9 @@ class DomainIntersection(Domain):
         for q in (0.5 * (centers[0] + centers[1]), *centers):
             if self.violation(q, classes=classes) == 0.0:
                 return q
-        import cvxpy as cp
-
         x = cp.Variable(dim)
         distance = cp.sum_squares(x - centers[0]) + cp.sum_squares(x - centers[1])
-        constraints = [*_own(self.left, x, classes), *_own(self.right, x, classes)]
-        problem = cp.Problem(cp.Minimize(distance), constraints)
+        problem = cp.Problem(cp.Minimize(distance), self.constraints(x, classes=classes))
         problem.solve(solver=cp.CLARABEL)
         return None if problem.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE) else x.value
 
@@ -115,7 +108,7 @@ class DomainIntersection(Domain):
     def constraints(
         self, q: cp.Expression, size: Any = None, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
-        return [*_own(self.left, q, classes), *_own(self.right, q, classes)]
+        return self.left.own_constraints(q, classes) + self.right.own_constraints(q, classes)
 
     def on_simplex(self) -> Domain | None:
         return None
@@ -127,11 +120,6 @@ class DomainIntersection(Domain):
 
     def formula(self, notation: Notation) -> str:
         return f"{self.left.formula(notation)}, {self.right.formula(notation)}"
-
-
-def _own(domain: Domain, q: cp.Expression, classes: Vec | None) -> list[cp.Constraint]:
-    size = domain.size()
-    return domain.constraints(q, None if size is None else size.number, classes=classes)
 
 
 @operator("domain &")

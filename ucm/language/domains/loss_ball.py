@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
-from ucm.language.contracts import Domain, Jacobian, Leveled, SemiSmooth, Size
+from ucm.language import cvx as cp
+from ucm.language import masses
+from ucm.language.contracts import Capped, Domain, Size
 from ucm.language.domains import _common as common
 from ucm.language.domains import curved
-from ucm.language.domains.simplex import Simplex, project_capped
+from ucm.language.domains.simplex import CappedSimplex
 from ucm.language.node import Notation, Scalar, value
 from ucm.language.terms import ConvexLoss
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["LossBall", "SimplexLoss"]
 
@@ -27,8 +26,6 @@ class ConjugateCurve(curved.Curve):
 
     With s = N q, the equations of the domain are those of the contract of the loss:
     `q + lam h'(q) = u` is `s = prox_{lam N l*}(N u)`, and `lam h'(q) = u` is `s = l'(u / lam)`.
-    The contract has no second derivative: dq/du is a central difference, which at a kink is a
-    mean of both one-sided slopes and so still an element of the generalised Jacobian.
     """
 
     def __init__(self, loss: ConvexLoss, dim: int) -> None:
@@ -39,22 +36,22 @@ class ConjugateCurve(curved.Curve):
 
     def value(self, q: Vec) -> float:
         s = self.dim * q
-        rounded = (s > self.steepest) & (s <= self.steepest * (1.0 + common.ROUNDING))
+        rounded = (s > self.steepest) & (s <= self.steepest * (1.0 + masses.ROUNDING))
         return float(self.loss.conjugate(np.where(rounded, self.steepest, s)).sum()) / self.dim
 
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
-        n, x = self.dim, self.dim * u
-        s = self.loss.conjugate_prox(x, lam * n)
-        h = 1e-5 * (1.0 + np.abs(x))
-        ahead = self.loss.conjugate_prox(x + h, lam * n)
-        behind = self.loss.conjugate_prox(x - h, lam * n)
-        return s / n, (ahead - behind) / (2.0 * h), (x - s) / (lam * n)
+        n, x, t = self.dim, self.dim * u, lam * self.dim
+        s = self.loss.conjugate_prox(x, t)
+        return s / n, self.loss.conjugate_prox_slope(x, t, s), (x - s) / t
 
     def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
         x = u / lam
-        h = 1e-5 * (1.0 + np.abs(x))
-        slope = (self.loss.gradient(x + h) - self.loss.gradient(x - h)) / (2.0 * h)
-        return self.loss.gradient(x) / self.dim, slope / (lam * self.dim), x
+        s = self.loss.gradient(
+            x
+        )  # the proximal point of s + x for t = 1, whose slope is l'' / (1 + l'')
+        slope = self.loss.conjugate_prox_slope(s + x, 1.0, s)
+        bend = slope / np.maximum(1.0 - slope, np.finfo(float).eps)
+        return s / self.dim, bend / (lam * self.dim), x
 
 
 class LossBall(Domain):
@@ -91,10 +88,10 @@ class LossBall(Domain):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check(self, self.loss, self.radius)
+        _check(self, self.loss)
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
-        g = common.vector(g)
+        g = masses.vector(g)
         curve = ConjugateCurve(self.loss, g.size)
         radius = value(self.radius)
         rest = self.center(1)[0] / g.size  # where l* is smallest
@@ -110,7 +107,13 @@ class LossBall(Domain):
         return float(g @ q), q
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        return common.snap(_excess(self.loss, common.vector(q), value(self.radius)))
+        """How far the mean of l* is above its bound, and how far q is outside the domain of l*."""
+        q, radius = masses.vector(q), value(self.radius)
+        curve = ConjugateCurve(self.loss, q.size)
+        inside = np.clip(q, 0.0, curve.cap)
+        scale = min(curve.cap, 1.0)
+        outside = float(np.abs(q - inside).sum()) / scale if scale > 0.0 else 0.0
+        return masses.snap(max((curve.value(inside) - radius) / max(abs(radius), 1.0), outside))
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
         return np.full(dim, float(self.loss.gradient(np.zeros(1))[0]) / dim)
@@ -131,10 +134,12 @@ class LossBall(Domain):
         return SimplexLoss(self.loss, self.radius)
 
     def formula(self, notation: Notation) -> str:
-        return _formula(notation, self.radius)
+        conjugate = notation.power("l", "*") + f"(N {notation.sub('q', 'i')})"
+        mean = notation.fraction("1", "N") + " " + notation.sum_over("i", conjugate)
+        return mean + notation.leq + notation.scalar(self.radius)
 
 
-class SimplexLoss(SemiSmooth, Leveled):
+class SimplexLoss(curved.CutSimplex):
     """Simplex and conjugate ball, `{q >= 0, sum q = 1, (1/N) sum l*(N q_i) <= radius}`.
 
     Parameters
@@ -167,126 +172,45 @@ class SimplexLoss(SemiSmooth, Leveled):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check(self, self.loss, self.radius)
+        _check(self, self.loss)
 
-    def _caps(self, curve: ConjugateCurve, classes: Vec | None) -> list[float]:
-        parts = zip(common.counts(curve.dim, classes), _masses(classes), strict=True)
-        return [max(curve.cap, mass / n) for n, mass in parts]
+    def ball(self) -> LossBall:
+        return LossBall(self.loss, self.radius)
+
+    def around(self, dim: int) -> Capped:
+        return CappedSimplex(ConjugateCurve(self.loss, dim).cap)
 
     def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
-        """The solution, and its multipliers where the bound is active."""
-        curve = ConjugateCurve(self.loss, v.size)
-        radius = value(self.radius)
-        caps = self._caps(curve, classes)
-        flat = project_capped(v, None, classes, caps) if prox else common.greedy(v, caps, classes)
-        if curve.value(flat) <= radius:
-            return flat, None
-        q = common.uniform(v.size, classes)
-        least = curve.value(q)
-        if not radius > least + common.ROUNDING * abs(least):
-            return q, curved.single_point(q, len(caps))
-        equation = curve.prox if prox else curve.tilt
-        parts = common.groups(v.size, classes)
-        point = curved.solve(equation, curve, v, parts, radius, least)
-        return point.q, point
+        curve, radius = ConjugateCurve(self.loss, v.size), value(self.radius)
+        equation, parts = curve.prox if prox else curve.tilt, masses.groups(v.size, classes)
+        return self._cut(
+            v, classes, prox, curve.value, radius,
+            lambda least: curved.solve(equation, curve, v, parts, radius, least), masses.ROUNDING,
+        )  # fmt: skip
 
-    def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
-        return common.delivered(self._solve(common.vector(v), classes, prox=True)[0], out)
-
-    def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
-        q, point = self._solve(common.vector(v), classes, prox=True)
-        parts = common.groups(q.size, classes)
-        if point is None:
-            cap = ConjugateCurve(self.loss, q.size).cap
-            return common.jacobian(((q > 0.0) & (q < cap)).astype(float), parts)
-        return common.jacobian(point.w, parts, point.normal)
-
-    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
-        g = common.vector(g)
-        q = self._solve(g, classes, prox=False)[0]
-        return float(g @ q), q
-
-    def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
-        g = common.vector(g)
-        parts = common.groups(g.size, classes)
-        point = self._solve(g, classes, prox=False)[1]
-        if point is not None:
-            return common.curved_levels(g, parts, point.theta)
-        caps = self._caps(ConjugateCurve(self.loss, g.size), classes)
-        return [
-            common.order_interval(g[index], mass, cap)
-            for (index, mass), cap in zip(parts, caps, strict=True)
-        ]
-
-    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        q = common.vector(q)
-        over = _excess(self.loss, q, value(self.radius))
-        return common.snap(max(common.mass_violation(q, classes), over))
-
-    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
-        return common.uniform(dim, classes)
-
-    def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        reason = common.no_entries(dim, classes)
-        if reason:
-            return f"{self!r}: {reason}"
+    def _too_small(self, dim: int, classes: Vec | None) -> str | None:
         curve = ConjugateCurve(self.loss, dim)
-        q = common.uniform(dim, classes)
-        if q.max() <= curve.cap * (1.0 + common.ROUNDING):
+        q = masses.uniform(dim, classes)
+        if q.max() <= curve.cap * (1.0 + masses.ROUNDING):
             return _emptiness(self, self.radius, curve.value(q))
         return (
             f"{self!r}: empty, the loss has slope at most {curve.cap * dim:.6g}, and the weights "
             f"need {q.max() * dim:.6g}; divide the loss by at least that ratio"
         )
 
-    def size(self) -> Size:
-        return Size(self.radius)
 
-    def constraints(
-        self, q: cp.Expression, size: Any, *, classes: Vec | None = None
-    ) -> list[cp.Constraint]:
-        ball = self.loss.conjugate_constraint(q.size * q, size)
-        return [*common.simplex_constraints(q, classes), *ball]
-
-    def on_simplex(self) -> Domain | None:
-        return self
-
-    def formula(self, notation: Notation) -> str:
-        return f"{Simplex().formula(notation)}, {_formula(notation, self.radius)}"
-
-
-def _check(node: Domain, loss: Any, radius: Scalar) -> None:
+def _check(node: Domain, loss: Any) -> None:
     if not isinstance(loss, ConvexLoss):
         raise CompositionError(
             f"{type(node).__name__}: expected a convex loss, got {brief(loss)}; write for example "
             "Hinge() / 0.5"
         )
-    common.scalar_field(node, radius, "radius")
-
-
-def _masses(classes: Vec | None) -> list[float]:
-    return [1.0] if classes is None else [0.5, 0.5]
-
-
-def _excess(loss: ConvexLoss, q: Vec, radius: float) -> float:
-    """How far the mean of l* is above its bound, and how far q is outside the domain of l*."""
-    curve = ConjugateCurve(loss, q.size)
-    inside = np.clip(q, 0.0, curve.cap)
-    scale = min(curve.cap, 1.0)
-    outside = float(np.abs(q - inside).sum()) / scale if scale > 0.0 else 0.0
-    return max((curve.value(inside) - radius) / max(abs(radius), 1.0), outside)
 
 
 def _emptiness(node: Domain, radius: Scalar, least: float) -> str | None:
-    if value(radius) >= least - common.ROUNDING * max(abs(least), 1.0):
+    if value(radius) >= least - masses.ROUNDING * max(abs(least), 1.0):
         return None
     return (
         f"{node!r}: empty, {common.named(radius, 'radius')} is below the smallest mean of the "
         f"conjugate; {common.subject(radius, 'radius')} must be at least {least:.6g}"
     )
-
-
-def _formula(notation: Notation, radius: Scalar) -> str:
-    conjugate = notation.power("l", "*") + f"(N {notation.sub('q', 'i')})"
-    mean = notation.fraction("1", "N") + " " + notation.sum_over("i", conjugate)
-    return mean + notation.leq + notation.scalar(radius)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.linalg import block_diag
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
+from ucm.language import masses
 from ucm.language.contracts import Domain, Jacobian, SemiSmooth, Size
-from ucm.language.domains import _common as common
 from ucm.language.node import Notation
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Product"]
 
@@ -65,20 +62,23 @@ class Product(SemiSmooth):
                 f"Product: sizes is a tuple of {len(parts)} positive integers, got {brief(sizes)}"
             )
 
-    def _slices(self) -> Iterator[tuple[SemiSmooth, slice]]:
-        start = 0
+    def pieces(self, classes: Vec | None) -> list[tuple[SemiSmooth, slice, Vec | None]]:
+        """Each part, where its coordinates stand, and their classes."""
+        found, start = [], 0
         for part, n in zip(self.parts, self.sizes, strict=True):
-            yield part, slice(start, start + int(n))
+            s = slice(start, start + int(n))
+            found.append((part, s, None if classes is None else np.asarray(classes)[s]))
             start += int(n)
+        return found
 
     def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
-        v = common.vector(v)
-        q = [part.project(v[s], classes=_cut(classes, s)) for part, s in self._slices()]
-        return common.delivered(np.concatenate(q), out)
+        v = masses.vector(v)
+        q = [part.project(v[s], classes=y) for part, s, y in self.pieces(classes)]
+        return masses.delivered(np.concatenate(q), out)
 
     def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
-        v = common.vector(v)
-        all_ = [part.jacobian(v[s], classes=_cut(classes, s)) for part, s in self._slices()]
+        v = masses.vector(v)
+        all_ = [part.jacobian(v[s], classes=y) for part, s, y in self.pieces(classes)]
         return Jacobian(
             d=np.concatenate([J.d for J in all_]),
             U=np.asarray(block_diag(*(J.U for J in all_))),
@@ -86,17 +86,17 @@ class Product(SemiSmooth):
         )
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
-        g = common.vector(g)
-        pairs = [part.support(g[s], classes=_cut(classes, s)) for part, s in self._slices()]
+        g = masses.vector(g)
+        pairs = [part.support(g[s], classes=y) for part, s, y in self.pieces(classes)]
         return sum(pair[0] for pair in pairs), np.concatenate([pair[1] for pair in pairs])
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        q = common.vector(q)
-        return max(part.violation(q[s], classes=_cut(classes, s)) for part, s in self._slices())
+        q = masses.vector(q)
+        return max(part.violation(q[s], classes=y) for part, s, y in self.pieces(classes))
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
         return np.concatenate(
-            [part.center(s.stop - s.start, classes=_cut(classes, s)) for part, s in self._slices()]
+            [part.center(s.stop - s.start, classes=y) for part, s, y in self.pieces(classes)]
         )
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
@@ -106,7 +106,7 @@ class Product(SemiSmooth):
                 "give sizes that add up to it"
             )
         reasons = (
-            part.emptiness(s.stop - s.start, classes=_cut(classes, s)) for part, s in self._slices()
+            part.emptiness(s.stop - s.start, classes=y) for part, s, y in self.pieces(classes)
         )
         return next((reason for reason in reasons if reason), None)
 
@@ -116,12 +116,7 @@ class Product(SemiSmooth):
     def constraints(
         self, q: cp.Expression, size: Any = None, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
-        found = []
-        for part, s in self._slices():
-            own = part.size()
-            number = None if own is None else own.number
-            found += part.constraints(q[s], number, classes=_cut(classes, s))
-        return found
+        return [c for part, s, y in self.pieces(classes) for c in part.own_constraints(q[s], y)]
 
     def on_simplex(self) -> Domain | None:
         return None
@@ -129,7 +124,3 @@ class Product(SemiSmooth):
     def formula(self, notation: Notation) -> str:
         cross = notation.times.replace("·", " × ").replace(r"\cdot", r"\times")
         return cross.join(notation.set_of("q", part.formula(notation)) for part in self.parts)
-
-
-def _cut(classes: Vec | None, s: slice) -> Vec | None:
-    return None if classes is None else np.asarray(classes)[s]

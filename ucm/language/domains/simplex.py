@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
-from ucm.language.contracts import Capped, Domain, Jacobian, Leveled, SemiSmooth, Size
+from ucm.language import cvx as cp
+from ucm.language import masses
+from ucm.language.contracts import Capped, Size
 from ucm.language.domains import _common as common
 from ucm.language.node import Notation, Scalar, value
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["CappedSimplex", "Simplex"]
 
 
-class Simplex(SemiSmooth, Leveled, Capped):
+class Simplex(Capped):
     """The probability simplex, `{q >= 0, sum q = 1}`; with `classes`, mass 1/2 in each class.
 
     Examples
@@ -32,35 +30,11 @@ class Simplex(SemiSmooth, Leveled, Capped):
     array([0.5, 0. , 0.5])
     """
 
-    def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
-        return project_capped(v, out, classes, [math.inf])
-
-    def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
-        q = self.project(v, classes=classes)
-        return common.jacobian((q > 0.0).astype(float), common.groups(q.size, classes))
-
     def caps(self, dim: int, classes: Vec | None) -> list[float]:
-        return common.masses(classes)
-
-    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
-        g = common.vector(g)
-        q = common.greedy(g, _both(math.inf, classes), classes)
-        return common.product(g, q), q
-
-    def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
-        g = common.vector(g)
-        tops = [float(g[index].max()) for index, _ in common.groups(g.size, classes)]
-        return [(top, top) for top in tops]
-
-    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        return common.snap(common.mass_violation(common.vector(q), classes))
-
-    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
-        return common.uniform(dim, classes)
+        return [math.inf] if classes is None else [math.inf, math.inf]
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        reason = common.no_entries(dim, classes)
-        return reason and f"{self!r}: {reason}"
+        return common.no_entries(self, dim, classes)
 
     def size(self) -> Size | None:
         return None
@@ -68,17 +42,14 @@ class Simplex(SemiSmooth, Leveled, Capped):
     def constraints(
         self, q: cp.Expression, size: Any = None, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
-        return common.simplex_constraints(q, classes)
-
-    def on_simplex(self) -> Domain | None:
-        return self
+        return masses.constraints(q, classes)
 
     def formula(self, notation: Notation) -> str:
         q = notation.sub("q", "i")
         return f"0{notation.leq}q, {notation.sum_over('i', q)} = 1"
 
 
-class CappedSimplex(SemiSmooth, Leveled, Capped):
+class CappedSimplex(Capped):
     """The simplex with capped entries, `{0 <= q <= cap, sum q = 1}`; with `classes`, mass 1/2 each.
 
     Parameters
@@ -110,7 +81,6 @@ class CappedSimplex(SemiSmooth, Leveled, Capped):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        common.scalar_field(self, self.cap, "cap")
         weight = self.class_weight
         if weight is not None and not (
             isinstance(weight, tuple)
@@ -122,61 +92,19 @@ class CappedSimplex(SemiSmooth, Leveled, Capped):
                 "write (weight of +1, weight of -1)"
             )
 
-    def _declared_caps(self, classes: Vec | None) -> list[float]:
-        caps = _both(value(self.cap), classes)
-        weights = self.class_weight or (1.0, 1.0)
-        return [cap * w for cap, w in zip(caps, weights, strict=False)]
-
     def caps(self, dim: int, classes: Vec | None) -> list[float]:
-        """The caps, not below the smallest ones that leave a point."""
-        masses = common.masses(classes)
-        sizes = common.counts(dim, classes)
-        declared = self._declared_caps(classes)
-        return [max(c, s / n) for c, s, n in zip(declared, masses, sizes, strict=True)]
-
-    def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
-        return project_capped(v, out, classes, self.caps(np.size(v), classes))
-
-    def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
-        q = self.project(v, classes=classes)
-        free = (q > 0.0) & (q < _spread(self.caps(q.size, classes), q.size, classes))
-        return common.jacobian(free.astype(float), common.groups(q.size, classes))
-
-    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
-        g = common.vector(g)
-        q = common.greedy(g, self.caps(g.size, classes), classes)
-        return common.product(g, q), q
-
-    def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
-        g = common.vector(g)
-        caps = self.caps(g.size, classes)
-        return [
-            common.order_interval(g[index], mass, cap)
-            for (index, mass), cap in zip(common.groups(g.size, classes), caps, strict=True)
-        ]
-
-    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        q = common.vector(q)
-        over = max(
-            float(q[index].max() - cap) / max(cap, 1.0 / q.size)
-            for (index, _), cap in zip(
-                common.groups(q.size, classes), self._declared_caps(classes), strict=True
-            )
-        )
-        return common.snap(max(common.mass_violation(q, classes), over))
-
-    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
-        return common.uniform(dim, classes)
+        weights = self.class_weight or (1.0, 1.0)
+        return [value(self.cap) * w for w in weights[: 1 if classes is None else 2]]
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        reason = common.no_entries(dim, classes)
+        reason = common.no_entries(self, dim, classes)
         if reason:
-            return f"{self!r}: {reason}"
+            return reason
         weights = self.class_weight or (1.0, 1.0)
         mass = 1.0 if classes is None else 0.5
-        sizes = common.counts(dim, classes)
+        sizes = masses.counts(dim, classes)
         least = max(mass / (n * w) for n, w in zip(sizes, weights, strict=False))
-        if value(self.cap) >= least * (1.0 - common.ROUNDING):
+        if value(self.cap) >= least * (1.0 - masses.ROUNDING):
             return None
         entries, weight = min(zip(sizes, weights, strict=False), key=lambda pair: pair[0] * pair[1])
         scaled = "" if weight == 1.0 else f" (times the class weight {weight:.6g})"
@@ -195,10 +123,7 @@ class CappedSimplex(SemiSmooth, Leveled, Capped):
         weight = np.full(q.size, weights[0])
         if classes is not None:
             weight = np.where(np.asarray(classes) > 0, *weights)
-        return [*common.simplex_constraints(q, classes), q <= size * weight]
-
-    def on_simplex(self) -> Domain | None:
-        return self
+        return [*masses.constraints(q, classes), q <= size * weight]
 
     def formula(self, notation: Notation) -> str:
         q = notation.sub("q", "i")
@@ -206,23 +131,3 @@ class CappedSimplex(SemiSmooth, Leveled, Capped):
         if self.class_weight is not None:
             cap += notation.times + notation.sub("c", "i")
         return f"0{notation.leq}q{notation.leq}{cap}, {notation.sum_over('i', q)} = 1"
-
-
-def project_capped(v: Vec, out: Vec | None, classes: Vec | None, caps: list[float]) -> Vec:
-    """The compiled projection, with the caps of each class."""
-    v = common.vector(v)
-    target = out if out is not None and common.is_plain(out) else np.empty_like(v)
-    numerics.project_capped(v, common.labels(classes), caps[0], caps[-1], target)
-    return common.delivered(target, out)
-
-
-def _both(cap: float, classes: Vec | None) -> list[float]:
-    return [cap] if classes is None else [cap, cap]
-
-
-def _spread(caps: list[float], dim: int, classes: Vec | None) -> Vec:
-    """The cap of every entry."""
-    entries = np.empty(dim)
-    for (index, _), cap in zip(common.groups(dim, classes), caps, strict=True):
-        entries[index] = cap
-    return entries

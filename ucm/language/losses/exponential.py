@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import wrightomega, xlogy
 
 from ucm.data.linear import Vec
+from ucm.language import cvx as cp
 from ucm.language.node import Notation
-from ucm.language.terms import Coefficient, ConvexLoss, Weights
-
-if TYPE_CHECKING:
-    import cvxpy as cp
+from ucm.language.scope import Coefficient, Scope
+from ucm.language.terms import ConvexLoss
 
 __all__ = ["Exponential"]
 
@@ -43,7 +42,8 @@ class Exponential(ConvexLoss):
         return True
 
     def value(self, margin: Vec) -> float:
-        return float(np.exp(-np.asarray(margin, dtype=float)).sum())
+        with np.errstate(over="ignore"):
+            return float(np.exp(-np.asarray(margin, dtype=float)).sum())
 
     def conjugate(self, s: Vec) -> Vec:
         s = np.asarray(s, dtype=float)
@@ -56,19 +56,18 @@ class Exponential(ConvexLoss):
             return np.maximum(v, 0.0)
         return t * wrightomega(v / t - np.log(t))  # s + t log s = v
 
+    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+        return np.divide(s, s + t, out=np.zeros_like(s), where=s > 0.0)  # l*''(s) = 1 / s
+
     def gradient(self, u: Vec) -> Vec:
         with np.errstate(over="ignore"):
             return np.exp(np.asarray(u, dtype=float))
 
     def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
-        import cvxpy as cp
-
         return [cp.sum(-cp.entr(s) - s) / s.size <= size]
 
-    def cvxpy(self, margin: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
-        import cvxpy as cp
-
-        return weights.of(factor) * cp.sum(cp.exp(-margin))
+    def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+        return scope.of(factor) * cp.sum(cp.exp(-margin))
 
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")

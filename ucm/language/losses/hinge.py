@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
 from ucm.language.node import Notation
-from ucm.language.terms import Coefficient, ConvexLoss, Weights
-
-if TYPE_CHECKING:
-    import cvxpy as cp
+from ucm.language.scope import Coefficient, Scope
+from ucm.language.terms import ConvexLoss
 
 __all__ = ["Hinge", "SquaredHinge"]
 
@@ -85,6 +84,12 @@ class Hinge(ConvexLoss):
         numerics.power_root(v, t * self.p**-e, e, s)
         return s
 
+    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+        if self.p == 1.0:
+            return ((v > 0.0) & (v < 1.0)).astype(float)
+        rest = np.maximum(v - s, 0.0)  # t (s/p)^e, and l*''(s) = (s/p)^e e / s
+        return np.divide(s, s + rest / (self.p - 1.0), out=np.zeros_like(s), where=s > 0.0)
+
     def gradient(self, u: Vec) -> Vec:
         u = np.asarray(u, dtype=float)
         if self.p == 1.0:
@@ -92,20 +97,16 @@ class Hinge(ConvexLoss):
         return self.p * np.maximum(u, 0.0) ** (self.p - 1.0)
 
     def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
-        import cvxpy as cp
-
         if self.p == 1.0:
             return [s >= 0, s <= 1, cp.Constant(0.0) <= size]
         power = cp.power(s / self.p, self.p / (self.p - 1.0), approx=False)
         return [s >= 0, (self.p - 1.0) * cp.sum(power) / s.size <= size]
 
-    def cvxpy(self, margin: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
-        import cvxpy as cp
-
+    def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         short = cp.pos(1.0 - margin)
         if self.p != 1.0:
             short = cp.square(short) if self.p == 2.0 else cp.power(short, self.p, approx=False)
-        return weights.of(factor) * cp.sum(short)
+        return scope.of(factor) * cp.sum(short)
 
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")

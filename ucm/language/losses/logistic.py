@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, xlogy
 
 from ucm.data.linear import Vec
+from ucm.language import cvx as cp
 from ucm.language.node import Notation
-from ucm.language.terms import Coefficient, ConvexLoss, Weights
-
-if TYPE_CHECKING:
-    import cvxpy as cp
+from ucm.language.scope import Coefficient, Scope
+from ucm.language.terms import ConvexLoss
 
 __all__ = ["Logistic"]
 
@@ -66,18 +65,18 @@ class Logistic(ConvexLoss):
             z = np.where(moved, after, z)
         return expit(np.where(upper, z, -z))
 
+    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+        bend = s * (1.0 - s)  # 1 / l*''(s)
+        return np.divide(bend, bend + t, out=np.zeros_like(bend), where=bend > 0.0)
+
     def gradient(self, u: Vec) -> Vec:
         return expit(np.asarray(u, dtype=float))
 
     def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
-        import cvxpy as cp
-
         return [cp.sum(-cp.entr(s) - cp.entr(1 - s)) / s.size <= size]
 
-    def cvxpy(self, margin: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
-        import cvxpy as cp
-
-        return weights.of(factor) * cp.sum(cp.logistic(-margin))
+    def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+        return scope.of(factor) * cp.sum(cp.logistic(-margin))
 
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")

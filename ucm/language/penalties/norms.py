@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.language.node import Notation, Param, Scalar, value
-from ucm.language.terms import Coefficient, ProximalPenalty, Weights
-
-if TYPE_CHECKING:
-    import cvxpy as cp
+from ucm.language import cvx as cp
+from ucm.language.node import Notation, Scalar, value
+from ucm.language.scope import Coefficient, Scope
+from ucm.language.terms import ProximalPenalty
 
 __all__ = ["L1", "L2", "ElasticNet", "LInf", "soft", "soft_to_mass"]
 
@@ -59,10 +56,8 @@ class L1(ProximalPenalty):
     def norms(self) -> tuple[float, float, float] | None:
         return 1.0, 0.0, 0.0
 
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
-        import cvxpy as cp
-
-        return weights.of(factor) * cp.norm1(w)
+    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+        return scope.of(factor) * cp.norm1(w)
 
     def formula(self, notation: Notation) -> str:
         return notation.norm("w", "1")
@@ -94,10 +89,8 @@ class L2(ProximalPenalty):
     def norms(self) -> tuple[float, float, float] | None:
         return 0.0, 1.0, 0.0
 
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
-        import cvxpy as cp
-
-        return weights.of(factor) * cp.sum_squares(w)
+    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+        return scope.of(factor) * cp.sum_squares(w)
 
     def formula(self, notation: Notation) -> str:
         return notation.power(notation.norm("w", "2"), "2")
@@ -128,10 +121,8 @@ class LInf(ProximalPenalty):
     def norms(self) -> tuple[float, float, float] | None:
         return 0.0, 0.0, 1.0
 
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
-        import cvxpy as cp
-
-        return weights.of(factor) * cp.norm_inf(w)
+    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+        return scope.of(factor) * cp.norm_inf(w)
 
     def formula(self, notation: Notation) -> str:
         return notation.norm("w", "inf")
@@ -161,7 +152,7 @@ class ElasticNet(ProximalPenalty):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.ratio, float | Param) or not 0.0 <= value(self.ratio) <= 1.0:
+        if not 0.0 <= value(self.ratio) <= 1.0:
             raise CompositionError(
                 f"ElasticNet: ratio lies in [0, 1], got {self.ratio!r}; 1 is L1(), 0 is L2()"
             )
@@ -187,11 +178,9 @@ class ElasticNet(ProximalPenalty):
     def norms(self) -> tuple[float, float, float] | None:
         return value(self.ratio), 1.0 - value(self.ratio), 0.0
 
-    def cvxpy(self, w: cp.Expression, factor: Coefficient, weights: Weights) -> cp.Expression:
-        import cvxpy as cp
-
-        one = weights.of(factor.scaled(self.ratio)) * cp.norm1(w)
-        return one + weights.of(factor.but(self.ratio)) * cp.sum_squares(w)
+    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+        one = scope.of(factor.scaled(self.ratio)) * cp.norm1(w)
+        return one + scope.of(factor.but(self.ratio)) * cp.sum_squares(w)
 
     def formula(self, notation: Notation) -> str:
         r = notation.scalar(self.ratio)

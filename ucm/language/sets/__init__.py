@@ -3,15 +3,13 @@
 from ucm.language import loss_sets  # noqa: F401  installs to_loss
 from ucm.language.sets import algebra
 from ucm.language.sets.ball import Ball
+from ucm.language.sets.combination import LinearImage, Scaled, Sum
 from ucm.language.sets.ellipsoid import Ellipsoid
 from ucm.language.sets.hull import Hull
 from ucm.language.sets.image import Image
 from ucm.language.sets.intersection import Intersection
-from ucm.language.sets.linear_image import LinearImage
-from ucm.language.sets.minkowski import Sum
 from ucm.language.sets.point import Point
 from ucm.language.sets.reduced_hull import ReducedHull
-from ucm.language.sets.scaled import Scaled
 
 __all__ = [
     "Ball",

@@ -12,11 +12,9 @@ from ucm.errors import CompositionError, brief
 from ucm.language.arithmetic import axes
 from ucm.language.contracts import Domain, UncertaintySet, operator
 from ucm.language.node import Node, Param
+from ucm.language.sets.combination import LinearImage, Scaled, Sum
 from ucm.language.sets.intersection import Intersection
-from ucm.language.sets.linear_image import LinearImage
-from ucm.language.sets.minkowski import Sum
 from ucm.language.sets.point import Point
-from ucm.language.sets.scaled import Scaled
 from ucm.language.statistics.samples import Samples
 from ucm.language.statistics.vectors import VectorNode
 

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
 from ucm.language.contracts import AffineImage, Domain, Scope, Size, Splits, UncertaintySet
 from ucm.language.domains import Simplex
-from ucm.language.node import Notation
+from ucm.language.node import CoordinateFree, Notation
 from ucm.language.sets.weights import WeightSpace, below, placed, weigh
 from ucm.language.statistics.samples import Samples
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Hull", "hull_formula"]
 
 
-class Hull(UncertaintySet):
+class Hull(UncertaintySet, CoordinateFree):
     """Convex combinations of samples: `{sum_i q_i x_i : q in the simplex, q in weights}`.
 
     Over `pos` or `neg` the weights sum to 1. Over `signed` the set is `{sum_i q_i y_i x_i}` and q a
@@ -97,8 +94,6 @@ class Hull(UncertaintySet):
         return data.samples(self.samples.kind).matvec(weights), violation
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        import cvxpy as cp
-
         space = self.space(data)
         q = cp.Variable(space.dim) / space.dim  # entries of the variable are near 1
         constraints = [] if self.weights is None else space.twin(q, scope)

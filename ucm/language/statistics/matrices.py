@@ -14,7 +14,7 @@ from ucm.data.linear import LinearMap
 from ucm.data.maps import MatrixMap, StackedMap, scaled
 from ucm.errors import CompositionError, brief
 from ucm.language.arithmetic import axes, coefficient, common_dimension, signed_sum
-from ucm.language.node import Node, Notation, number_source, source
+from ucm.language.node import CoordinateFree, Node, Notation, number_source, source
 
 __all__ = [
     "ConstantMatrix",
@@ -118,7 +118,7 @@ class ConstantMatrix(MatrixNode):
         return notation.array(self.entries)
 
 
-class MatrixSum(MatrixNode):
+class MatrixSum(MatrixNode, CoordinateFree):
     """A non-negative combination of matrices; `terms` are pairs (coefficient, matrix)."""
 
     terms: tuple[tuple[float, MatrixNode], ...]

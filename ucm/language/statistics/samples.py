@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.errors import CompositionError, brief
-from ucm.language.node import Node, Notation
+from ucm.language.node import CoordinateFree, Notation
 from ucm.language.statistics.matrices import MatrixNode
 from ucm.language.statistics.vectors import VectorNode
 
@@ -19,7 +19,7 @@ __all__ = ["Covariance", "Mean", "Samples", "neg", "pos", "signed"]
 _SIGN = {"pos": "+", "neg": "-", "signed": "±"}  # the subscripts of statistics
 
 
-class Samples(Node):
+class Samples(CoordinateFree):
     """The samples of class +1 (`pos`), of class -1 (`neg`), or all `y_i x_i` (`signed`).
 
     Attributes
@@ -85,7 +85,7 @@ neg = Samples("neg")
 signed = Samples("signed")
 
 
-class Mean(VectorNode):
+class Mean(VectorNode, CoordinateFree):
     """The mean of the samples: `(1/m_o) sum_i x_i`."""
 
     samples: Samples
@@ -103,7 +103,7 @@ class Mean(VectorNode):
         return notation.sub(notation.bar("x"), _SIGN[self.samples.kind])
 
 
-class Covariance(MatrixNode):
+class Covariance(MatrixNode, CoordinateFree):
     """The covariance `(1/m_o) sum_i (x_i - mean)(x_i - mean)'` of the samples."""
 
     samples: Samples

@@ -13,7 +13,7 @@ from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language.arithmetic import axes, coefficient, common_dimension, signed_sum
-from ucm.language.node import Node, Notation, number_source, source
+from ucm.language.node import CoordinateFree, Node, Notation, number_source, source
 
 __all__ = ["ConstantVector", "Origin", "VectorNode", "VectorSum", "as_vector", "offset"]
 
@@ -99,7 +99,7 @@ class ConstantVector(VectorNode):
         return notation.array(self.entries)
 
 
-class Origin(VectorNode):
+class Origin(VectorNode, CoordinateFree):
     """The zero vector, of whatever dimension is wanted."""
 
     def dimension(self, n: int | None) -> int | None:
@@ -115,7 +115,7 @@ class Origin(VectorNode):
         return "0"
 
 
-class VectorSum(VectorNode):
+class VectorSum(VectorNode, CoordinateFree):
     """A linear combination of vectors; `terms` are pairs (coefficient, vector)."""
 
     terms: tuple[tuple[float, VectorNode], ...]

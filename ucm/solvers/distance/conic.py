@@ -25,6 +25,8 @@ class _Conic(Solver[MinNorm]):
     backend: ClassVar[str]
 
     def refuse(self, form: MinNorm) -> str | None:
+        if self.backend == "ECOS" and form.norm not in (1.0, 2.0, np.inf):
+            return "it has no cone for this norm"
         return None
 
     def predicted_passes(self, form: MinNorm) -> float:

@@ -105,31 +105,35 @@ def _polyhedral(domain: Domain) -> bool:
     """Whether `_domain` can write it."""
     if isinstance(domain, Product):
         return all(_polyhedral(part) for part in domain.parts)
-    if isinstance(domain, NormBall | SimplexBall):
+    if isinstance(domain, NormBall):
         return domain.p in (1.0, math.inf)
-    return isinstance(domain, Capped | Box)
+    return isinstance(domain, Box) or _capped(domain) is not None
+
+
+def _capped(domain: Domain) -> Capped | None:
+    """The capped simplex that a domain is."""
+    if isinstance(domain, SimplexBall):
+        return domain.flat()
+    return domain if isinstance(domain, Capped) else None
 
 
 def _domain(program: LinearProgram, domain: Domain, d: int, classes: Vec | None) -> Index:
     """New variables in a domain."""
     if isinstance(domain, Product):
-        sizes = [int(s) for s in domain.sizes]
-        parts = zip(domain.parts, sizes, strict=True)
-        return np.concatenate([_domain(program, part, s, None) for part, s in parts])
+        parts = domain.pieces(classes)
+        return np.concatenate([_domain(program, p, s.stop - s.start, y) for p, s, y in parts])
     if isinstance(domain, NormBall):
         return _ball(program, d, value(domain.radius), domain.p)
     if isinstance(domain, Box):
         return program.columns(d, value(domain.lower), value(domain.upper))
-    group = np.zeros(d, dtype=int) if classes is None else (np.asarray(classes) < 0).astype(int)
-    mass = np.ones(1) if classes is None else np.full(2, 0.5)
-    cap = mass
-    if isinstance(domain, Capped):
-        cap = np.array(domain.caps(d, classes))
-    elif isinstance(domain, SimplexBall) and domain.p == math.inf:
-        cap = np.minimum(mass, value(domain.radius))
-    at = program.columns(d, 0.0, cap[group])
-    sums = sparse.coo_array((np.ones(d), (group, np.arange(d))), shape=(mass.size, d))
-    program.rows([(at, sums)], mass, mass)
+    capped = _capped(domain)
+    groups = capped.groups(d, classes) if capped is not None else []
+    most = np.empty(d)
+    for g in groups:
+        most[g.entries] = g.most
+    at = program.columns(d, 0.0, most)
+    for g in groups:
+        program.rows([(at[g.entries], np.ones((1, g.size)))], g.mass, g.mass)
     return at
 
 

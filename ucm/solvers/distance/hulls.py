@@ -24,8 +24,6 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
-from ucm.language.contracts import Block
-from ucm.language.domains import CappedSimplex, Simplex
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["NewtonHull"]
@@ -60,8 +58,12 @@ class NewtonHull(Solver[MinNorm]):
             return "it takes the Euclidean norm only"
         if form.couplings or form.center.any():
             return "it takes two hulls, and there are intersections or points"
-        masses = [mass for b in form.blocks for mass in _masses(b)]
-        if len(masses) != 2 or any(_samples(b.map) is None for b in form.blocks):
+        hulls = [b.groups() for b in form.blocks if _samples(b.map) is not None]
+        if (
+            len(hulls) != len(form.blocks)
+            or sum(len(groups or ()) for groups in hulls) != 2
+            or None in hulls
+        ):
             return "it takes two hulls of samples, with caps or without"
         order = min(form.n, sum(b.map.shape[1] for b in form.blocks))
         if order > self.max_order:
@@ -113,17 +115,6 @@ def _samples(A: LinearMap) -> tuple[Any, float] | None:
     return (A.X, factor) if isinstance(A, SampleMap) else None
 
 
-def _masses(b: Block) -> list[tuple[float, float]]:
-    """(cap, mass) for each mass constraint; none when the domain is no hull."""
-    masses = [1.0] if b.classes is None else [0.5, 0.5]
-    if isinstance(b.domain, Simplex):
-        return [(mass, mass) for mass in masses]
-    if not isinstance(b.domain, CappedSimplex):
-        return []
-    caps = b.domain.caps(b.map.shape[1], b.classes)
-    return [(min(cap, mass), mass) for cap, mass in zip(caps, masses, strict=True)]
-
-
 class _Hulls:
     """The samples of both hulls, as compiled code takes them.
 
@@ -146,13 +137,10 @@ class _Hulls:
         for k, b in enumerate(form.blocks):
             found = _samples(b.map)
             X, factor = found if found is not None else (np.empty((0, 0)), 0.0)
-            signs = [(slice(None), 1.0)]
-            if b.classes is not None:
-                signs = [(np.flatnonzero(b.classes * s > 0), s) for s in (1.0, -1.0)]
-            for (rows, sign), (cap, mass) in zip(signs, _masses(b), strict=True):
-                self.side[len(tables), :3] = cap, mass, factor * sign
-                tables.append(X if b.classes is None else X[rows])
-                self.places.append((k, rows))
+            for g, sign in zip(b.groups() or (), (1.0, -1.0), strict=False):
+                self.side[len(tables), :3] = g.most, g.mass, factor * sign
+                tables.append(X if b.classes is None else X[g.entries])
+                self.places.append((k, g.entries))
         self.sizes = np.array([X.shape[0] for X in tables])
         self.n = form.n
         self.factor: tuple[Any, Any, Any] | None = None

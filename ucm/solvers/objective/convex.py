@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,11 +11,9 @@ from ucm.data.linear import Vec
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
-from ucm.language.terms import Coefficient, Weights, loss_cvxpy
+from ucm.language.scope import Coefficient, Numbers
+from ucm.language.terms import loss_cvxpy
 from ucm.solvers.programs import accuracy, attempt, numbers
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["ClarabelComposite"]
 
@@ -38,13 +36,6 @@ class ClarabelComposite(InnerSolver):
         return _Built(form, monitor)
 
 
-class _Numbers(Weights):
-    """Coefficients as they are."""
-
-    def of(self, coefficient: Coefficient) -> float | cp.Expression:
-        return coefficient.number
-
-
 class _Built(Session):
     """One CVXPY problem for each tuple of penalties met."""
 
@@ -61,7 +52,7 @@ class _Built(Session):
         if form.penalties not in self.problems:
             w, b, t = cp.Variable(form.n), cp.Variable(), cp.Variable(form.m)
             v, u = cp.Parameter(form.m), cp.Parameter(form.n)
-            plain = _Numbers()
+            plain = Numbers()
             total = sum(
                 loss_cvxpy(loss, t, form.y, form.class_weight, plain) for loss in form.losses
             )

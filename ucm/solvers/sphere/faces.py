@@ -54,6 +54,10 @@ class Faces(UnitSolver):
         points: list[list[Vec]] = []
         best = np.inf
         for g in form.vertices():
+            if not monitor.goes_on:
+                answer.status = "max_iter"
+                answer.message = f"{monitor.iterations} faces searched; raise max_iter"
+                return answer
             found = reach(g)
             monitor.passes += 1.0
             if found is None:

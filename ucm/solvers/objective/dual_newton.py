@@ -109,12 +109,16 @@ class _Multipliers(Session):
         c = form.norms[1]
         v = tilt.margin
         if self.kinked and self.Z.size <= _COMPILED:
-            gap, outer, passes = numerics.plus_newton(
+            log = np.empty((self.max_outer, 5))
+            outer = numerics.plus_newton(
                 self.Z, np.ascontiguousarray(v), self.z, self.alpha, self.loss.offset, self.top, c,
-                self.sigma, tol, self.max_outer,
+                self.sigma, tol, log,
             )  # fmt: skip
+            _, gap, passes, systems, rows = log[outer - 1].tolist()
             self.monitor.passes += passes
-            return self._answer(gap <= 0.3 * tol, gap, int(outer))
+            self.monitor.systems += int(systems)
+            self.monitor.forming += 0.25 * rows * self.Z.shape[1] / self.Z.shape[0]
+            return self._answer(gap <= 0.3 * tol, gap, outer)
         status = "max_iter"
         sigma = self.sigma
         b0 = self.z[-1]

@@ -1,0 +1,339 @@
+"""`check_solver`: every solver of the library keeps its laws, and every wrong one is caught by its law."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ucm import solvers
+from ucm.forms.answer import Answer
+from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import DifferenceOfConvex
+from ucm.forms.solver import Solver
+from ucm.solvers import ALM, APG, HiGHS, InSpan, Newton, ScaledNewton, Simplex
+from ucm.testing import check_solver
+
+DISTANCE = [
+    ALM(APG()),
+    ALM(Newton()),
+    APG(),
+    InSpan(Newton()),
+    Newton(),
+    Newton(iterative=True),
+    ScaledNewton((Newton(),)),
+    solvers.Clarabel(),
+    solvers.ClipMDM(),
+    solvers.ECOS(),
+    solvers.GSK(),
+    solvers.GramNewton(),
+    solvers.HiGHSDistance(),
+    solvers.NewtonHull(),
+    solvers.Secular(),
+]
+SPHERE = [
+    solvers.Faces(),
+    solvers.Facets(),
+    solvers.Linearize(),
+    solvers.Rapminos(),
+    solvers.SecularSphere(),
+]
+LOSSES = [
+    HiGHS(),
+    Simplex(HiGHS()),
+    solvers.ClarabelComposite(),
+    solvers.DualNewton(),
+    solvers.PrimalAPG(),
+]
+
+
+@pytest.mark.parametrize("solver", [*DISTANCE, *SPHERE, *LOSSES], ids=repr)
+def test_a_solver_keeps_its_laws(solver: Solver[Any]) -> None:
+    check_solver(solver)
+
+
+def test_scs_is_as_accurate_as_it_is_asked_to_be() -> None:
+    check_solver(solvers.SCS(), tol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("solver", "law"),
+    [
+        (solvers.MDM(), "two reduced hulls: the run ends with a solution: 'stalled', mdm stalled"),
+        (solvers.ClipGSK(), "the run ends with a solution: 'stalled', clip-gsk stalled"),
+        (solvers.Subgradient(), "w is stationary"),
+        (APG(stop="paper", eps=1e-2), "the distance is that of Clarabel"),
+    ],
+    ids=repr,
+)
+def test_what_falls_short_is_named(solver: Solver[Any], law: str) -> None:
+    with pytest.raises(AssertionError, match=law):
+        check_solver(solver)
+
+
+class Right(Solver[MinNorm]):
+    """Projected gradient steps with momentum."""
+
+    name = "right"
+
+    def refuse(self, form: MinNorm) -> str | None:
+        if form.norm != 2.0 or form.couplings or not form.projectable:
+            return "it takes the Euclidean norm and blocks with projections that nothing couples"
+        return None
+
+    def predicted_passes(self, form: MinNorm) -> float:
+        return 1000.0
+
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
+        q = p = form.begin(start)
+        L = sum(float((b.map.column_norms() ** 2).sum()) for b in form.blocks)
+        theta, norm = 1.0, np.inf
+        for k in range(1, monitor.limit(50_000) + 1):
+            x = form.matvec(p)
+            new = [
+                b.domain.project(v - g / L, classes=b.classes)  # type: ignore[attr-defined]
+                for b, v, g in zip(form.blocks, p, form.rmatvec(x), strict=True)
+            ]
+            x = form.matvec(new)
+            monitor.passes += 1.5 * form.pass_cost()
+            before, norm = norm, float(np.linalg.norm(x))
+            theta, last = (1.0 if norm > before else 0.5 + np.sqrt(0.25 + theta**2)), theta
+            momentum = 0.0 if norm > before else (last - 1.0) / theta
+            p = [a + momentum * (a - b) for a, b in zip(new, q, strict=True)]
+            q = new
+            if norm <= 1e-8:
+                return Answer(q)
+            gap = norm - form.lower_bound(x / norm)
+            if monitor.report(k, -norm, gap / norm):
+                return Answer(q, status="interrupted", message="stopped by the callback")
+            if gap <= 0.5 * monitor.tol * norm:
+                return Answer(q, x / norm)
+        return Answer(q, status="max_iter", message="raise max_iter")
+
+
+def test_a_solver_of_ones_own() -> None:
+    check_solver(Right())
+
+
+class Wrong(Solver[MinNorm]):
+    """`Right`, spoiled: `how` takes the form, the monitor, the start and what runs it."""
+
+    name = "wrong"
+
+    def __init__(self, how: Any) -> None:
+        self.how = how
+
+    def refuse(self, form: MinNorm) -> str | None:
+        return Right().refuse(form)
+
+    def predicted_passes(self, form: MinNorm) -> float:
+        return 1000.0
+
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Any:
+        return self.how(form, monitor, start, Right().solve)
+
+
+def opposite(form: Any, monitor: Any, start: Any, solve: Any) -> Answer:
+    """The farthest point in place of the nearest."""
+    monitor.report(1, 0.0, 0.0)
+    x = form.matvec(form.centers())
+    return Answer([q for _, q in form.supports(form.rmatvec(x))], x / np.linalg.norm(x))
+
+
+def behind(form: Any, monitor: Any, start: Any, solve: Any) -> Answer:
+    answer = solve(form, monitor, start)
+    return Answer(answer.q, None if answer.w is None else -answer.w, status=answer.status)
+
+
+def deaf(form: Any, monitor: Any, start: Any, solve: Any) -> Answer:
+    if monitor.callback is not None:
+        monitor.callback = lambda record, hear=monitor.callback: hear(record) is None
+    return solve(form, monitor, start)
+
+
+def endless(form: Any, monitor: Any, start: Any, solve: Any) -> Answer:
+    monitor.max_iter = None
+    return solve(form, monitor, start)
+
+
+def not_a_number(form: Any, monitor: Any, start: Any, solve: Any) -> Answer:
+    answer = solve(form, monitor, start)
+    return Answer([v * np.nan for v in answer.q], status=answer.status)
+
+
+def outside(form: Any, monitor: Any, start: Any, solve: Any) -> Answer:
+    answer = solve(form, monitor, start)
+    return Answer([1.01 * v for v in answer.q], answer.w, status=answer.status)
+
+
+def early(form: Any, monitor: Any, start: Any, solve: Any) -> Answer:
+    answer = solve(form, Monitor(1e-2, monitor.max_iter, monitor.callback), start)
+    monitor.history = [{"iteration": 1, "passes": 1.0}]
+    monitor.passes = 1.0
+    return answer
+
+
+def writes_center(form: Any, monitor: Any, start: Any, solve: Any) -> Answer:
+    answer = solve(form, monitor, start)
+    form.center[:] += 1.0
+    return answer
+
+
+def writes_start(form: Any, monitor: Any, start: Any, solve: Any) -> Answer:
+    if start is not None:
+        for v in start.q:
+            v *= 0.5
+    return solve(form, monitor, start)
+
+
+def trusts_start(form: Any, monitor: Any, start: Any, solve: Any) -> Answer:
+    monitor.report(1, 0.0, 0.0)
+    return Answer(start.q) if start is not None else solve(form, monitor, start)
+
+
+def one_block(form: Any, monitor: Any, start: Any, solve: Any) -> Answer:
+    answer = solve(form, monitor, start)
+    return Answer(answer.q[:1], answer.w, status=answer.status)
+
+
+def silent(form: Any, monitor: Any, start: Any, solve: Any) -> Answer:
+    return solve(form, Monitor(monitor.tol, monitor.max_iter), start)
+
+
+def rewinds(form: Any, monitor: Any, start: Any, solve: Any) -> Answer:
+    answer = solve(form, monitor, start)
+    monitor.passes = 0.0
+    return answer
+
+
+def other_words(form: Any, monitor: Any, start: Any, solve: Any) -> Answer:
+    answer = solve(form, monitor, start)
+    return Answer(answer.q, answer.w, status="fine")
+
+
+def raises(form: Any, monitor: Any, start: Any, solve: Any) -> Answer:
+    return solve(form, monitor, start).q["w"]
+
+
+WRONG = [
+    (opposite, "the distance is that of Clarabel"),
+    (behind, "w points to the side of x"),
+    (deaf, "it stops where the callback answers True"),
+    (endless, "`max_iter=1` stops it"),
+    (not_a_number, "the answer is made of finite numbers"),
+    (outside, "the blocks lie in their domains"),
+    (early, "the distance is that of Clarabel"),
+    (writes_center, "what it was given is unchanged"),
+    (writes_start, "what it was given is unchanged"),
+    (trusts_start, "the blocks lie in their domains"),
+    (one_block, "a vector for each block"),
+    (silent, "every run is reported"),
+    (rewinds, "passes only grow"),
+    (other_words, "the status is one of"),
+    (raises, "`solve` ends with an answer: TypeError"),
+    (lambda *given: np.zeros(3), "`solve` gives an Answer: ndarray"),
+    (lambda *given: None, "`solve` gives an Answer: NoneType"),
+]
+
+
+@pytest.mark.parametrize(("how", "law"), WRONG, ids=lambda x: getattr(x, "__name__", str(x)))
+def test_a_wrong_solver_is_caught_by_its_law(how: Any, law: str) -> None:
+    with pytest.raises(AssertionError, match=f"two hulls: {law}"):
+        check_solver(Wrong(how))
+
+
+class Always(Wrong):
+    """Refuses nothing."""
+
+    def __init__(self, refuse: Any) -> None:
+        super().__init__(None)
+        object.__setattr__(self, "refuse", refuse)
+
+
+def test_an_empty_set_is_no_solution() -> None:
+    """A solver that drops the couplings finds a point where there is none."""
+
+    class Uncoupled(Solver[MinNorm]):
+        name = "uncoupled"
+
+        def refuse(self, form: MinNorm) -> str | None:
+            return None if len(form.couplings) == 1 and form.n == 3 else "it takes one coupling"
+
+        def predicted_passes(self, form: MinNorm) -> float:
+            return np.nan
+
+        def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
+            answer = solvers.Clarabel().solve(form, monitor, start)
+            return Answer(answer.q, answer.w, multipliers=answer.multipliers)
+
+    with pytest.raises(
+        AssertionError, match='an empty set: an empty set is "infeasible": converged'
+    ):
+        check_solver(Uncoupled())
+
+
+def raising(form: Any) -> str | None:
+    raise ValueError("unknown form")
+
+
+@pytest.mark.parametrize(
+    ("refuse", "law"),
+    [
+        (raising, r"never raise: ValueError\('unknown form'\)"),
+        (lambda form: False, "`refuse` gives a reason or None: False"),
+        (lambda form: "", "`refuse` gives a reason or None: ''"),
+        (lambda form: "never", "it takes one of the forms: two hulls: never"),
+    ],
+)
+def test_refusals(refuse: Any, law: str) -> None:
+    with pytest.raises(AssertionError, match=law):
+        check_solver(Always(refuse))
+
+
+def test_what_is_missing_is_named() -> None:
+    class Half(Solver[MinNorm]):
+        name = "half"
+
+        def refuse(self, form: MinNorm) -> str | None:
+            return None
+
+    class Duck:
+        def solve(self, form: Any, monitor: Any, start: Any = None) -> None: ...
+
+    class Loose:
+        name = "loose"
+        refuse = predicted_passes = solve = print
+
+    class Nameless(Solver[MinNorm]):
+        refuse = predicted_passes = solve = Right.refuse  # type: ignore[assignment]
+
+    class Elsewhere(Solver[DifferenceOfConvex]):
+        name = "elsewhere"
+        refuse = predicted_passes = solve = Right.refuse  # type: ignore[assignment]
+
+    wanted: list[tuple[Any, str]] = [
+        (Half, "Half: a solver has the methods: predicted_passes, solve"),
+        (Duck(), "a solver has the methods: refuse, predicted_passes"),
+        (Loose(), "an instance of a subclass of ucm.forms.solver.Solver"),
+        (Right, "Right: it is an instance"),
+        (Nameless(), "it has a `name`"),
+        (Elsewhere(), "its form is MinNorm, UnitNorm or Composite: DifferenceOfConvex"),
+    ]
+    for solver, law in wanted:
+        with pytest.raises(AssertionError, match=law):
+            check_solver(solver)
+
+
+def test_a_session_that_forgets_the_tilt_is_caught() -> None:
+    class Part(HiGHS):
+        def open(self, form: Any, monitor: Any) -> Any:
+            session, plain = super().open(form, monitor), form.flat()
+            solve = session.solve
+            session.solve = lambda form, tilt, tol: solve(form, plain, tol)
+            return session
+
+    with warnings.catch_warnings(), pytest.raises(AssertionError, match="tilted, is solved"):
+        check_solver(Part())

@@ -1,0 +1,196 @@
+"""Vectors of fixed mass: the arithmetic of the simplex, whole, capped, or cut by a ball.
+
+A mass constraint is `sum q_i = mass` over some of the entries of q >= 0: all of them with mass 1, or,
+with classes +1 and -1, those of each class with mass 1/2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm import numerics
+from ucm.data.linear import Vec
+from ucm.language import cvx as cp
+
+__all__ = [
+    "ROUNDING",
+    "Jacobian",
+    "constraints",
+    "counts",
+    "delivered",
+    "greedy",
+    "groups",
+    "jacobian",
+    "labels",
+    "order_interval",
+    "outside",
+    "project_capped",
+    "snap",
+    "uniform",
+    "vector",
+]
+
+ROUNDING = 1e-12
+"""Relative slack below which a point counts as inside and a boundary value as admissible."""
+
+_NO_CLASSES: Vec = np.empty(0)
+
+
+def vector(x: Any) -> Vec:
+    return np.ascontiguousarray(x, dtype=np.float64)
+
+
+def labels(classes: Vec | None) -> Vec:
+    """The labels for compiled code: empty when there are none."""
+    return _NO_CLASSES if classes is None else vector(classes)
+
+
+def groups(dim: int, classes: Vec | None) -> list[tuple[Any, float]]:
+    """Index and mass of every mass constraint: all of it, or +1 and -1 with 1/2 each."""
+    if classes is None:
+        return [(slice(0, dim), 1.0)]
+    y = np.asarray(classes)
+    return [(np.flatnonzero(y > 0), 0.5), (np.flatnonzero(y < 0), 0.5)]
+
+
+def counts(dim: int, classes: Vec | None) -> list[int]:
+    """How many entries each mass has."""
+    if classes is None:
+        return [dim]
+    y = np.asarray(classes)
+    return [int(np.count_nonzero(y > 0)), int(np.count_nonzero(y < 0))]
+
+
+def uniform(dim: int, classes: Vec | None) -> Vec:
+    """The centre of the simplex."""
+    q = np.empty(dim)
+    for index, mass in groups(dim, classes):
+        q[index] = mass / q[index].size
+    return q
+
+
+def outside(q: Vec, classes: Vec | None) -> float:
+    """Relative error of the masses, and negative mass."""
+    worst = 0.0
+    for index, mass in groups(q.size, classes):
+        part = q[index]
+        below = -np.minimum(part, 0.0).sum() if part.min() < 0.0 else 0.0
+        worst = max(worst, abs(part.sum() - mass) / mass, below / mass)
+    return float(worst)
+
+
+def constraints(q: cp.Expression, classes: Vec | None) -> list[cp.Constraint]:
+    """The simplex in CVXPY."""
+    if classes is None:
+        return [q >= 0, cp.sum(q) == 1]
+    y = np.asarray(classes)
+    return [q >= 0, (y > 0).astype(float) @ q == 0.5, (y < 0).astype(float) @ q == 0.5]
+
+
+def snap(violation: float) -> float:
+    """Zero up to rounding."""
+    return 0.0 if violation <= ROUNDING else float(violation)
+
+
+# --- caps ------------------------------------------------------------------------------------------
+def project_capped(v: Vec, out: Vec | None, classes: Vec | None, caps: list[float]) -> Vec:
+    """`argmin ||q - v||` over `0 <= q <= cap` and the masses: `q = clip(v - theta, 0, cap)`, theta the
+    root of `sum q = mass`, by Newton's method on that piecewise linear function: Cominetti,
+    Mascarenhas and Silva (2014), A Newton's method for the continuous quadratic knapsack problem."""
+    v = vector(v)
+    plain = out is not None and out.dtype == v.dtype and out.ndim == 1 and out.flags.c_contiguous
+    q = out if out is not None and plain else np.empty_like(v)
+    numerics.project_capped(v, labels(classes), caps[0], caps[-1], q)
+    return delivered(q, out)
+
+
+def delivered(q: Vec, out: Vec | None) -> Vec:
+    """`q`, in `out` when one was given."""
+    if out is None or out is q:
+        return q
+    out[...] = q
+    return out
+
+
+def greedy(g: Vec, caps: list[float], classes: Vec | None) -> Vec:
+    """A maximiser of <g, q> on the capped simplex: largest entries first, ties share evenly."""
+    q = np.zeros(g.size)
+    for (index, mass), cap in zip(groups(g.size, classes), caps, strict=True):
+        part = g[index]
+        at_cap = _whole(mass / cap, part.size)
+        if at_cap >= part.size:
+            q[index] = mass / part.size
+            continue
+        theta = np.partition(part, part.size - 1 - at_cap)[part.size - 1 - at_cap]
+        above = part > theta
+        level = np.flatnonzero(part == theta)
+        filled = np.count_nonzero(above)
+        weights = above * cap if filled else np.zeros(part.size)
+        weights[level] = max((mass - cap * filled if filled else mass) / level.size, 0.0)
+        q[index] = weights
+    return q
+
+
+def order_interval(part: Vec, mass: float, cap: float) -> tuple[float, float]:
+    """The multipliers of the mass of a capped simplex at a maximiser: order statistics."""
+    k = _whole(mass / cap, part.size)
+    if k == 0 or abs(mass / cap - k) > ROUNDING * k:
+        theta = float(np.partition(part, part.size - 1 - k)[part.size - 1 - k])
+        return theta, theta
+    if k == part.size:
+        return -np.inf, float(part.min())
+    ordered = np.partition(part, [part.size - 1 - k, part.size - k])
+    return float(ordered[part.size - 1 - k]), float(ordered[part.size - k])
+
+
+def _whole(ratio: float, most: int) -> int:
+    """`floor(ratio)` up to rounding, at most `most`."""
+    return int(min(np.floor(ratio * (1.0 + ROUNDING)), most))
+
+
+# --- Jacobians -------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Jacobian:
+    """The symmetric matrix `diag(d) + U S U'`, 0 <= J <= I, of order N with U (N, r), S (r, r)."""
+
+    d: Vec
+    U: NDArray[np.float64]
+    S: NDArray[np.float64]
+
+    def matvec(self, v: Vec) -> Vec:
+        return self.d * v + self.U @ (self.S @ (self.U.T @ v))
+
+
+def jacobian(w: Vec, parts: list[tuple[Any, float]], normal: Vec | None = None) -> Jacobian:
+    """Jacobian of a projection on {h(q) <= r, fixed masses}, h separable and convex.
+
+    With multipliers lam of h and theta of the masses, `q + lam h'(q) = v - theta` where q is free:
+
+        J = W - W N (N' W N)^+ N' W,    W = diag(free_i / (1 + lam h_i'')),
+
+    with the class indicators and, where h is active, `normal` = h'(q) as the columns of N. Taking
+    from `normal` its W-weighted class means makes N' W N diagonal.
+    """
+    columns = []
+    inverse = []
+    n = np.zeros(w.size) if normal is None else np.where(w > 0.0, normal, 0.0)
+    length = float(w @ (n * n))
+    for index, _ in parts:
+        total = float(w[index].sum())
+        if total <= 0.0:
+            continue
+        column = np.zeros(w.size)
+        column[index] = w[index]
+        columns.append(column)
+        inverse.append(1.0 / total)
+        n[index] -= float(w[index] @ n[index]) / total
+    rest = float(w @ (n * n))
+    if rest > 1e-24 * length:
+        columns.append(w * n)
+        inverse.append(1.0 / rest)
+    U = np.column_stack(columns) if columns else np.zeros((w.size, 0))
+    return Jacobian(d=w, U=U, S=-np.diag(inverse) if inverse else np.zeros((0, 0)))

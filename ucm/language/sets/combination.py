@@ -1,0 +1,211 @@
+"""Minkowski combinations of sets: sums, multiples, linear images."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import reduce
+from numbers import Real
+from operator import add
+from typing import Any
+
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.data.maps import ComposedMap, scaled
+from ucm.errors import CompositionError
+from ucm.language import cvx as cp
+from ucm.language.arithmetic import common_dimension, in_parentheses
+from ucm.language.contracts import AffineImage, Block, Scope, Size, Splits, UncertaintySet
+from ucm.language.node import CoordinateFree, Notation, Param, Scalar, number_source, source, value
+from ucm.language.scope import Coefficient
+from ucm.language.sets.image import as_linear_map
+from ucm.language.sets.intersection import Intersection
+from ucm.language.sets.weights import below, placed
+
+__all__ = ["Combination", "LinearImage", "Scaled", "Sum", "is_number", "times"]
+
+
+class Combination(UncertaintySet):
+    """`L_1 U_1 + ... + L_k U_k = {sum_k L_k x_k : x_k in U_k}`, the L_k numbers or matrices.
+
+    Its terms say everything: how it lowers, its support function `sum_k sigma_k(L_k' d)`, its twin. A
+    set of one's own that is one keeps what hangs on the summands: the midpoint bias and the normal in
+    the features.
+    """
+
+    @abstractmethod
+    def terms(self) -> tuple[tuple[UncertaintySet, Any], ...]:
+        """The pairs (U_k, L_k), L_k a number, a `Param` or a matrix."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.dimension(None)
+
+    def dimension(self, n: int | None) -> int | None:
+        return common_dimension(self, [self._rows(U.dimension(n), L) for U, L in self.terms()])
+
+    def _rows(self, inner: int | None, L: Any) -> int | None:
+        if is_number(L):
+            return inner
+        if inner not in (None, L.shape[1]):
+            raise CompositionError(
+                f"{self!r}: the matrix has {L.shape[1]} columns and the set lives in "
+                f"dimension {inner}; both must be equal"
+            )
+        return L.shape[0]
+
+    def emptiness(self, data: Data) -> str | None:
+        reasons = (U.emptiness(data) for U, _ in self.terms())
+        return next((reason for reason in reasons if reason), None)
+
+    def size(self, data: Data) -> Size | None:
+        return None
+
+    def lower(self, data: Data) -> AffineImage:
+        centers, blocks, couplings = [], [], []
+        for k, (U, L) in enumerate(self.terms()):
+            inner = U.lower(data)
+            centers.append(times(L, inner.center))
+            couplings += placed(inner.couplings, str(k), len(blocks))
+            blocks += [_moved(L, b) for b in inner.blocks]
+        return AffineImage(reduce(add, centers), tuple(blocks), tuple(couplings))
+
+    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
+        parts = [(L, *U.rebuild(data, q)) for U, L in self.terms()]
+        x = reduce(add, [times(L, x) for L, x, _ in parts])
+        return x, max(outside for *_, outside in parts)
+
+    def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
+        points, constraints = [], []
+        for U, L in self.terms():
+            x, own = U.cvxpy(data, scope)
+            if isinstance(L, Param):
+                # a parameter times a variable is DPP; times an expression with another one it is not
+                z = data.scale * cp.Variable(x.shape)
+                x, own = scope.of(Coefficient((L,), signed=True)) * z, [*own, z == x]
+            else:
+                x = times(L, x)
+            points.append(x)
+            constraints += own
+        return reduce(add, points), constraints
+
+    def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
+        height, points = 0.0, []
+        for k, (U, L) in enumerate(self.terms()):
+            inner = times(L if is_number(L) else L.T, d)
+            own, x = U.support(data, inner, below(splits, str(k)))
+            height += own
+            points.append(x if x is None else times(L, x))
+        known = all(x is not None for x in points)
+        return height, reduce(add, points) if known else None
+
+
+class Sum(Combination, CoordinateFree):
+    """The Minkowski sum `A + B = {a + b}`; `A - B = {a - b}` is `A + (-B)`.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.Hull(ucm.pos) - ucm.Hull(ucm.neg)
+    Hull(pos) - Hull(neg)
+    """
+
+    left: UncertaintySet
+    right: UncertaintySet
+
+    def terms(self) -> tuple[tuple[UncertaintySet, Any], ...]:
+        return (self.left, 1.0), (self.right, 1.0)
+
+    def _written(self, left: str, right: UncertaintySet) -> tuple[str, UncertaintySet, bool]:
+        """The left operand in text, as `&` binds weaker than `+`; the right one; whether A - B was
+        written."""
+        left = in_parentheses(left) if isinstance(self.left, Intersection) else left
+        if isinstance(right, Scaled) and right.factor == -1.0:
+            return left, right.operand, True
+        return left, right, False
+
+    def __repr__(self) -> str:
+        left, right, minus = self._written(repr(self.left), self.right)
+        return f"{left} {'-' if minus else '+'} {in_parentheses(repr(right))}"
+
+    def formula(self, notation: Notation) -> str:
+        left, right, minus = self._written(self.left.formula(notation), self.right)
+        sign = notation.minkowski_difference if minus else notation.minkowski_sum
+        return f"{left}{sign}{in_parentheses(right.formula(notation))}"
+
+
+class Scaled(Combination, CoordinateFree):
+    """The multiple `c U = {c x : x in U}`, c of any sign.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> 2 * ucm.Hull(ucm.signed)
+    2 * Hull(signed)
+    """
+
+    factor: Scalar
+    operand: UncertaintySet
+
+    def terms(self) -> tuple[tuple[UncertaintySet, Any], ...]:
+        return ((self.operand, self.factor),)
+
+    def __repr__(self) -> str:
+        inner = in_parentheses(repr(self.operand))
+        if isinstance(self.factor, Param):
+            return f"{self.factor!r} * {inner}"
+        return f"-{inner}" if self.factor == -1.0 else f"{number_source(self.factor)} * {inner}"
+
+    def formula(self, notation: Notation) -> str:
+        inner = in_parentheses(self.operand.formula(notation))
+        return f"-{inner}" if self.factor == -1.0 else f"{notation.scalar(self.factor)} {inner}"
+
+
+class LinearImage(Combination):
+    """The linear image `M @ U = {M x : x in U}`; it lives in the space of the rows of M.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> print([[1.0, 0.0]] @ ucm.Ball([0.0, 0.0], 1))
+    [1×2] {(0, 0) + u : ‖u‖₂ ≤ 1}
+    """
+
+    matrix: Any
+    operand: UncertaintySet
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "matrix", as_linear_map(self.matrix, "M @ U"))
+        super().__post_init__()
+
+    def terms(self) -> tuple[tuple[UncertaintySet, Any], ...]:
+        return ((self.operand, self.matrix),)
+
+    def __repr__(self) -> str:
+        return f"{source(self.matrix)} @ {in_parentheses(repr(self.operand))}"
+
+    def formula(self, notation: Notation) -> str:
+        inner = in_parentheses(self.operand.formula(notation))
+        return f"{notation.array(self.matrix)} {inner}"
+
+
+def is_number(L: Any) -> bool:
+    """Whether an L_k is a number or a `Param`, not a matrix."""
+    return isinstance(L, Real | Param)
+
+
+def times(L: Any, x: Any) -> Any:
+    """`L x` for a number, a `Param` or a matrix."""
+    if not is_number(L):
+        return L @ x
+    c = value(L)
+    return x if c == 1.0 else c * x
+
+
+def _moved(L: Any, b: Block) -> Block:
+    """The block of L U of one of U."""
+    if not is_number(L):
+        return replace(b, map=ComposedMap(b.map, L))
+    c = value(L)
+    return b if c == 1.0 else replace(b, map=scaled(b.map, c), weight=c * b.weight)
