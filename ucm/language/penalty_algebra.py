@@ -7,10 +7,9 @@ from typing import ClassVar
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
-from ucm.language.arithmetic import multiple
 from ucm.language.node import Notation, Scalar
 from ucm.language.scope import Coefficient, Scope
-from ucm.language.term_algebra import TermMultiple, TermSum
+from ucm.language.term_algebra import TermMultiple, TermSum, multiple
 from ucm.language.terms import FoldedConcave, Penalty, ProximalPenalty, Term
 
 __all__ = ["PenaltySum", "ScaledFolded", "ScaledPenalty", "scaled_penalty"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.language.arithmetic import multiple, multiple_source, positive
-from ucm.language.node import Notation, Scalar, value
+from ucm.language.arithmetic import in_parentheses
+from ucm.language.node import Node, Notation, Scalar, source, value
 from ucm.language.terms import Term
 
 __all__ = ["TermMultiple", "TermSum"]
@@ -91,3 +92,31 @@ class TermSum(Term):
 
     def formula(self, notation: Notation) -> str:
         return " + ".join(term.formula(notation) for term in self.terms)
+
+
+def positive(node: Node, *scalars: Scalar) -> None:
+    """Refuse multiples that are not positive and finite."""
+    for scalar in scalars:
+        if not 0.0 < value(scalar) < math.inf:
+            raise CompositionError(
+                f"{type(node).__name__}: losses and penalties are multiplied by positive finite "
+                f"numbers, got {scalar!r}; a negative multiple would make the objective concave"
+            )
+
+
+def multiple_source(factor: Scalar, divisor: Scalar, term: Node) -> str:
+    """`factor * term / divisor` as source text."""
+    text = in_parentheses(repr(term))
+    if factor != 1.0:
+        text = f"{source(factor)} * {text}"
+    return text if divisor == 1.0 else f"{text} / {source(divisor)}"
+
+
+def multiple(factor: Scalar, divisor: Scalar, inner: str, notation: Notation) -> str:
+    """`factor / divisor` times a formula; a factor of 1 is not written."""
+    head = notation.scalar(factor)
+    if divisor != 1.0:
+        head = notation.fraction(head, notation.scalar(divisor))
+    elif factor == 1.0:
+        return inner
+    return head + notation.times + inner
