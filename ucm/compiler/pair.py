@@ -22,11 +22,10 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.pair import HingeDual
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
-from ucm.language.loss_algebra import ScaledLoss
 from ucm.language.losses import Hinge
 from ucm.language.objective import Objective
 from ucm.language.penalties import L2
-from ucm.language.penalty_algebra import ScaledPenalty
+from ucm.language.term_algebra import ScaledLoss, ScaledPenalty
 from ucm.language.terms import loss_value
 
 if TYPE_CHECKING:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ucm.errors import CompositionError, brief
-from ucm.language.node import Node
+from ucm.language.node import Node, Param
 
-__all__ = ["axes", "common_dimension", "in_parentheses"]
+__all__ = ["as_factor", "axes", "common_dimension", "in_parentheses"]
+
+
+def as_factor(c: Any) -> float | Param | None:
+    """`c` as what multiplies a node, a number or a `Param`; None when it is neither."""
+    if isinstance(c, np.ndarray) and c.ndim == 0:
+        c = c.item()
+    if isinstance(c, Param):
+        return c
+    return None if isinstance(c, bool) or not isinstance(c, Real) else float(c)
 
 
 def axes(x: Any, where: str) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import reduce
-from numbers import Real
 from operator import add
 from typing import Any
 
@@ -15,7 +14,7 @@ from scipy import sparse
 
 from ucm.data.bound import Data
 from ucm.errors import CompositionError, brief
-from ucm.language.arithmetic import common_dimension
+from ucm.language.arithmetic import as_factor, common_dimension
 from ucm.language.node import Node, Notation, number_source, source
 
 __all__ = ["ConstantStatistic", "Statistic", "StatisticSum", "coefficient", "gathered"]
@@ -83,13 +82,12 @@ class StatisticSum(Statistic):
 
 def coefficient(c: Any, node: Node) -> float:
     """`c` as the finite number that multiplies `node`."""
-    if isinstance(c, np.ndarray) and c.ndim == 0:
-        c = c.item()
-    if isinstance(c, bool) or not isinstance(c, Real) or not np.isfinite(float(c)):
+    factor = as_factor(c)
+    if not isinstance(factor, float) or not np.isfinite(factor):
         raise CompositionError(
             f"{node!r}: a statistic is multiplied by finite numbers only, got {brief(c)}"
         )
-    return float(c)
+    return factor
 
 
 def gathered(terms: Terms, constant: type[ConstantStatistic]) -> Terms:
