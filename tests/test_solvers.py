@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from bundled import NAMES, load
 from scipy import sparse
+from scipy.optimize import nnls
 
 import ucm
 from ucm import neg, pos, signed
@@ -18,6 +19,7 @@ from ucm.errors import ConvergenceWarning, ParameterError, SolverError
 from ucm.forms.distance import MinNorm
 from ucm.forms.solver import Solver
 from ucm.solvers import ALM, APG, ECOS, SCS, Clarabel, InSpan, Newton
+from ucm.solvers.accelerated import Iterate, Smooth, State
 
 
 def middle(model: Any, X: np.ndarray, y: np.ndarray) -> Any:
@@ -120,6 +122,49 @@ def test_the_rule_of_the_paper() -> None:
     assert errors[2] < 1e-6 and errors[2] <= errors[1] <= errors[0] + 1e-12
     loose = ucm.solve(model, X, y, solver=APG(stop="paper", eps=1e-7), tol=1e-3)
     assert loose.status == "optimal"  # its own rule, but the gap proves it
+
+
+class Squares(Smooth):
+    """`||A z + c||^2 / 2` over non-negative z, the products counted."""
+
+    rounding = 1e-15
+
+    def __init__(self, A: np.ndarray, c: np.ndarray) -> None:
+        self.A, self.c, self.products = A, c, 0
+
+    def at(self, z: np.ndarray) -> Iterate:
+        self.products += 1
+        return Iterate([z], self.A @ z + self.c)
+
+    def value(self, at: Iterate) -> float:
+        return 0.5 * float(at.image @ at.image)
+
+    def gradient(self, at: Iterate) -> list[np.ndarray]:
+        return [self.A.T @ at.image]
+
+    def prox_step(self, at: Iterate, gradient: list[np.ndarray], L: float) -> Iterate:
+        return self.at(np.maximum(at.z[0] - gradient[0] / L, 0.0))
+
+
+def test_images_follow_the_momentum_and_steps_lie_below_their_model() -> None:
+    generator = np.random.default_rng(0)
+    f = Squares(generator.standard_normal((30, 12)), generator.standard_normal(30))
+    state = State(f.at(np.ones(12)), L=1.0)
+    for k in range(200):
+        state.step(f, 1.5)
+        d = state.d[0]
+        slope = float(state.gradient[0] @ d)
+        model = f.value(state.p) + slope + 0.5 * state.L * float(d @ d)
+        assert f.value(state.new) <= model * (1.0 + 1e-14)
+        if k % 40 == 39:
+            state.restart(state.new)
+            assert state.p is state.new and state.theta == 1.0
+        else:
+            state.accelerate()
+        np.testing.assert_allclose(state.p.image, f.A @ state.p.z[0] + f.c, atol=1e-12)
+    grown = round(np.log(state.L) / np.log(1.5))
+    assert f.products == 1 + 200 + grown  # the start, the steps, and those that lie too high
+    np.testing.assert_allclose(state.new.z[0], nnls(f.A, -f.c)[0], atol=1e-8)
 
 
 WIDE = {"nu-SVM": None, "l2": ucm.models.l2_nu_svm(0.45), "KL": ucm.models.kl_svm(0.8),

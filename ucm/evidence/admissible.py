@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm.data.bound import Data, bind
 from ucm.errors import CompositionError, EmptySetError, SolverError
+from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
 from ucm.language.domains import DomainIntersection
 from ucm.language.node import Param, Scalar
@@ -19,9 +19,7 @@ from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
 from ucm.language.scope import Quantity
 from ucm.language.sets import Intersection
-
-if TYPE_CHECKING:
-    import cvxpy as cp
+from ucm.solvers.programs import attempt
 
 __all__ = ["Interval", "admissible", "advice", "sizes_of"]
 
@@ -76,8 +74,6 @@ class _FreeSize(Scope):
     """The size that one hyperparameter sets is a variable; everything else is a number."""
 
     def __init__(self, name: str, unit: float) -> None:
-        import cvxpy as cp
-
         self.name = name
         self.t = unit * cp.Variable(nonneg=True)
 
@@ -238,8 +234,6 @@ def _program(
     model: RobustMargin, data: Data, name: str, size: Size, through_zero: bool, time_limit: float
 ) -> tuple[float, str]:
     """`min t` over the set with its size t free, and through 0 if asked. inf when infeasible."""
-    import cvxpy as cp
-
     unit = size.number if 0.0 < size.number < math.inf else 1.0
     scope = _FreeSize(name, unit)
     x, constraints = model.set.cvxpy(data, scope)
@@ -258,23 +252,16 @@ def _program(
     if solver == cp.HIGHS:
         # interior points without crossover have called feasible programs infeasible, or not ended
         attempts.append({"highs_options": {**options["highs_options"], "solver": "simplex"}})
-    failed: Exception | None = None
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
-        for attempt in attempts:
-            try:
-                problem.solve(solver=solver, **attempt)
-            except (cp.error.SolverError, ArithmeticError, ValueError) as error:
-                failed = error  # CVXPY has a ValueError for a status that it does not know
-                continue
-            failed = None
-            if problem.status not in ("infeasible", "infeasible_inaccurate"):
-                break
-    if failed is not None:
+    failure = ""
+    for each in attempts:
+        failure = attempt(problem, solver, **each)
+        if not failure and problem.status not in ("infeasible", "infeasible_inaccurate"):
+            break
+    if failure:
         raise SolverError(
-            f"admissible: the {how} for {name} failed ({str(failed).splitlines()[0][:200]}); "
+            f"admissible: the {how} for {name} failed ({failure[:200]}); "
             "scale the features, or raise time_limit"
-        ) from failed
+        )
     if problem.status in ("infeasible", "infeasible_inaccurate"):
         return math.inf, f"infeasible {how}: no size contains 0" if through_zero else how
     if scope.t.value is None:

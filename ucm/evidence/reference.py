@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
+from ucm.language import cvx as cp
 from ucm.language.robust import RobustMargin
 from ucm.language.scope import Parameters
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Twin", "twin"]
 
@@ -41,8 +38,6 @@ class Twin:
 
 def twin(model: RobustMargin, data: Data) -> Twin:
     """Build the reference from the declaration; vectorised, DPP, scaled by the largest |X|."""
-    import cvxpy as cp
-
     scope = Parameters()
     expression, constraints = model.set.cvxpy(data, scope)
     z = cp.Variable(expression.shape[0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from ucm.errors import SolverError
 from ucm.evidence.reference import twin
 from ucm.forms.solution import Solution
 from ucm.language.robust import RobustMargin
+from ucm.solvers.programs import accuracy, attempt
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Solved", "Verification", "compared", "solved", "verify"]
 
 _AGREED = 1e-6  # relative difference of two objectives that are the same
-# of Clarabel, first; not every problem can reach them
-_TIGHT = {"tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
+_TIGHT = 1e-10  # accuracy of Clarabel, first; not every problem can reach it
 
 
 @dataclass(frozen=True)
@@ -110,22 +109,18 @@ def solved(
     SolverError
         All attempts failed.
     """
-    import cvxpy as cp
-
     solver = str(options.get("solver", "CLARABEL"))
+    own = {name: option for name, option in options.items() if name != "solver"}
     attempts: list[tuple[cp.Problem, dict[str, float]]] = [(problem, {})]
     if solver.upper() == "CLARABEL":
-        attempts = [(problem, _TIGHT), (problem, {})]
-        attempts += [(second, _TIGHT)] if second is not None else []
+        tight = accuracy("CLARABEL", _TIGHT)
+        attempts = [(problem, tight), (problem, {})]
+        attempts += [(second, tight)] if second is not None else []
     failed, found, point = "", None, None
     for tried, tolerances in attempts:
-        try:
-            with warnings.catch_warnings():
-                # CVXPY's remark on "optimal_inaccurate"; the report shows that status
-                warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
-                tried.solve(**{**tolerances, **options, "solver": solver.upper()})
-        except (cp.error.SolverError, ArithmeticError) as error:
-            failed = str(error).splitlines()[0]
+        failure = attempt(tried, solver.upper(), **{**tolerances, **own})
+        if failure:
+            failed = failure
             continue
         if tried.value is None:
             failed = f"it ended with the status {tried.status!r}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ucm.data.linear import Vec
 from ucm.errors import SolverError
@@ -40,7 +40,8 @@ class Answer:
     b : the bias, of losses
     slopes : (m,) minus the slopes of the losses at the margins, a dual point; of `HingeDual` the multipliers
     multipliers : of the couplings, scaled to `||w||_p = 1`
-    status : "converged", "max_iter", "infeasible", "unbounded" or "interrupted"
+    status : "converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted", or "indefinite"
+        behind a kernel
     message : a sentence for the person, empty when all is well
     witness : of `UnitNorm`, what proves a lower bound of the optimum
     """
@@ -53,6 +54,10 @@ class Answer:
     status: str = "converged"
     message: str = ""
     witness: Witness | None = None
+
+    def interrupted(self) -> Answer:
+        """The same, where `monitor.report` asked to stop."""
+        return replace(self, status="interrupted", message="stopped by the callback")
 
     @property
     def plane(self) -> tuple[Vec, float]:

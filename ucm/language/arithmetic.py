@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.errors import CompositionError, brief
-from ucm.language.node import Node, Notation, Param, Scalar, source, value
+from ucm.language.node import Node, Notation, Scalar, source, value
 
 __all__ = [
     "axes",
@@ -82,10 +82,10 @@ def in_parentheses(text: str) -> str:
     return text
 
 
-def positive(node: Node, *scalars: Any) -> None:
+def positive(node: Node, *scalars: Scalar) -> None:
     """Refuse multiples that are not positive and finite."""
     for scalar in scalars:
-        if not isinstance(scalar, float | Param) or not 0.0 < value(scalar) < math.inf:
+        if not 0.0 < value(scalar) < math.inf:
             raise CompositionError(
                 f"{type(node).__name__}: losses and penalties are multiplied by positive finite "
                 f"numbers, got {scalar!r}; a negative multiple would make the objective concave"

@@ -13,20 +13,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
+from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.masses import Jacobian
 from ucm.language.node import CoordinateFree, Node
 from ucm.language.scope import Scope, Size
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = [
     "OPERATORS",
@@ -181,7 +179,10 @@ class Capped(SemiSmooth, Leveled):
         return masses.project_capped(v, out, classes, self._caps(np.size(v), classes))
 
     def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
-        q = self.project(v, classes=classes)
+        return self.jacobian_at(self.project(v, classes=classes), classes)
+
+    def jacobian_at(self, q: Vec, classes: Vec | None) -> Jacobian:
+        """The Jacobian where the projection is q."""
         free = q > 0.0
         for g in self.groups(q.size, classes):
             free[g.entries] &= q[g.entries] < g.cap

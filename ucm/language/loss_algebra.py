@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from ucm.data.linear import Vec
+from ucm.language import cvx as cp
 from ucm.language.node import Scalar
 from ucm.language.scope import Coefficient, Scope
 from ucm.language.term_algebra import TermMultiple, TermSum
 from ucm.language.terms import ConvexLoss, Loss, Term
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["LossSum", "ScaledDifference", "ScaledLoss", "scaled_loss"]
 

@@ -7,16 +7,14 @@ with classes +1 and -1, those of each class with mass 1/2.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucm import numerics
 from ucm.data.linear import Vec
-
-if TYPE_CHECKING:
-    import cvxpy as cp
+from ucm.language import cvx as cp
 
 __all__ = [
     "ROUNDING",
@@ -87,8 +85,6 @@ def outside(q: Vec, classes: Vec | None) -> float:
 
 def constraints(q: cp.Expression, classes: Vec | None) -> list[cp.Constraint]:
     """The simplex in CVXPY."""
-    import cvxpy as cp
-
     if classes is None:
         return [q >= 0, cp.sum(q) == 1]
     y = np.asarray(classes)

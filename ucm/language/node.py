@@ -107,10 +107,12 @@ def converted(*, converter: Callable[[Given], Kept], default: Any = MISSING) -> 
 class Node(ABC):
     """An immutable declaration. Subclasses list their fields as in a dataclass.
 
-    Subclassing makes the class a frozen dataclass and registers its name for `from_json`.
+    Subclassing makes the class a frozen dataclass and registers its name for `from_json`. A field
+    annotated `Scalar` takes a number or a `Param`.
     """
 
     _names: ClassVar[tuple[str, ...]] = ()  # of the fields
+    _scalars: ClassVar[tuple[str, ...]] = ()  # of those that are annotated `Scalar`
     _converters: ClassVar[dict[str, Callable[..., Any]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -118,6 +120,7 @@ class Node(ABC):
         dataclass(frozen=True, eq=False, repr=False)(cls)
         own = fields(cls)  # type: ignore[arg-type]
         cls._names = tuple(f.name for f in own)
+        cls._scalars = tuple(f.name for f in own if f.type in ("Scalar", Scalar))
         cls._converters = {f.name: f.metadata["converter"] for f in own if f.metadata}
         old = _REGISTRY.get(cls.__name__)
         if (
@@ -139,6 +142,10 @@ class Node(ABC):
             frozen = _freeze(kept, f"{type(self).__name__}: {name}")
             if frozen is not given:
                 object.__setattr__(self, name, frozen)
+            if name in self._scalars and not isinstance(frozen, float | Param):
+                raise CompositionError(
+                    f"{type(self).__name__}: {name}: expected a real number or a Param, got {brief(given)}"
+                )
         _ = self._values  # refuses one name with two values
 
     @abstractmethod

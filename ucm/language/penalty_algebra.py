@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
+from ucm.language import cvx as cp
 from ucm.language.arithmetic import multiple
 from ucm.language.node import Notation, Scalar
 from ucm.language.scope import Coefficient, Scope
 from ucm.language.term_algebra import TermMultiple, TermSum
 from ucm.language.terms import FoldedConcave, Penalty, ProximalPenalty, Term
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["PenaltySum", "ScaledFolded", "ScaledPenalty", "scaled_penalty"]
 

@@ -11,12 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ucm.language import cvx as cp
 from ucm.language.parameter import Param, Scalar, value
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Coefficient", "Numbers", "Parameters", "Quantity", "Scope", "Size"]
 
@@ -133,8 +131,6 @@ class Parameters(Scope):
         self._known: dict[str, cp.Parameter] = {}
 
     def of(self, quantity: Quantity) -> float | cp.Expression:
-        import cvxpy as cp
-
         names = [s for s in quantity.scalars() if isinstance(s, Param)]
         nonneg = not quantity.signed
         for s in names:

@@ -9,18 +9,16 @@ certificates and the CVXPY twin need; reading this page is enough to write one.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
+from ucm.language import cvx as cp
 from ucm.language.contracts import OPERATORS
 from ucm.language.node import CoordinateFree, Node, Notation
 from ucm.language.scope import Coefficient, Scope
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = [
     "Coefficient",

@@ -1,13 +1,12 @@
 """Parameter space: the sets that weights and coefficients range over."""
 
-from ucm.language.domains.balls import NormBall
 from ucm.language.domains.box import Box
 from ucm.language.domains.divergence import KLBall, SimplexKL
 from ucm.language.domains.intersection import DomainIntersection
 from ucm.language.domains.loss_ball import LossBall, SimplexLoss
+from ucm.language.domains.norm_ball import NormBall, SimplexBall
 from ucm.language.domains.products import Product
 from ucm.language.domains.simplex import CappedSimplex, Simplex
-from ucm.language.domains.simplex_ball import SimplexBall
 
 __all__ = [
     "Box",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ucm.data.linear import Vec
-from ucm.errors import CompositionError, brief
 from ucm.language.masses import counts
 from ucm.language.node import Node, Param, Scalar, value
 
@@ -26,11 +25,3 @@ def named(scalar: Scalar, what: str) -> str:
 def subject(scalar: Scalar, what: str) -> str:
     """The name to use where the admissible range is stated."""
     return scalar.name if isinstance(scalar, Param) else f"the {what}"
-
-
-def scalar_field(owner: object, scalar: Scalar, what: str) -> None:
-    """Refuses what is neither a number nor a `Param`."""
-    if not isinstance(scalar, float | Param):
-        raise CompositionError(
-            f"{type(owner).__name__}: {what}: expected a real number or a Param, got {brief(scalar)}"
-        )

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm.data.linear import Vec
+from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Domain, Jacobian, SemiSmooth, Size
 from ucm.language.domains import _common as common
 from ucm.language.domains.simplex import CappedSimplex
 from ucm.language.node import Notation, Scalar, value
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Box"]
 
@@ -36,11 +34,6 @@ class Box(SemiSmooth):
 
     lower: Scalar = 0.0
     upper: Scalar = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        common.scalar_field(self, self.lower, "lower")
-        common.scalar_field(self, self.upper, "upper")
 
     def _bounds(self) -> tuple[float, float]:
         return value(self.lower), value(self.upper)

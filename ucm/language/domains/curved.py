@@ -18,8 +18,14 @@ from typing import Any
 import numpy as np
 
 from ucm.data.linear import Vec
+from ucm.language import cvx as cp
+from ucm.language import masses
+from ucm.language.contracts import Capped, Domain, Jacobian, Leveled, SemiSmooth, Size
+from ucm.language.domains._common import no_entries
+from ucm.language.domains.simplex import Simplex
+from ucm.language.node import Notation
 
-__all__ = ["Curve", "Point", "levels", "single_point", "solve"]
+__all__ = ["Curve", "CutSimplex", "Point", "solve"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -29,15 +35,10 @@ class Point:
     """A solution of the optimality conditions at one lam."""
 
     q: Vec
-    w: Vec  # dq/du, u = v - theta
+    w: Any  # dq/du, u = v - theta: an array, or one number for all q > 0
     normal: Vec  # h'(q) where w > 0
     lam: float
     theta: tuple[float, ...]
-
-
-def single_point(q: Vec, masses: int) -> Point:
-    """The only point of a domain at its smallest size: it does not move, and has no multiplier."""
-    return Point(q, np.zeros(q.size), q, np.inf, (-np.inf,) * masses)
 
 
 class Curve(ABC):
@@ -207,15 +208,99 @@ def _mix(
     return Point(q, w, normal, lam, theta_)
 
 
-def levels(
-    g: Vec, parts: list[tuple[Any, float]], theta: tuple[float, ...] | None
-) -> list[tuple[float, float]]:
-    """Levels of a domain with a curved bound: unique. Without theta the bound is slack, and q
-    stands at the largest entries. At the smallest radius there is no multiplier: theta falls
-    without bound, from the class mean of g."""
-    if theta is None:
-        theta = tuple(float(g[index].max()) for index, _ in parts)
-    return [
-        (x, x) if x > -np.inf else (x, float(g[index].mean()))
-        for x, (index, _) in zip(theta, parts, strict=True)
-    ]
+class CutSimplex(SemiSmooth, Leveled):
+    """The simplex cut by a ball, `{q >= 0, sum q = 1, h(q) <= r}`; with classes, mass 1/2 in each.
+
+    Where the ball binds, projection and support are the point of the equations above; where it does not,
+    those of the simplex `around`.
+    """
+
+    @abstractmethod
+    def ball(self) -> Domain:
+        """The ball alone."""
+
+    @abstractmethod
+    def around(self, dim: int) -> Capped:
+        """The simplex around it, with a cap where h is finite only below one."""
+
+    @abstractmethod
+    def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, Point | None]:
+        """The nearest point (prox) or a maximiser, and its multipliers where the ball binds."""
+
+    @abstractmethod
+    def _too_small(self, dim: int, classes: Vec | None) -> str | None:
+        """Why the ball misses the simplex, if it does."""
+
+    def _cut(
+        self,
+        v: Vec,
+        classes: Vec | None,
+        prox: bool,
+        height: Callable[[Vec], float],
+        radius: float,
+        root: Callable[[float], Point],
+        slack: float = 0.0,
+    ) -> tuple[Vec, Point | None]:
+        """What `_solve` answers: the solution without the ball if it is inside of it, the one point that
+        the least ball leaves, or the root of the equations, given the least height."""
+        around = self.around(v.size)
+        q = around.project(v, classes=classes) if prox else around.support(v, classes=classes)[1]
+        if height(q) <= radius:
+            return q, None
+        q = masses.uniform(v.size, classes)
+        least = height(q)
+        if radius <= least + slack * abs(least):  # it does not move, and has no multiplier
+            theta = (-np.inf,) * len(masses.counts(v.size, classes))
+            return q, Point(q, 0.0, q, np.inf, theta)
+        point = root(least)
+        return point.q, point
+
+    def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
+        return masses.delivered(self._solve(masses.vector(v), classes, prox=True)[0], out)
+
+    def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
+        q, point = self._solve(masses.vector(v), classes, prox=True)
+        if point is None:
+            return self.around(q.size).jacobian_at(q, classes)
+        w = point.w if isinstance(point.w, np.ndarray) else np.where(q > 0.0, point.w, 0.0)
+        return masses.jacobian(w, masses.groups(q.size, classes), point.normal)
+
+    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
+        g = masses.vector(g)
+        q = self._solve(g, classes, prox=False)[0]
+        return float(g @ q), q
+
+    def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
+        g = masses.vector(g)
+        point = self._solve(g, classes, prox=False)[1]
+        if point is None:
+            return self.around(g.size).levels(g, classes=classes)
+        # one multiplier; at the smallest ball none: theta falls without bound, from the class mean of g
+        return [
+            (x, x) if x > -np.inf else (x, float(g[index].mean()))
+            for x, (index, _) in zip(point.theta, masses.groups(g.size, classes), strict=True)
+        ]
+
+    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
+        q = masses.vector(q)
+        return masses.snap(max(masses.outside(q, classes), self.ball().violation(q)))
+
+    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
+        return masses.uniform(dim, classes)
+
+    def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
+        return no_entries(self, dim, classes) or self._too_small(dim, classes)
+
+    def size(self) -> Size | None:
+        return self.ball().size()
+
+    def constraints(
+        self, q: cp.Expression, size: Any, *, classes: Vec | None = None
+    ) -> list[cp.Constraint]:
+        return [*masses.constraints(q, classes), *self.ball().constraints(q, size)]
+
+    def on_simplex(self) -> Domain | None:
+        return self
+
+    def formula(self, notation: Notation) -> str:
+        return f"{Simplex().formula(notation)}, {self.ball().formula(notation)}"

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import wrightomega, xlogy
 
 from ucm import numerics
 from ucm.data.linear import Vec
+from ucm.language import cvx as cp
 from ucm.language import masses
-from ucm.language.contracts import Domain, Jacobian, Leveled, SemiSmooth, Size
+from ucm.language.contracts import Capped, Domain, Size
 from ucm.language.domains import _common as common
 from ucm.language.domains import curved
 from ucm.language.domains.simplex import Simplex
 from ucm.language.node import Notation, Scalar, value
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["KLBall", "SimplexKL"]
 
@@ -70,10 +68,6 @@ class KLBall(Domain):
 
     alpha: Scalar
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        common.scalar_field(self, self.alpha, "alpha")
-
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
         g = masses.vector(g)
         curve = EntropyCurve(g.size)
@@ -83,7 +77,11 @@ class KLBall(Domain):
         return float(g @ point.q), point.q
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        return masses.snap(_excess(masses.vector(q), value(self.alpha)))
+        """How far the divergence is above its bound, and negative mass."""
+        q, radius = masses.vector(q), _radius(value(self.alpha))
+        divergence = EntropyCurve(q.size).value(np.maximum(q, 0.0))
+        over = (divergence - radius) / max(radius, 1.0)
+        return masses.snap(max(over, float(-np.minimum(q, 0.0).sum())))
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
         return np.full(dim, math.exp(-1.0) / dim)
@@ -92,13 +90,11 @@ class KLBall(Domain):
         return _emptiness(self, self.alpha, 1.0)
 
     def size(self) -> Size:
-        return _size(self.alpha)
+        return Size(self.alpha, _radius, lambda radius: math.exp(-radius), key=("-log",))
 
     def constraints(
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
-        import cvxpy as cp
-
         # in N q the entries are near 1, which conic solvers need
         return [cp.sum(cp.rel_entr(q.size * q, 1.0)) / q.size <= size]
 
@@ -106,10 +102,13 @@ class KLBall(Domain):
         return SimplexKL(self.alpha)
 
     def formula(self, notation: Notation) -> str:
-        return _formula(notation, self.alpha)
+        q = notation.sub("q", "i")
+        log = notation.word("log")
+        divergence = notation.sum_over("i", f"{q} {log}(N {q})")
+        return f"{divergence}{notation.leq}-{log} {notation.scalar(self.alpha)}"
 
 
-class SimplexKL(SemiSmooth, Leveled):
+class SimplexKL(curved.CutSimplex):
     """Simplex and divergence ball, `{q >= 0, sum q = 1, sum q_i log(N q_i) <= -log alpha}`.
 
     Parameters
@@ -132,78 +131,26 @@ class SimplexKL(SemiSmooth, Leveled):
 
     alpha: Scalar
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        common.scalar_field(self, self.alpha, "alpha")
+    def ball(self) -> KLBall:
+        return KLBall(self.alpha)
+
+    def around(self, dim: int) -> Capped:
+        return Simplex()
 
     def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
-        """The solution, and its multipliers where the bound is active."""
-        curve = EntropyCurve(v.size)
-        radius = _radius(value(self.alpha))
-        free = Simplex()
-        flat = free.project(v, classes=classes) if prox else free.support(v, classes=classes)[1]
-        if curve.value(flat) <= radius:
-            return flat, None
-        q = masses.uniform(v.size, classes)
-        least = curve.value(q)
-        if radius <= least:
-            return q, curved.single_point(q, len(masses.counts(v.size, classes)))
-        point = (_nearest if prox else _tilted)(curve, v, classes, radius, least)
-        return point.q, point
+        curve, radius = EntropyCurve(v.size), _radius(value(self.alpha))
+        root = _nearest if prox else _tilted
+        return self._cut(
+            v, classes, prox, curve.value, radius,
+            lambda least: root(curve, v, classes, radius, least),
+        )  # fmt: skip
 
-    def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
-        return masses.delivered(self._solve(masses.vector(v), classes, prox=True)[0], out)
-
-    def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
-        q, point = self._solve(masses.vector(v), classes, prox=True)
-        parts = masses.groups(q.size, classes)
-        if point is None:
-            return masses.jacobian((q > 0.0).astype(float), parts)
-        return masses.jacobian(point.w, parts, point.normal)
-
-    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
-        g = masses.vector(g)
-        q = self._solve(g, classes, prox=False)[0]
-        return float(g @ q), q
-
-    def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
-        g = masses.vector(g)
-        point = self._solve(g, classes, prox=False)[1]
-        theta = None if point is None else point.theta
-        return curved.levels(g, masses.groups(g.size, classes), theta)
-
-    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        q = masses.vector(q)
-        over = max(masses.outside(q, classes), _excess(q, value(self.alpha)))
-        return masses.snap(over)
-
-    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
-        return masses.uniform(dim, classes)
-
-    def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        reason = common.no_entries(self, dim, classes)
-        if reason:
-            return reason
+    def _too_small(self, dim: int, classes: Vec | None) -> str | None:
         largest = 1.0
         if classes is not None:
             m, n = masses.counts(dim, classes)
             largest = 2.0 * math.sqrt(m) * math.sqrt(n) / (m + n)
         return _emptiness(self, self.alpha, largest)
-
-    def size(self) -> Size:
-        return _size(self.alpha)
-
-    def constraints(
-        self, q: cp.Expression, size: Any, *, classes: Vec | None = None
-    ) -> list[cp.Constraint]:
-        ball = KLBall(self.alpha).constraints(q, size)
-        return [*masses.constraints(q, classes), *ball]
-
-    def on_simplex(self) -> Domain | None:
-        return self
-
-    def formula(self, notation: Notation) -> str:
-        return f"{Simplex().formula(notation)}, {_formula(notation, self.alpha)}"
 
 
 def _nearest(
@@ -234,17 +181,6 @@ def _radius(alpha: float) -> float:
     return -math.log(alpha) if alpha > 0.0 else math.inf
 
 
-def _size(alpha: Scalar) -> Size:
-    return Size(alpha, _radius, lambda radius: math.exp(-radius), key=("-log",))
-
-
-def _excess(q: Vec, alpha: float) -> float:
-    """How far the divergence is above its bound, and negative mass."""
-    radius = _radius(alpha)
-    divergence = EntropyCurve(q.size).value(np.maximum(q, 0.0))
-    return max((divergence - radius) / max(radius, 1.0), float(-np.minimum(q, 0.0).sum()))
-
-
 def _emptiness(node: Domain, alpha: Scalar, largest: float) -> str | None:
     if 0.0 < value(alpha) <= largest * (1.0 + masses.ROUNDING):
         return None
@@ -257,10 +193,3 @@ def _emptiness(node: Domain, alpha: Scalar, largest: float) -> str | None:
         f"{node!r}: empty, {common.named(alpha, 'level')} {why}; "
         f"{common.subject(alpha, 'alpha')} must lie in (0, {largest:.6g}]"
     )
-
-
-def _formula(notation: Notation, alpha: Scalar) -> str:
-    q = notation.sub("q", "i")
-    log = notation.word("log")
-    divergence = notation.sum_over("i", f"{q} {log}(N {q})")
-    return f"{divergence}{notation.leq}-{log} {notation.scalar(alpha)}"

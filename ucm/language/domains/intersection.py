@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, SolverError, brief
+from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Domain, Size, operator
 from ucm.language.node import Notation
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["DomainIntersection"]
 
@@ -58,8 +56,6 @@ class DomainIntersection(Domain):
         return self._conic_support(g, classes)
 
     def _conic_support(self, g: Vec, classes: Vec | None) -> tuple[float, Vec]:
-        import cvxpy as cp
-
         q, copy = cp.Variable(g.size), cp.Variable(g.size)
         meet = q == copy
         own = self.left.own_constraints(q, classes) + self.right.own_constraints(copy, classes)
@@ -91,8 +87,6 @@ class DomainIntersection(Domain):
         for q in (0.5 * (centers[0] + centers[1]), *centers):
             if self.violation(q, classes=classes) == 0.0:
                 return q
-        import cvxpy as cp
-
         x = cp.Variable(dim)
         distance = cp.sum_squares(x - centers[0]) + cp.sum_squares(x - centers[1])
         problem = cp.Problem(cp.Minimize(distance), self.constraints(x, classes=classes))

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
 from ucm.language import masses
-from ucm.language.contracts import Domain, Jacobian, Leveled, SemiSmooth, Size
+from ucm.language.contracts import Capped, Domain, Size
 from ucm.language.domains import _common as common
 from ucm.language.domains import curved
-from ucm.language.domains.simplex import Simplex
+from ucm.language.domains.simplex import CappedSimplex
 from ucm.language.node import Notation, Scalar, value
 from ucm.language.terms import ConvexLoss
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["LossBall", "SimplexLoss"]
 
@@ -90,7 +88,7 @@ class LossBall(Domain):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check(self, self.loss, self.radius)
+        _check(self, self.loss)
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
         g = masses.vector(g)
@@ -109,7 +107,13 @@ class LossBall(Domain):
         return float(g @ q), q
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        return masses.snap(_excess(self.loss, masses.vector(q), value(self.radius)))
+        """How far the mean of l* is above its bound, and how far q is outside the domain of l*."""
+        q, radius = masses.vector(q), value(self.radius)
+        curve = ConjugateCurve(self.loss, q.size)
+        inside = np.clip(q, 0.0, curve.cap)
+        scale = min(curve.cap, 1.0)
+        outside = float(np.abs(q - inside).sum()) / scale if scale > 0.0 else 0.0
+        return masses.snap(max((curve.value(inside) - radius) / max(abs(radius), 1.0), outside))
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
         return np.full(dim, float(self.loss.gradient(np.zeros(1))[0]) / dim)
@@ -130,10 +134,12 @@ class LossBall(Domain):
         return SimplexLoss(self.loss, self.radius)
 
     def formula(self, notation: Notation) -> str:
-        return _formula(notation, self.radius)
+        conjugate = notation.power("l", "*") + f"(N {notation.sub('q', 'i')})"
+        mean = notation.fraction("1", "N") + " " + notation.sum_over("i", conjugate)
+        return mean + notation.leq + notation.scalar(self.radius)
 
 
-class SimplexLoss(SemiSmooth, Leveled):
+class SimplexLoss(curved.CutSimplex):
     """Simplex and conjugate ball, `{q >= 0, sum q = 1, (1/N) sum l*(N q_i) <= radius}`.
 
     Parameters
@@ -166,73 +172,23 @@ class SimplexLoss(SemiSmooth, Leveled):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check(self, self.loss, self.radius)
+        _check(self, self.loss)
 
-    def _caps(self, curve: ConjugateCurve, classes: Vec | None) -> list[float]:
-        parts = zip(masses.counts(curve.dim, classes), _masses(classes), strict=True)
-        return [max(curve.cap, mass / n) for n, mass in parts]
+    def ball(self) -> LossBall:
+        return LossBall(self.loss, self.radius)
+
+    def around(self, dim: int) -> Capped:
+        return CappedSimplex(ConjugateCurve(self.loss, dim).cap)
 
     def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
-        """The solution, and its multipliers where the bound is active."""
-        curve = ConjugateCurve(self.loss, v.size)
-        radius = value(self.radius)
-        caps = self._caps(curve, classes)
-        flat = (
-            masses.project_capped(v, None, classes, caps)
-            if prox
-            else masses.greedy(v, caps, classes)
-        )
-        if curve.value(flat) <= radius:
-            return flat, None
-        q = masses.uniform(v.size, classes)
-        least = curve.value(q)
-        if not radius > least + masses.ROUNDING * abs(least):
-            return q, curved.single_point(q, len(caps))
-        equation = curve.prox if prox else curve.tilt
-        parts = masses.groups(v.size, classes)
-        point = curved.solve(equation, curve, v, parts, radius, least)
-        return point.q, point
+        curve, radius = ConjugateCurve(self.loss, v.size), value(self.radius)
+        equation, parts = curve.prox if prox else curve.tilt, masses.groups(v.size, classes)
+        return self._cut(
+            v, classes, prox, curve.value, radius,
+            lambda least: curved.solve(equation, curve, v, parts, radius, least), masses.ROUNDING,
+        )  # fmt: skip
 
-    def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
-        return masses.delivered(self._solve(masses.vector(v), classes, prox=True)[0], out)
-
-    def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
-        q, point = self._solve(masses.vector(v), classes, prox=True)
-        parts = masses.groups(q.size, classes)
-        if point is None:
-            cap = ConjugateCurve(self.loss, q.size).cap
-            return masses.jacobian(((q > 0.0) & (q < cap)).astype(float), parts)
-        return masses.jacobian(point.w, parts, point.normal)
-
-    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
-        g = masses.vector(g)
-        q = self._solve(g, classes, prox=False)[0]
-        return float(g @ q), q
-
-    def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
-        g = masses.vector(g)
-        parts = masses.groups(g.size, classes)
-        point = self._solve(g, classes, prox=False)[1]
-        if point is not None:
-            return curved.levels(g, parts, point.theta)
-        caps = self._caps(ConjugateCurve(self.loss, g.size), classes)
-        return [
-            masses.order_interval(g[index], mass, cap)
-            for (index, mass), cap in zip(parts, caps, strict=True)
-        ]
-
-    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        q = masses.vector(q)
-        over = _excess(self.loss, q, value(self.radius))
-        return masses.snap(max(masses.outside(q, classes), over))
-
-    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
-        return masses.uniform(dim, classes)
-
-    def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        reason = common.no_entries(self, dim, classes)
-        if reason:
-            return reason
+    def _too_small(self, dim: int, classes: Vec | None) -> str | None:
         curve = ConjugateCurve(self.loss, dim)
         q = masses.uniform(dim, classes)
         if q.max() <= curve.cap * (1.0 + masses.ROUNDING):
@@ -242,42 +198,13 @@ class SimplexLoss(SemiSmooth, Leveled):
             f"need {q.max() * dim:.6g}; divide the loss by at least that ratio"
         )
 
-    def size(self) -> Size:
-        return Size(self.radius)
 
-    def constraints(
-        self, q: cp.Expression, size: Any, *, classes: Vec | None = None
-    ) -> list[cp.Constraint]:
-        ball = self.loss.conjugate_constraint(q.size * q, size)
-        return [*masses.constraints(q, classes), *ball]
-
-    def on_simplex(self) -> Domain | None:
-        return self
-
-    def formula(self, notation: Notation) -> str:
-        return f"{Simplex().formula(notation)}, {_formula(notation, self.radius)}"
-
-
-def _check(node: Domain, loss: Any, radius: Scalar) -> None:
+def _check(node: Domain, loss: Any) -> None:
     if not isinstance(loss, ConvexLoss):
         raise CompositionError(
             f"{type(node).__name__}: expected a convex loss, got {brief(loss)}; write for example "
             "Hinge() / 0.5"
         )
-    common.scalar_field(node, radius, "radius")
-
-
-def _masses(classes: Vec | None) -> list[float]:
-    return [1.0] if classes is None else [0.5, 0.5]
-
-
-def _excess(loss: ConvexLoss, q: Vec, radius: float) -> float:
-    """How far the mean of l* is above its bound, and how far q is outside the domain of l*."""
-    curve = ConjugateCurve(loss, q.size)
-    inside = np.clip(q, 0.0, curve.cap)
-    scale = min(curve.cap, 1.0)
-    outside = float(np.abs(q - inside).sum()) / scale if scale > 0.0 else 0.0
-    return max((curve.value(inside) - radius) / max(abs(radius), 1.0), outside)
 
 
 def _emptiness(node: Domain, radius: Scalar, least: float) -> str | None:
@@ -287,9 +214,3 @@ def _emptiness(node: Domain, radius: Scalar, least: float) -> str | None:
         f"{node!r}: empty, {common.named(radius, 'radius')} is below the smallest mean of the "
         f"conjugate; {common.subject(radius, 'radius')} must be at least {least:.6g}"
     )
-
-
-def _formula(notation: Notation, radius: Scalar) -> str:
-    conjugate = notation.power("l", "*") + f"(N {notation.sub('q', 'i')})"
-    mean = notation.fraction("1", "N") + " " + notation.sum_over("i", conjugate)
-    return mean + notation.leq + notation.scalar(radius)

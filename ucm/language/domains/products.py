@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.linalg import block_diag
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Domain, Jacobian, SemiSmooth, Size
 from ucm.language.node import Notation
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Product"]
 

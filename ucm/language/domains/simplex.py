@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Capped, Size
 from ucm.language.domains import _common as common
 from ucm.language.node import Notation, Scalar, value
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["CappedSimplex", "Simplex"]
 
@@ -83,7 +81,6 @@ class CappedSimplex(Capped):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        common.scalar_field(self, self.cap, "cap")
         weight = self.class_weight
         if weight is not None and not (
             isinstance(weight, tuple)

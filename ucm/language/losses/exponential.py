@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import wrightomega, xlogy
 
 from ucm.data.linear import Vec
+from ucm.language import cvx as cp
 from ucm.language.node import Notation
 from ucm.language.scope import Coefficient, Scope
 from ucm.language.terms import ConvexLoss
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Exponential"]
 
@@ -66,13 +64,9 @@ class Exponential(ConvexLoss):
             return np.exp(np.asarray(u, dtype=float))
 
     def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
-        import cvxpy as cp
-
         return [cp.sum(-cp.entr(s) - s) / s.size <= size]
 
     def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
-        import cvxpy as cp
-
         return scope.of(factor) * cp.sum(cp.exp(-margin))
 
     def formula(self, notation: Notation) -> str:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
 from ucm.language.node import Notation
 from ucm.language.scope import Coefficient, Scope
 from ucm.language.terms import ConvexLoss
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Hinge", "SquaredHinge"]
 
@@ -99,16 +97,12 @@ class Hinge(ConvexLoss):
         return self.p * np.maximum(u, 0.0) ** (self.p - 1.0)
 
     def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
-        import cvxpy as cp
-
         if self.p == 1.0:
             return [s >= 0, s <= 1, cp.Constant(0.0) <= size]
         power = cp.power(s / self.p, self.p / (self.p - 1.0), approx=False)
         return [s >= 0, (self.p - 1.0) * cp.sum(power) / s.size <= size]
 
     def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
-        import cvxpy as cp
-
         short = cp.pos(1.0 - margin)
         if self.p != 1.0:
             short = cp.square(short) if self.p == 2.0 else cp.power(short, self.p, approx=False)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
+from ucm.language import cvx as cp
 from ucm.language.node import Node, Notation, Param, Scalar, value
 from ucm.language.scope import Coefficient, Scope
 from ucm.language.terms import ConvexLoss, Loss
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Ramp", "RampPart"]
 
@@ -120,13 +118,9 @@ class RampPart(ConvexLoss):
         return (np.asarray(u, dtype=float) > 0.0) / value(self.mu)
 
     def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
-        import cvxpy as cp
-
         return [s >= 0, s <= 1.0 / value(self.mu), cp.Constant(0.0) <= size]
 
     def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
-        import cvxpy as cp
-
         # f max(0, mu - t) / mu = max(0, f - (f / mu) t), and with the tail max(0, -f mu - (f / mu) t)
         steep = scope.of(factor.scaled(1.0, self.mu))
         if self.tail:
@@ -139,8 +133,8 @@ class RampPart(ConvexLoss):
         return _over(notation, self.mu, notation.sum_over("i", _plus(notation, start, t)))
 
 
-def _check(node: Node, mu: Any) -> None:
-    if not isinstance(mu, float | Param) or not 0.0 < value(mu) <= 1.0:
+def _check(node: Node, mu: Scalar) -> None:
+    if not 0.0 < value(mu) <= 1.0:
         raise CompositionError(
             f"{type(node).__name__}: mu lies in (0, 1], got {mu!r}; mu = 1 is the truncated hinge "
             "loss, a smaller mu is closer to the 0-1 loss"

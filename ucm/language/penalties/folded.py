@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
 
 import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.language.node import Node, Notation, Param, Scalar, value
+from ucm.language.node import Node, Notation, Scalar, value
 from ucm.language.penalties.norms import L1
 from ucm.language.penalty_algebra import scaled_penalty
 from ucm.language.terms import FoldedConcave, ProximalPenalty
@@ -17,8 +16,8 @@ from ucm.language.terms import FoldedConcave, ProximalPenalty
 __all__ = ["MCP", "SCAD", "CappedL1", "ExpL0"]
 
 
-def _at_least(node: Node, name: str, scalar: Any, least: float) -> None:
-    if not isinstance(scalar, float | Param) or not least < value(scalar) < np.inf:
+def _at_least(node: Node, name: str, scalar: Scalar, least: float) -> None:
+    if not least < value(scalar) < np.inf:
         raise CompositionError(
             f"{type(node).__name__}: {name} must be above {least:g} and finite, got {scalar!r}"
             + ("; the penalty would not be concave in |w|" if least else "; give a positive number")

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.language.node import Notation, Param, Scalar, value
+from ucm.language import cvx as cp
+from ucm.language.node import Notation, Scalar, value
 from ucm.language.scope import Coefficient, Scope
 from ucm.language.terms import ProximalPenalty
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["L1", "L2", "ElasticNet", "LInf", "soft", "soft_to_mass"]
 
@@ -61,8 +57,6 @@ class L1(ProximalPenalty):
         return 1.0, 0.0, 0.0
 
     def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
-        import cvxpy as cp
-
         return scope.of(factor) * cp.norm1(w)
 
     def formula(self, notation: Notation) -> str:
@@ -96,8 +90,6 @@ class L2(ProximalPenalty):
         return 0.0, 1.0, 0.0
 
     def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
-        import cvxpy as cp
-
         return scope.of(factor) * cp.sum_squares(w)
 
     def formula(self, notation: Notation) -> str:
@@ -130,8 +122,6 @@ class LInf(ProximalPenalty):
         return 0.0, 0.0, 1.0
 
     def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
-        import cvxpy as cp
-
         return scope.of(factor) * cp.norm_inf(w)
 
     def formula(self, notation: Notation) -> str:
@@ -162,7 +152,7 @@ class ElasticNet(ProximalPenalty):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.ratio, float | Param) or not 0.0 <= value(self.ratio) <= 1.0:
+        if not 0.0 <= value(self.ratio) <= 1.0:
             raise CompositionError(
                 f"ElasticNet: ratio lies in [0, 1], got {self.ratio!r}; 1 is L1(), 0 is L2()"
             )
@@ -189,8 +179,6 @@ class ElasticNet(ProximalPenalty):
         return value(self.ratio), 1.0 - value(self.ratio), 0.0
 
     def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
-        import cvxpy as cp
-
         one = scope.of(factor.scaled(self.ratio)) * cp.norm1(w)
         return one + scope.of(factor.but(self.ratio)) * cp.sum_squares(w)
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
+from ucm.language import cvx as cp
 from ucm.language.node import Notation
 from ucm.language.scope import Coefficient, Scope
 from ucm.language.terms import ProximalPenalty
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Lp"]
 
@@ -74,8 +70,6 @@ class Lp(ProximalPenalty):
         return {1.0: (1.0, 0.0, 0.0), 2.0: (0.0, 1.0, 0.0)}.get(self.p)
 
     def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
-        import cvxpy as cp
-
         return scope.of(factor) * cp.sum(cp.power(cp.abs(w), self.p, approx=False))
 
     def formula(self, notation: Notation) -> str:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.data.maps import IdentityMap
+from ucm.language import cvx as cp
 from ucm.language.contracts import AffineImage, Block, Scope, Size, Splits, UncertaintySet
 from ucm.language.domains import NormBall
 from ucm.language.node import Notation, Scalar, converted
 from ucm.language.statistics.vectors import VectorNode, as_vector, offset
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Ball"]
 
@@ -68,8 +65,6 @@ class Ball(UncertaintySet):
         return self._center(data) + u, self._domain().violation(u)
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        import cvxpy as cp
-
         c = self._center(data)
         v = cp.Variable(c.size)  # u in units of the largest entry of X
         radius = scope.scalar(self._domain().size()) / data.scale

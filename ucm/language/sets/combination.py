@@ -8,12 +8,13 @@ from dataclasses import replace
 from functools import reduce
 from numbers import Real
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.data.maps import ComposedMap, scaled
 from ucm.errors import CompositionError
+from ucm.language import cvx as cp
 from ucm.language.arithmetic import common_dimension, in_parentheses
 from ucm.language.contracts import AffineImage, Block, Scope, Size, Splits, UncertaintySet
 from ucm.language.node import CoordinateFree, Notation, Param, Scalar, number_source, source, value
@@ -21,9 +22,6 @@ from ucm.language.scope import Coefficient
 from ucm.language.sets.image import as_linear_map
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.weights import below, placed
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Combination", "LinearImage", "Scaled", "Sum", "is_number", "times"]
 
@@ -79,8 +77,6 @@ class Combination(UncertaintySet):
         return x, max(outside for *_, outside in parts)
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        import cvxpy as cp
-
         points, constraints = [], []
         for U, L in self.terms():
             x, own = U.cvxpy(data, scope)

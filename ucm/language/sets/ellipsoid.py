@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
+from ucm.language import cvx as cp
 from ucm.language.arithmetic import common_dimension
 from ucm.language.contracts import AffineImage, Block, Scope, Size, Splits, UncertaintySet
 from ucm.language.domains import NormBall
 from ucm.language.node import CoordinateFree, Notation, Scalar, converted
 from ucm.language.statistics.matrices import MatrixNode, as_matrix, covariance_map
 from ucm.language.statistics.vectors import VectorNode, as_vector, offset
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Ellipsoid"]
 
@@ -76,8 +74,6 @@ class Ellipsoid(UncertaintySet, CoordinateFree):
         return self.center.evaluate(data) + self._map(data).matvec(u), self._domain().violation(u)
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        import cvxpy as cp
-
         roots = [_root(F) for F in self.shape.factors(data)]
         u = cp.Variable(sum(F.shape[1] for F in roots))
         x = self.center.evaluate(data)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
 from ucm.language.contracts import AffineImage, Domain, Scope, Size, Splits, UncertaintySet
 from ucm.language.domains import Simplex
 from ucm.language.node import CoordinateFree, Notation
 from ucm.language.sets.weights import WeightSpace, below, placed, weigh
 from ucm.language.statistics.samples import Samples
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Hull", "hull_formula"]
 
@@ -97,8 +94,6 @@ class Hull(UncertaintySet, CoordinateFree):
         return data.samples(self.samples.kind).matvec(weights), violation
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        import cvxpy as cp
-
         space = self.space(data)
         q = cp.Variable(space.dim) / space.dim  # entries of the variable are near 1
         constraints = [] if self.weights is None else space.twin(q, scope)

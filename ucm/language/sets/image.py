@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -12,14 +12,12 @@ from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.data.maps import MatrixMap
 from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
 from ucm.language.arithmetic import axes
 from ucm.language.contracts import AffineImage, Domain, Scope, Size, Splits, UncertaintySet
 from ucm.language.node import Notation, converted
 from ucm.language.sets.weights import WeightSpace, below, placed
 from ucm.language.statistics.vectors import Origin, VectorNode, as_vector, offset
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Image", "as_linear_map"]
 
@@ -103,8 +101,6 @@ class Image(UncertaintySet):
         return self._center(data) + self.A @ first, space.violation(first)
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        import cvxpy as cp
-
         q = cp.Variable(self.A.shape[1])
         return self._center(data) + self.A @ q, self._space().twin(q, scope)
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.data.maps import ZeroMap, scaled
+from ucm.language import cvx as cp
 from ucm.language.arithmetic import common_dimension, in_parentheses
 from ucm.language.contracts import AffineImage, Coupling, Scope, Size, Splits, UncertaintySet
 from ucm.language.node import CoordinateFree, Notation
 from ucm.language.sets.weights import below, placed
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Intersection"]
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
+from ucm.language import cvx as cp
 from ucm.language.contracts import AffineImage, Scope, Size, Splits, UncertaintySet
 from ucm.language.node import CoordinateFree, Notation, converted
 from ucm.language.statistics.vectors import VectorNode, as_vector
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["Point"]
 
@@ -49,8 +46,6 @@ class Point(UncertaintySet, CoordinateFree):
         return self.vector.evaluate(data), 0.0
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        import cvxpy as cp
-
         return cp.Constant(self.vector.evaluate(data)), []
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
 from ucm.language.contracts import AffineImage, Scope, Size, Splits, UncertaintySet
 from ucm.language.domains import CappedSimplex
 from ucm.language.node import CoordinateFree, Notation, Param, Scalar, value
 from ucm.language.sets.hull import Hull, hull_formula
 from ucm.language.statistics.samples import Samples
-
-if TYPE_CHECKING:
-    import cvxpy as cp
 
 __all__ = ["ReducedHull"]
 
@@ -118,8 +115,6 @@ class ReducedHull(UncertaintySet, CoordinateFree):
         return self._plain(data).rebuild(data, q)
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        import cvxpy as cp
-
         kind = self.samples.kind
         rows = data.rows(kind).size
         s = cp.Variable(rows)  # s = m_o q, entries near 1

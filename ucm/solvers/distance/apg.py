@@ -16,10 +16,12 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Projectable
+from ucm.solvers.accelerated import Iterate, Smooth, State, inner
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["APG"]
 
+_LIMIT = 100_000
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -88,69 +90,21 @@ class APG(Solver[MinNorm]):
             return self._solve(form, monitor, start)
 
     def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
-        cost = form.pass_cost()
-        q = form.begin(start)
-        x = form.matvec(q)
-        monitor.passes += cost / 2
-        L = self._first_L(form)
-        eta, t = self.eta, 1.0
-        p, xp = q, x
-        since = 0  # iterations since the last restart
-        best = _Best(q, x, form.center)
-        unit = 2.0 if any(b.samples is not None and b.classes is None for b in form.blocks) else 1.0
-        answer, k = Answer(q), 0
-        for k in range(1, monitor.limit(100_000) + 1):
-            since += 1
-            gradient = form.rmatvec(xp)
-            monitor.passes += cost / 2
-            fp = 0.5 * float(xp @ xp)
-            test = self.backtracking and since % 10 == 1
-            if test and self.decrease_L:
-                L /= eta
-            while True:
-                new = _step(form, p, gradient, L)
-                xnew = form.matvec(new)
-                monitor.passes += cost / 2
-                if not test or _below_model(fp, gradient, new, p, L, 0.5 * float(xnew @ xnew)):
-                    break
-                L *= eta
-            moved = L * _distance(new, p)
-            if since % 100 == 1 or since % 10 == 0 or moved < self.eps * unit:
-                gap, norm = best.update(form, new, xnew)
-                monitor.passes += cost / 2
-                stop = monitor.report(k, -norm, gap)
-                near_zero = norm <= max(0.1 * monitor.tol, 1e-10) * best.largest
-                if near_zero or (self.stop == "gap" and gap <= 0.5 * monitor.tol):
-                    break
-                if self.stop == "paper" and (
-                    moved < self.eps * unit
-                    or (since % 100 == 1 and best.step(form, L) < self.eps * unit)
-                ):
-                    break
-                if stop:
-                    answer.status, answer.message = "interrupted", "stopped by the callback"
-                    break
-            uphill = sum(float(g @ (a - b)) for g, a, b in zip(gradient, new, q, strict=True))
-            if self.restart and uphill > 0.0:
-                # as printed: from q^(k-1), momentum zero
-                p, xp, t, since = q, x, 1.0, 0
-                if self.decrease_eta:
-                    eta = max(self.delta * eta + (1.0 - self.delta), self.eta_min)
-                continue
-            t_next = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * t * t))
-            beta = (t - 1.0) / t_next
-            p = [a + beta * (a - b) for a, b in zip(new, q, strict=True)]
-            xp = xnew + beta * (xnew - x)
-            q, x, t = new, xnew, t_next
-        else:
-            answer.status = "max_iter"
-            gap, norm = best.update(form, q, x)
-            monitor.report(k, -norm, gap)
-            answer.message = f"{monitor.limit(100_000)} iterations left a relative gap of {gap:.2g}"
-        answer.q = best.q
-        return answer
+        run = _Run(self, form, monitor, form.begin(start))
+        limit = monitor.limit(_LIMIT)
+        for k in range(1, limit + 1):
+            run.step()
+            if run.due():
+                answer = run.verdict(k)
+                if answer is not None:
+                    return answer
+            run.advance()
+        gap, _ = run.assess(run.state.z, limit)
+        message = f"{limit} iterations left a relative gap of {gap:.2g}"
+        return Answer(run.best.z, status="max_iter", message=message)
 
-    def _first_L(self, form: MinNorm) -> float:
+    def first_L(self, form: MinNorm) -> float:
+        """Where L starts."""
         if self.L is not None:
             return self.L
         if not self.backtracking:
@@ -159,48 +113,115 @@ class APG(Solver[MinNorm]):
         return max([*squares, _TINY])
 
 
-class _Best:
-    """The last point assessed: its gap comes from w = x / ||x||."""
+class _Distance(Smooth):
+    """`||x||^2 / 2` for the image x(q), over the domains of the blocks."""
 
-    def __init__(self, q: list[Vec], x: Vec, center: Vec) -> None:
-        self.q, self.x = q, x
-        self.largest = max(float(np.linalg.norm(x)), float(np.linalg.norm(center)))
+    rounding = 1e-15
 
-    def update(self, form: MinNorm, q: list[Vec], x: Vec) -> tuple[float, float]:
-        """The relative gap and the norm of x."""
-        self.q, self.x = q, x
-        norm = form.space.norm(x)
-        self.largest = max(self.largest, norm)
-        if norm == 0.0:
-            return 0.0, 0.0
-        gap = norm - form.lower_bound(x / norm)
-        return gap / max(norm, 1e-12 * self.largest), norm
+    def __init__(self, form: MinNorm, monitor: Monitor) -> None:
+        self.form, self.monitor = form, monitor
+        self.half = form.pass_cost() / 2
 
-    def step(self, form: MinNorm, L: float) -> float:
-        """`||L (T_L(q) - q)||`, the paper's second test."""
-        return L * _distance(_step(form, self.q, form.rmatvec(self.x), L), self.q)
+    def iterate(self, q: list[Vec]) -> Iterate:
+        """q with its image: half a pass."""
+        self.monitor.passes += self.half
+        return Iterate(q, self.form.matvec(q))
 
+    def value(self, at: Iterate) -> float:
+        return 0.5 * float(at.image @ at.image)
 
-def _step(form: MinNorm, p: Sequence[Vec], gradient: Sequence[Vec], L: float) -> list[Vec]:
-    """`T_L(p) = P(p - grad / L)`."""
-    return [
-        b.domain.project(v - g / L, classes=b.classes)  # type: ignore[attr-defined]
-        for b, v, g in zip(form.blocks, p, gradient, strict=True)
-    ]
+    def gradient(self, at: Iterate) -> list[Vec]:
+        self.monitor.passes += self.half
+        return self.form.rmatvec(at.image)
 
+    def project(self, at: Iterate, gradient: Sequence[Vec], L: float) -> list[Vec]:
+        """`T_L(p) = P(p - grad / L)`."""
+        return [
+            b.domain.project(v - g / L, classes=b.classes)  # type: ignore[attr-defined]
+            for b, v, g in zip(self.form.blocks, at.z, gradient, strict=True)
+        ]
 
-def _distance(a: Sequence[Vec], b: Sequence[Vec]) -> float:
-    return math.sqrt(sum(float((u - v) @ (u - v)) for u, v in zip(a, b, strict=True)))
+    def prox_step(self, at: Iterate, gradient: list[Vec], L: float) -> Iterate:
+        return self.iterate(self.project(at, gradient, L))
 
 
-def _below_model(
-    fp: float, gradient: Sequence[Vec], new: Sequence[Vec], p: Sequence[Vec], L: float, f: float
-) -> bool:
-    """Equation (8): `f(new) <= f(p) + <grad, new - p> + L/2 ||new - p||^2`, up to rounding."""
-    model = fp
-    for g, a, b in zip(gradient, new, p, strict=True):
-        model += float(g @ (a - b)) + 0.5 * L * float((a - b) @ (a - b))
-    return f <= model + 1e-15 * fp
+class _Run:
+    """One solve.
+
+    f : the problem
+    state : of the method
+    eta : by which L grows
+    since : iterations since the last restart
+    best : the last point assessed
+    largest : the largest ||x|| met, the unit in which 0 is judged
+    eps : the paper's tolerance in the units of the form
+    """
+
+    def __init__(self, options: APG, form: MinNorm, monitor: Monitor, q: list[Vec]) -> None:
+        self.options, self.form, self.monitor = options, form, monitor
+        self.f = _Distance(form, monitor)
+        self.state = State(self.f.iterate(q), options.first_L(form))
+        self.eta, self.since = options.eta, 0
+        self.best = self.state.z
+        x = self.best.image
+        self.largest = max(float(np.linalg.norm(x)), float(np.linalg.norm(form.center)))
+        mass = any(b.samples is not None and b.classes is None for b in form.blocks)
+        self.eps = (2.0 if mass else 1.0) * options.eps
+
+    def step(self) -> None:
+        """The step from p, L tested every tenth time."""
+        self.since += 1
+        test = self.options.backtracking and self.since % 10 == 1
+        if test and self.options.decrease_L:
+            self.state.L /= self.eta
+        self.state.step(self.f, self.eta if test else None)
+
+    def due(self) -> bool:
+        """Whether the point is to be assessed."""
+        return self.since % 10 == 0 or self.since % 100 == 1 or self.state.moved < self.eps
+
+    def assess(self, at: Iterate, k: int) -> tuple[float, bool]:
+        """The relative gap, from w = x / ||x||; whether the callback asks to stop."""
+        norm = self.form.space.norm(at.image)
+        self.best, self.largest, gap = at, max(self.largest, norm), 0.0
+        if norm > 0.0:
+            gap = norm - self.form.lower_bound(at.image / norm)
+            gap /= max(norm, 1e-12 * self.largest)
+        return gap, self.monitor.report(k, -norm, gap)
+
+    def verdict(self, k: int) -> Answer | None:
+        """The answer, where the step is one or the callback asks to stop."""
+        tol = self.monitor.tol
+        self.monitor.passes += self.f.half
+        gap, stop = self.assess(self.state.new, k)
+        near_zero = self.form.space.norm(self.best.image) <= max(0.1 * tol, 1e-10) * self.largest
+        enough = gap <= 0.5 * tol if self.options.stop == "gap" else self._still()
+        if near_zero or enough:
+            return Answer(self.best.z)
+        return Answer(self.best.z).interrupted() if stop else None
+
+    def _still(self) -> bool:
+        """The paper's rule: `||L (q - p)|| < eps`, or `||L (T_L(q) - q)|| < eps` every 100 iterations."""
+        if self.state.moved < self.eps:
+            return True
+        if self.since % 100 != 1:
+            return False
+        q, L = self.best, self.state.L
+        after = self.f.project(q, self.form.rmatvec(q.image), L)
+        step = Iterate(after, q.image).minus(q)
+        return L * math.sqrt(inner(step, step)) < self.eps
+
+    def advance(self) -> None:
+        """On to the step; where the momentum pointed uphill, as printed, back to the point before."""
+        state, options = self.state, self.options
+        uphill = inner(state.gradient, state.new.minus(state.z)) > 0.0
+        if not (options.restart and uphill):
+            state.accelerate()
+            return
+        state.restart(state.z)
+        self.since = 0
+        if options.decrease_eta:
+            self.eta = max(options.delta * self.eta + (1.0 - options.delta), options.eta_min)
 
 
 def _lipschitz(form: MinNorm) -> float:

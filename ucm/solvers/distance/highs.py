@@ -8,9 +8,8 @@ The linear programs of appendix D of Barbero, Takeda and Lopez (2015).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ from ucm.forms.solver import Solver
 from ucm.language.contracts import Capped, Domain, Projectable
 from ucm.language.domains import Box, NormBall, Product, SimplexBall
 from ucm.language.node import value
+from ucm.solvers.programs import LinearProgram, units
 
 __all__ = ["HiGHSDistance"]
 
@@ -49,64 +49,60 @@ class HiGHSDistance(Solver[MinNorm]):
         return float("nan")
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        import highspy
-
-        norms = [float(b.map.column_norms().max(initial=0.0)) for b in form.blocks]
-        scale = max([form.space.norm(form.center), *norms]) or 1.0
-        program = _Program()
-        columns = [program.domain(b.domain, b.map.shape[1], b.classes) for b in form.blocks]
-        n, one = form.n, form.norm == 1.0
-        up, down = (
-            program.columns(n, 0.0, math.inf, float(one)),
-            program.columns(n, 0.0, math.inf, float(one)),
-        )
-        eye = sparse.eye_array(n)
-        terms = [(k, b.map.matrix() / scale) for k, b in zip(columns, form.blocks, strict=True)]
-        center = -form.center / scale
-        equations = program.rows([*terms, (up, -eye), (down, eye)], center, center)
-        if not one:
-            top = program.columns(1, 0.0, math.inf, 1.0)
-            ones = sparse.csr_array(np.ones((n, 1)))
-            program.rows([(up, eye), (down, eye), (top, -ones)], -np.inf, np.zeros(n))
-        meets = []
-        for c in form.couplings:
-            unit = max(float(np.linalg.norm(c.offset)), scale if c.offset.any() else 1.0)
+        program, one = LinearProgram(monitor.verbose), form.norm == 1.0
+        columns = [_domain(program, b.domain, b.map.shape[1], b.classes) for b in form.blocks]
+        scale, meets = units(form)
+        equations = _image(program, form, columns, scale)
+        couplings = []
+        for c, unit in zip(form.couplings, meets, strict=True):
             parts = [(columns[k], B.matrix() / unit) for k, B in c.terms]
-            meets.append((unit, program.rows(parts, -c.offset / unit, -c.offset / unit)))
-        highs = program.highs(monitor.verbose)
-        highs.run()
-        monitor.iterations = int(highs.getInfo().simplex_iteration_count)
-        status = highs.getModelStatus()
-        if status == highspy.HighsModelStatus.kInfeasible:
+            couplings.append(program.rows(parts, -c.offset / unit, -c.offset / unit))
+        found = program.solve()
+        monitor.iterations = found.pivots
+        if found.status == "infeasible":
             return Answer(form.centers(), status="infeasible", message="HiGHS found no point")
-        if status != highspy.HighsModelStatus.kOptimal:
+        if found.status != "optimal":
             raise SolverError(
-                f"highs: the linear program ended with {highs.modelStatusToString(status)!r}; scale the "
-                'features, or take solver="clarabel"'
+                f"highs: the linear program ended with {found.words!r}; scale the features, or take "
+                'solver="clarabel"'
             )
-        answer = highs.getSolution()
-        point, dual = np.array(answer.col_value), -np.array(answer.row_dual)
-        q = [point[k] for k in columns]
+        q = [found.x[k] for k in columns]
         if not form.couplings:
             q = [
                 b.domain.project(v, classes=b.classes) if isinstance(b.domain, Projectable) else v
                 for b, v in zip(form.blocks, q, strict=True)
             ]
         answer = Answer(q)
-        p = math.inf if one else 1.0
-        w = dual[equations]
-        length = form.space.norm(w, p)
+        w = -found.dual[equations]
+        length = form.space.norm(w, math.inf if one else 1.0)
         if length > 0.0:
             answer.w = w / length
-            answer.multipliers = [dual[rows] * (scale / (unit * length)) for unit, rows in meets]
-        monitor.report(
-            monitor.iterations, -form.space.norm(form.matvec(q), form.norm), float("nan")
-        )
+            answer.multipliers = [
+                -found.dual[rows] * (scale / (unit * length))
+                for unit, rows in zip(meets, couplings, strict=True)
+            ]
+        height = -form.space.norm(form.matvec(q), form.norm)
+        monitor.report(monitor.iterations, height, float("nan"))
         return answer
 
 
+def _image(program: LinearProgram, form: MinNorm, columns: list[Index], scale: float) -> Index:
+    """`u - v = x(q)` in units of `scale`, and the norm of u - v as the cost; where the equations are."""
+    n, eye = form.n, sparse.eye_array(form.n)
+    cost = float(form.norm == 1.0)
+    up = program.columns(n, 0.0, math.inf, cost)
+    down = program.columns(n, 0.0, math.inf, cost)
+    terms = [(k, b.map.matrix() / scale) for k, b in zip(columns, form.blocks, strict=True)]
+    center = -form.center / scale
+    equations = program.rows([*terms, (up, -eye), (down, eye)], center, center)
+    if form.norm != 1.0:
+        top = program.columns(1, 0.0, math.inf, 1.0)
+        program.rows([(up, eye), (down, eye), (top, -np.ones((n, 1)))], -np.inf, np.zeros(n))
+    return equations
+
+
 def _polyhedral(domain: Domain) -> bool:
-    """Whether `_Program.domain` can write it."""
+    """Whether `_domain` can write it."""
     if isinstance(domain, Product):
         return all(_polyhedral(part) for part in domain.parts)
     if isinstance(domain, NormBall):
@@ -121,85 +117,31 @@ def _capped(domain: Domain) -> Capped | None:
     return domain if isinstance(domain, Capped) else None
 
 
-@dataclass
-class _Program:
-    """A linear program that grows by columns and rows."""
+def _domain(program: LinearProgram, domain: Domain, d: int, classes: Vec | None) -> Index:
+    """New variables in a domain."""
+    if isinstance(domain, Product):
+        parts = domain.pieces(classes)
+        return np.concatenate([_domain(program, p, s.stop - s.start, y) for p, s, y in parts])
+    if isinstance(domain, NormBall):
+        return _ball(program, d, value(domain.radius), domain.p)
+    if isinstance(domain, Box):
+        return program.columns(d, value(domain.lower), value(domain.upper))
+    capped = _capped(domain)
+    groups = capped.groups(d, classes) if capped is not None else []
+    most = np.empty(d)
+    for g in groups:
+        most[g.entries] = g.most
+    at = program.columns(d, 0.0, most)
+    for g in groups:
+        program.rows([(at[g.entries], np.ones((1, g.size)))], g.mass, g.mass)
+    return at
 
-    cost: list[Any] = field(default_factory=list)
-    lower: list[Any] = field(default_factory=list)
-    upper: list[Any] = field(default_factory=list)
-    width: int = 0
-    parts: list[Any] = field(default_factory=list)  # (row indices, column indices, entries)
-    least: list[Any] = field(default_factory=list)
-    most: list[Any] = field(default_factory=list)
-    height: int = 0
 
-    def columns(self, d: int, lower: Any, upper: Any, cost: float = 0.0) -> Index:
-        """New variables between bounds; where they are."""
-        self.cost.append(np.full(d, cost))
-        self.lower.append(np.broadcast_to(lower, d))
-        self.upper.append(np.broadcast_to(upper, d))
-        self.width += d
-        return np.arange(self.width - d, self.width)
-
-    def rows(self, terms: Sequence[tuple[Index, Any]], least: Any, most: Any) -> Index:
-        """New rows `least <= sum A_k v_k <= most`; where they are."""
-        d = np.size(most)
-        for at, A in terms:
-            A = sparse.coo_array(A)
-            self.parts.append((A.row + self.height, at[A.col], A.data))
-        self.least.append(np.broadcast_to(least, d))
-        self.most.append(np.broadcast_to(most, d))
-        self.height += d
-        return np.arange(self.height - d, self.height)
-
-    def domain(self, domain: Domain, d: int, classes: Vec | None) -> Index:
-        """New variables in a domain."""
-        if isinstance(domain, Product):
-            parts = [self.domain(p, s.stop - s.start, y) for p, s, y in domain.pieces(classes)]
-            return np.concatenate(parts)
-        if isinstance(domain, NormBall):
-            return self._ball(d, value(domain.radius), domain.p)
-        if isinstance(domain, Box):
-            return self.columns(d, value(domain.lower), value(domain.upper))
-        capped = _capped(domain)
-        groups = capped.groups(d, classes) if capped is not None else []
-        most = np.empty(d)
-        for g in groups:
-            most[g.entries] = g.most
-        at = self.columns(d, 0.0, most)
-        for g in groups:
-            self.rows([(at[g.entries], np.ones((1, g.size)))], g.mass, g.mass)
-        return at
-
-    def _ball(self, d: int, radius: float, p: float) -> Index:
-        if p == math.inf:
-            return self.columns(d, -radius, radius)
-        at = self.columns(d, -radius, radius)
-        size = self.columns(d, 0.0, radius)
-        eye = sparse.eye_array(d)
-        self.rows([(at, eye), (size, -eye)], -np.inf, np.zeros(d))
-        self.rows([(at, -eye), (size, -eye)], -np.inf, np.zeros(d))
-        self.rows([(size, np.ones((1, d)))], -np.inf, np.full(1, radius))
-        return at
-
-    def highs(self, verbose: bool) -> Any:
-        """The program in HiGHS."""
-        import highspy
-
-        highs: Any = highspy.Highs()
-        highs.setOptionValue("output_flag", verbose)
-        highs.setOptionValue("primal_feasibility_tolerance", 1e-10)
-        highs.setOptionValue("dual_feasibility_tolerance", 1e-10)
-        i, j, entries = (np.concatenate(part) for part in zip(*self.parts, strict=True))
-        A: Any = sparse.csc_array((entries, (i, j)), shape=(self.height, self.width))
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = self.width, self.height
-        lp.col_cost_ = np.concatenate(self.cost)
-        lp.col_lower_, lp.col_upper_ = np.concatenate(self.lower), np.concatenate(self.upper)
-        lp.row_lower_, lp.row_upper_ = np.concatenate(self.least), np.concatenate(self.most)
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        lp.a_matrix_.start_, lp.a_matrix_.index_ = A.indptr, A.indices
-        lp.a_matrix_.value_ = A.data
-        highs.passModel(lp)
-        return highs
+def _ball(program: LinearProgram, d: int, radius: float, p: float) -> Index:
+    at = program.columns(d, -radius, radius)
+    if p != math.inf:
+        size, eye = program.columns(d, 0.0, radius), sparse.eye_array(d)
+        program.rows([(at, eye), (size, -eye)], -np.inf, np.zeros(d))
+        program.rows([(at, -eye), (size, -eye)], -np.inf, np.zeros(d))
+        program.rows([(size, np.ones((1, d)))], -np.inf, np.full(1, radius))
+    return at

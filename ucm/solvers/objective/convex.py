@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,9 +13,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
 from ucm.language.scope import Coefficient, Numbers
 from ucm.language.terms import loss_cvxpy
-
-if TYPE_CHECKING:
-    pass
+from ucm.solvers.programs import accuracy, attempt, numbers
 
 __all__ = ["ClarabelComposite"]
 
@@ -55,31 +52,25 @@ class _Built(Session):
         if form.penalties not in self.problems:
             w, b, t = cp.Variable(form.n), cp.Variable(), cp.Variable(form.m)
             v, u = cp.Parameter(form.m), cp.Parameter(form.n)
-            numbers = Numbers()
+            plain = Numbers()
             total = sum(
-                loss_cvxpy(loss, t, form.y, form.class_weight, numbers) for loss in form.losses
+                loss_cvxpy(loss, t, form.y, form.class_weight, plain) for loss in form.losses
             )
-            total += sum(penalty.cvxpy(w, Coefficient(), numbers) for penalty in form.penalties)
+            total += sum(penalty.cvxpy(w, Coefficient(), plain) for penalty in form.penalties)
             equation = t == cp.multiply(form.y, form.X @ w + b)
             problem = cp.Problem(cp.Minimize(total - v @ t - u @ w), [equation])
             self.problems[form.penalties] = (problem, w, b, v, u, equation)
         return self.problems[form.penalties]
 
     def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
-        import cvxpy as cp
-
         problem, w, b, v, u, equation = self._problem(form)
         v.value, u.value = tilt.margin, tilt.normal
         failure = ""
         for tight in _TIGHT:  # a gap is first order in the dual error: as tight as it can be had
-            options = {"tol_gap_abs": tight, "tol_gap_rel": tight, "tol_feas": tight}
-            try:
-                with warnings.catch_warnings():
-                    warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
-                    problem.solve(solver="CLARABEL", verbose=self.monitor.verbose, **options)
+            options = accuracy("CLARABEL", tight)
+            failure = attempt(problem, "CLARABEL", verbose=self.monitor.verbose, **options)
+            if not failure:
                 break
-            except (cp.error.SolverError, ArithmeticError) as error:
-                failure = str(error).splitlines()[0]
         else:
             message = f"Clarabel failed ({failure}); scale the features"
             return _failed(form, "max_iter", message)
@@ -87,8 +78,8 @@ class _Built(Session):
             status = problem.status if problem.status in ("infeasible", "unbounded") else "max_iter"
             message = f"Clarabel ended with the status {problem.status!r}; scale the features"
             return _failed(form, status, message)
-        slopes = np.asarray(equation.dual_value, dtype=np.float64).ravel() - tilt.margin
-        return Answer(w=np.asarray(w.value, dtype=np.float64), b=float(b.value), slopes=slopes)
+        slopes = numbers(equation.dual_value) - tilt.margin
+        return Answer(w=numbers(w.value), b=float(b.value), slopes=slopes)
 
 
 def _failed(form: Composite, status: str, message: str) -> Answer:

@@ -24,8 +24,11 @@ from ucm.errors import ParameterError
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session
 from ucm.solvers.objective.generation import Generation, Index, Optimum, Program, linear_program
+from ucm.solvers.programs import LinearProgram
 
 __all__ = ["HiGHS"]
+
+_OF_THE_PRIMAL = {"infeasible": "unbounded", "unbounded": "infeasible"}
 
 
 @dataclass(frozen=True)
@@ -64,46 +67,25 @@ class _Dual(Program):
     """The dual program in HiGHS: row 0 is `y'alpha`, then one row for every feature inside."""
 
     def __init__(self, form: Composite, pivots: int | None) -> None:
-        import highspy
-
         self.y, self.caps = form.y, form.caps
         self.offset = form.losses[0].offset
         self.dense = isinstance(form.X, np.ndarray)
         self.X = form.X if self.dense else form.X.tocsc()
         self.samples = self.features = np.zeros(0, dtype=np.intp)
-        self.highs: Any = highspy.Highs()
-        for name, option in (
-            ("output_flag", False),
-            ("presolve", "off"),
-            ("primal_feasibility_tolerance", 1e-10),
-            ("dual_feasibility_tolerance", 1e-10),
-        ):
-            self.highs.setOptionValue(name, option)
-        if pivots is not None:
-            self.highs.setOptionValue("simplex_iteration_limit", pivots)
-        self.highs.addRow(0.0, 0.0, 0, np.zeros(0, dtype=np.int32), np.zeros(0))
-        self.done = highspy.HighsModelStatus.kOptimal
-        self.status = {
-            highspy.HighsModelStatus.kInfeasible: "unbounded",  # of the dual program
-            highspy.HighsModelStatus.kUnbounded: "infeasible",
-        }
+        limit: dict[str, Any] = {} if pivots is None else {"simplex_iteration_limit": pivots}
+        self.program = LinearProgram(presolve="off", **limit)
+        self.program.rows([], 0.0, np.zeros(1))
 
     def take(self, samples: Index, features: Index) -> None:
         self.samples = np.concatenate([self.samples, samples])
         if samples.size:  # in the rows that are there
-            part = self._signed(samples, self.features)
-            labels = self.y[samples, None]
+            part, labels = self._signed(samples, self.features), self.y[samples, None]
             part = np.column_stack([labels, part]) if self.dense else sparse.hstack([labels, part])
-            start, index, entries = _compressed(part)
-            self.highs.addCols(
-                samples.size, np.full(samples.size, -self.offset), np.zeros(samples.size),
-                self.caps[samples], entries.size, start, index, entries,
-            )  # fmt: skip
+            self.program.columns(samples.size, 0.0, self.caps[samples], -self.offset, part)
         self.features = np.concatenate([self.features, features])
         if features.size:
-            start, index, entries = _compressed(self._signed(self.samples, features).T)
-            free = np.full(features.size, np.inf)
-            self.highs.addRows(features.size, -free, free, entries.size, start, index, entries)
+            part, free = self._signed(self.samples, features).T, np.full(features.size, np.inf)
+            self.program.rows([(np.arange(self.samples.size), part)], -free, free)
 
     def _signed(self, samples: Index, features: Index) -> Any:
         """The samples times their labels, (samples, features)."""
@@ -112,30 +94,13 @@ class _Dual(Program):
         return self.X[:, features][samples].multiply(self.y[samples, None])
 
     def solve(self, a: float, linear: Vec, bias: float) -> Optimum:
-        index = np.arange(self.features.size + 1, dtype=np.int32)
-        low, high = np.append(-bias, -a - linear), np.append(-bias, a - linear)
-        self.highs.changeRowsBounds(index.size, index, low, high)
-        self.highs.run()
-        verdict = self.highs.getModelStatus()
-        found = self.highs.getSolution()
-        dual = -np.array(found.row_dual) if found.dual_valid else np.zeros(index.size)
-        alpha = np.array(found.col_value) if found.value_valid else None
-        passes = 0.5 * max(1, self.highs.getInfo().simplex_iteration_count)
-        answer = Optimum(dual[1:], float(dual[0]), alpha, passes)
-        if verdict != self.done:
-            answer.status = self.status.get(verdict, "max_iter")
-            name = self.highs.modelStatusToString(verdict)
+        self.program.sides(np.append(-bias, -a - linear), np.append(-bias, a - linear))
+        found = self.program.solve()
+        dual = -found.dual if found.dual.size else np.zeros(self.features.size + 1)
+        alpha = found.x if found.x.size else None
+        answer = Optimum(dual[1:], float(dual[0]), alpha, 0.5 * max(1, found.pivots))
+        if found.status != "optimal":
+            answer.status = _OF_THE_PRIMAL.get(found.status, "max_iter")
             advice = "raise pivots" if answer.status == "max_iter" else "scale the features"
-            answer.message = f"HiGHS ended with the status {name!r}; {advice}"
+            answer.message = f"HiGHS ended with the status {found.words!r}; {advice}"
         return answer
-
-
-def _compressed(part: Any) -> tuple[Any, Any, Any]:
-    """Starts, indices and entries of the rows of a matrix."""
-    if isinstance(part, np.ndarray):
-        rows, columns = part.shape
-        start = columns * np.arange(rows, dtype=np.int32)
-        index = np.tile(np.arange(columns, dtype=np.int32), rows)
-        return start, index, np.ascontiguousarray(part).ravel()
-    part = sparse.csr_matrix(part)
-    return part.indptr[:-1].astype(np.int32), part.indices.astype(np.int32), part.data

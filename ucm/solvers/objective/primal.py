@@ -14,6 +14,7 @@ from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
+from ucm.solvers.accelerated import Iterate, Smooth, State, inner
 
 __all__ = ["PrimalAPG"]
 
@@ -57,6 +58,39 @@ class PrimalAPG(InnerSolver):
         return _Gradient(form, monitor, self.max_iter)
 
 
+class _Tilted(Smooth):
+    """The losses less their tilts, at the margins `y (X w + b)`, for the one block `(w, b / unit)`."""
+
+    rounding = 1e-14
+
+    def __init__(self, form: Composite, tilt: Tilt, unit: float, monitor: Monitor) -> None:
+        self.form, self.tilt, self.unit, self.monitor = form, tilt, unit, monitor
+
+    def value(self, at: Iterate) -> float:
+        linear = float(self.tilt.margin @ at.image) + float(self.tilt.normal @ at.z[0][:-1])
+        return self.form.loss(at.image) - linear
+
+    def gradient(self, at: Iterate) -> list[Vec]:
+        beta = self.form.gradient(at.image) + self.tilt.margin
+        self.monitor.passes += 0.5
+        bias = self.unit * float(self.form.y @ beta)
+        return [-np.concatenate([self.form.pull(beta) + self.tilt.normal, [bias]])]
+
+    def prox_step(self, at: Iterate, gradient: list[Vec], L: float) -> Iterate:
+        z = at.z[0] - gradient[0] / L
+        z[:-1] = self.form.penalty.prox(z[:-1], 1.0 / L)
+        self.monitor.passes += 0.5
+        return Iterate([z], self.form.margins(z[:-1], z[-1] * self.unit))
+
+    def gap(self, at: Iterate) -> tuple[float, float]:
+        """The relative gap from the slopes of the losses, and by how much these miss the constraints."""
+        value = self.form.value(at.image, at.z[0][:-1], self.tilt)
+        slopes = self.form.gradient(at.image)
+        bound, violation = self.form.lower_bound(slopes, at.image, self.tilt)
+        self.monitor.passes += 0.5
+        return (value - bound) / max(abs(value), 1e-300), violation
+
+
 class _Gradient(Session):
     """The iterate, and the reciprocal step L."""
 
@@ -74,55 +108,24 @@ class _Gradient(Session):
 
     def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
         limit = self.monitor.limit(self.max_iter)
-        x = np.concatenate([self.w, [self.b / self.unit]])
-        tx = form.margins(self.w, self.b)
-        p, tp, theta = x, tx, 1.0
-        gap = math.inf
-        new, t = x, tx
+        f, gap = _Tilted(form, tilt, self.unit, self.monitor), math.inf
+        begin = np.concatenate([self.w, [self.b / self.unit]])
+        state = State(Iterate([begin], form.margins(self.w, self.b)), self.L)
         for k in range(1, limit + 1):
-            gradient, f = self._smooth(form, tilt, p, tp)
-            self.L *= 0.95
-            while True:
-                new = p - gradient / self.L
-                new[:-1] = form.penalty.prox(new[:-1], 1.0 / self.L)
-                t = form.margins(new[:-1], new[-1] * self.unit)
-                self.monitor.passes += 0.5
-                step = new - p
-                model = f + float(gradient @ step) + 0.5 * self.L * float(step @ step)
-                after = self._height(form, tilt, new, t)
-                if after <= model + 1e-14 * abs(f):
-                    break
-                self.L *= 1.5
+            state.L *= 0.95
+            state.step(f, 1.5)
             if k % 10 == 0 or k < 3:
-                value = form.value(t, new[:-1], tilt)
-                bound, violation = form.lower_bound(form.gradient(t), t, tilt)
-                self.monitor.passes += 0.5
-                gap = (value - bound) / max(abs(value), 1e-300)
+                gap, violation = f.gap(state.new)
                 if gap <= 0.3 * tol and violation <= tol:
                     break
-            uphill = float((p - new) @ (new - x)) > 0.0
-            if uphill:
-                theta, p, tp = 1.0, new, t
+            if inner(state.d, state.new.minus(state.z)) < 0.0:  # uphill
+                state.restart(state.new)
             else:
-                after_theta = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * theta * theta))
-                beta = (theta - 1.0) / after_theta
-                p, tp, theta = new + beta * (new - x), t + beta * (t - tx), after_theta
-            x, tx = new, t
-        self.w, self.b = new[:-1].copy(), float(new[-1] * self.unit)
-        answer = Answer(w=self.w, b=self.b, slopes=form.gradient(t))
+                state.accelerate()
+        z, self.L = state.new.z[0], state.L
+        self.w, self.b = z[:-1].copy(), float(z[-1] * self.unit)
+        answer = Answer(w=self.w, b=self.b, slopes=form.gradient(state.new.image))
         if gap > 0.3 * tol:
             answer.status = "max_iter"
             answer.message = f"{limit} iterations left a relative gap of {gap:.2g}; raise max_iter"
         return answer
-
-    def _smooth(self, form: Composite, tilt: Tilt, p: Vec, t: Vec) -> tuple[Vec, float]:
-        """The gradient of the losses and the tilts at p, and their value."""
-        beta = form.gradient(t) + tilt.margin
-        self.monitor.passes += 0.5
-        bias = self.unit * float(form.y @ beta)
-        return -np.concatenate([form.pull(beta) + tilt.normal, [bias]]), self._height(
-            form, tilt, p, t
-        )
-
-    def _height(self, form: Composite, tilt: Tilt, p: Vec, t: Vec) -> float:
-        return form.loss(t) - float(tilt.margin @ t) - float(tilt.normal @ p[:-1])

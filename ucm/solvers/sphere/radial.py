@@ -11,16 +11,17 @@ is kept. Over any other set it is conic, and g a parameter.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
+from ucm.forms.hulls import Hulls
 from ucm.forms.sphere import UnitNorm
+from ucm.solvers.programs import Blocks, LinearProgram, accuracy, attempt, numbers
 
 __all__ = ["Radial", "Reach", "Reached", "radial"]
 
@@ -37,6 +38,12 @@ class Radial:
     rest : (G,)
     """
 
+    @classmethod
+    def of(cls, hulls: Hulls) -> Radial:
+        """All samples of a sum of reduced hulls."""
+        group = np.repeat(np.arange(hulls.masses.size), np.diff(hulls.bounds))
+        return cls(hulls.center, hulls.points, hulls.caps, group, hulls.masses)
+
     def __init__(
         self,
         fixed: Vec,
@@ -45,52 +52,28 @@ class Radial:
         group: NDArray[np.int64],
         rest: Vec,
     ) -> None:
-        import highspy
-
-        self.r, self.k = fixed.size, caps.size
-        self.highs: Any = highspy.Highs()
-        for option, setting in (
-            ("output_flag", False),
-            ("presolve", "off"),
-            ("simplex_scale_strategy", 0),
-            ("primal_feasibility_tolerance", 1e-10),
-            ("dual_feasibility_tolerance", 1e-10),
-        ):
-            self.highs.setOptionValue(option, setting)
-        self.done = highspy.HighsModelStatus.kOptimal
+        self.program = LinearProgram(presolve="off", simplex_scale_strategy=0)
         # features in units of their own: rows of size one
         self.unit = np.maximum(np.abs(points).max(axis=0, initial=0.0), np.abs(fixed))
         self.unit[self.unit == 0.0] = 1.0
-        r, k = self.r, self.k
-        lp = highspy.HighsLp()
-        lp.num_col_, lp.num_row_ = k + 1, r + rest.size
-        lp.col_cost_ = np.r_[np.zeros(k), -1.0]
-        lp.col_lower_ = np.r_[np.zeros(k), -np.inf]
-        lp.col_upper_ = np.r_[caps, np.inf]
-        lp.row_lower_ = lp.row_upper_ = np.r_[-fixed / self.unit, rest]
-        lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        rows = np.hstack([np.tile(np.arange(r), (k, 1)), r + group[:, None]]).ravel()
-        values = np.hstack([points / self.unit, np.ones((k, 1))]).ravel()
-        lp.a_matrix_.start_ = np.r_[np.arange(k + 1) * (r + 1), k * (r + 1) + r]
-        lp.a_matrix_.index_ = np.r_[rows, np.arange(r)]
-        lp.a_matrix_.value_ = np.r_[values, np.ones(r)]
-        self.highs.passModel(lp)
+        q = self.program.columns(caps.size, 0.0, caps)
+        s = self.program.columns(1, -np.inf, np.inf, -1.0)
+        self.s = int(s[0])
+        along = (s, np.ones((fixed.size, 1)))
+        center = -fixed / self.unit
+        self.program.rows([(q, (points / self.unit).T), along], center, center)
+        member = sparse.coo_array((np.ones(caps.size), (group, q)), shape=(rest.size, caps.size))
+        self.program.rows([(q, member)], rest, rest)
 
     def reach(self, g: Vec) -> tuple[float, Vec, Vec] | None:
         """(s, w, q); None when no multiple of g is in the set."""
-        for i, value in enumerate(g / self.unit):
-            self.highs.changeCoeff(i, self.k, float(value))
-        self.highs.run()
-        if self.highs.getModelStatus() != self.done:  # a basis gone bad: once more without it
-            self.highs.clearSolver()
-            self.highs.run()
-            if self.highs.getModelStatus() != self.done:
-                return None
-        answer = self.highs.getSolution()
-        w = np.array(answer.row_dual)[: self.r] / self.unit
-        q = np.array(answer.col_value)
+        self.program.column(self.s, g / self.unit)
+        found = self.program.solve()
+        if found.status != "optimal":
+            return None
+        w = found.dual[: g.size] / self.unit
         along = float(w @ g)
-        return None if along == 0.0 else (float(q[-1]), w / along, q[:-1])
+        return None if along == 0.0 else (float(found.x[-1]), w / along, found.x[:-1])
 
 
 class Reached(NamedTuple):
@@ -109,15 +92,11 @@ Reach = Callable[[Vec], Reached | None]
 
 def radial(form: UnitNorm, tol: float, verbose: bool = False) -> Reach:
     """How far U reaches: a linear program over hulls, a conic one over any other set."""
-    return _polyhedral(form) if form.hulls is not None else _conic(form, tol, verbose)
+    return _conic(form, tol, verbose) if form.hulls is None else _polyhedral(form.hulls)
 
 
-def _polyhedral(form: UnitNorm) -> Reach:
-    hulls = form.hulls
-    if hulls is None:
-        raise ParameterError("Linearize: no sum of reduced hulls")
-    group = np.repeat(np.arange(hulls.masses.size), np.diff(hulls.bounds))
-    program = Radial(hulls.center, hulls.points, hulls.caps, group, hulls.masses)
+def _polyhedral(hulls: Hulls) -> Reach:
+    program = Radial.of(hulls)
 
     def reach(g: Vec) -> Reached | None:
         found = program.reach(g)
@@ -129,58 +108,26 @@ def _polyhedral(form: UnitNorm) -> Reach:
 def _conic(form: UnitNorm, tol: float, verbose: bool) -> Reach:
     import cvxpy as cp
 
-    image = form.image
-    norms = [float(b.map.column_norms().max(initial=0.0)) for b in image.blocks]
-    scale = max(image.space.norm(image.center), *norms, 1e-300)
     s, g = cp.Variable(), cp.Parameter(form.rank)
-    q: list[Any] = []
-    x: Any = form.lower(image.center) / scale
-    constraints: list[Any] = []
-    for b in image.blocks:
-        d = b.map.shape[1]
-        v = cp.Variable(d) / (d if b.samples is not None else 1)
-        q.append(v)
-        A = b.map.matrix() if form.basis is None else form.basis.T @ b.map.matrix()
-        x = x + (A / scale) @ v
-        size = b.domain.size()
-        number = None if size is None else size.number
-        constraints += b.domain.constraints(v, number, classes=b.classes)
-    meets: list[tuple[float, Any]] = []
-    for c in image.couplings:
-        unit = max(float(np.linalg.norm(c.offset)), scale if c.offset.any() else 1.0)
-        total: Any = cp.Constant(c.offset)
-        for k, B in c.terms:
-            total = total + B.matrix() @ q[k]
-        meets.append((unit, total / unit == 0))
-    along = x + s * g == 0
-    problem = cp.Problem(cp.Maximize(s), [along, *constraints, *(m for _, m in meets)])
+    blocks = Blocks(form.image, form.basis)
+    along = blocks.x + s * g == 0
+    problem = cp.Problem(cp.Maximize(s), [along, *blocks.constraints])
 
     def reach(normal: Vec) -> Reached | None:
         length = float(np.linalg.norm(normal))
         g.value = normal / length
         for tight in (1e-3 * tol, tol):
-            options = {"tol_gap_abs": tight, "tol_gap_rel": tight, "tol_feas": tight}
-            try:
-                with (
-                    warnings.catch_warnings()
-                ):  # its status and the certificate say it with numbers
-                    warnings.filterwarnings("ignore", "Solution may be inaccurate")
-                    problem.solve(solver="CLARABEL", verbose=verbose, **options)
-            except (cp.error.SolverError, ArithmeticError):
-                continue
-            if s.value is not None:
+            options = accuracy("CLARABEL", tight)
+            failure = attempt(problem, "CLARABEL", verbose=verbose, **options)
+            if not failure and s.value is not None:
                 break
-        if s.value is None or along.dual_value is None:
+        else:
             return None
-        w = np.asarray(along.dual_value, dtype=np.float64).ravel()
+        w = numbers(along.dual_value)
         slope = float(w @ normal)
         if slope == 0.0:
             return None
-        blocks = [np.asarray(v.value, dtype=np.float64).ravel() for v in q]
-        multipliers = [
-            np.asarray(m.dual_value, dtype=np.float64).ravel() * (scale / (unit * slope))
-            for unit, m in meets
-        ]
-        return Reached(scale * float(s.value) / length, w / slope, blocks, multipliers)
+        far = blocks.scale * float(s.value) / length
+        return Reached(far, w / slope, blocks.point(), blocks.multipliers(1.0 / slope))
 
     return reach

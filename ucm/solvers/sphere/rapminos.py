@@ -93,7 +93,7 @@ class Rapminos(UnitSolver):
     def _descend(self, form: UnitNorm, hulls: Hulls, monitor: Monitor, at: _State) -> Answer:
         count = 0 if self.step == "nearest" else self.width * form.rank
         steep = True
-        whole = _whole(hulls) if count and hulls.points.size <= _WHOLE else None
+        whole = Radial.of(hulls) if count and hulls.points.size <= _WHOLE else None
         limit, status, message = monitor.limit(self.max_steps), "max_iter", ""
         for _ in range(limit):
             if monitor.report(monitor.iterations + 1, at.value, float("nan")):
@@ -160,12 +160,6 @@ def _direction(hulls: Hulls, face: Tied, n: Vec) -> tuple[Vec, float]:
     d = tangent(d)
     size = float(np.linalg.norm(face.fixed)) + float(np.abs(points).max(initial=0.0))
     return d, float(np.linalg.norm(d)) / max(size, 1e-300)
-
-
-def _whole(hulls: Hulls) -> Radial:
-    """The program of all samples."""
-    group = np.repeat(np.arange(hulls.masses.size), np.diff(hulls.bounds))
-    return Radial(hulls.center, hulls.points, hulls.caps, group, hulls.masses)
 
 
 def _corner(

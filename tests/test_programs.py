@@ -1,0 +1,117 @@
+"""The writers around HiGHS and CVXPY, against SciPy's way to the same programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import linprog
+
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import Composite
+from ucm.language.losses import Hinge
+from ucm.language.penalties import L1
+from ucm.solvers import HiGHS, Simplex
+from ucm.solvers.programs import LinearProgram, accuracy, attempt
+
+Matrix = NDArray[np.float64]
+
+
+def problem(seed: int) -> tuple[Matrix, Matrix, Matrix, Matrix]:
+    """Cost, entries, sides of the rows: feasible, and bounded by 0 <= v <= 1."""
+    generator = np.random.default_rng(seed)
+    A = generator.standard_normal((5, 8))
+    inside = A @ generator.random(8)
+    return generator.standard_normal(8), A, inside - 0.1, inside + 0.1
+
+
+def by_scipy(cost: Matrix, A: Matrix, least: Matrix, most: Matrix) -> Any:
+    return linprog(
+        cost, A_ub=np.vstack([A, -A]), b_ub=np.r_[most, -least], bounds=(0.0, 1.0), method="highs"
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("form", [np.array, sparse.csr_array, sparse.coo_array])
+def test_a_linear_program_is_that_of_scipy(seed: int, form: Any) -> None:
+    cost, A, least, most = problem(seed)
+    program = LinearProgram()
+    columns = np.concatenate([program.columns(1, 0.0, 1.0, c) for c in cost])
+    halves = [(columns[:3], form(A[:, :3])), (columns[3:], form(A[:, 3:]))]
+    rows = program.rows(halves, least, most)
+    assert columns.tolist() == list(range(8)) and rows.tolist() == list(range(5))
+    found, known = program.solve(), by_scipy(cost, A, least, most)
+    assert found.status == "optimal" and found.words == "Optimal"
+    assert cost @ found.x == pytest.approx(known.fun, abs=1e-9)
+    dual = known.ineqlin.marginals
+    np.testing.assert_allclose(found.dual, dual[:5] - dual[5:], atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_linear_program_grows_and_goes_on_from_its_basis(seed: int) -> None:
+    _, A, least, most = problem(seed)
+    free = np.full(5, np.inf)
+    program = LinearProgram(presolve="off")
+    first = program.columns(5, 0.0, 1.0)
+    program.rows([(first, A[:2, :5])], -free[:2], free[:2])
+    program.solve()
+    rest = program.columns(3, 0.0, np.ones(3), entries=sparse.csr_array(A[:2, 5:].T))
+    program.rows([(rest, A[2:, 5:]), (first, A[2:, :5])], -free[2:], free[2:])
+    program.sides(least, most)
+    marked = program.columns(1, 0.0, 1.0, cost=-1.0)
+    program.column(int(marked[0]), A[:, 0])
+    found = program.solve()
+    wide = np.column_stack([A, A[:, 0]])
+    known = by_scipy(np.r_[np.zeros(8), -1.0], wide, least, most)
+    assert -found.x[-1] == pytest.approx(known.fun, abs=1e-9)
+    moved = program.solve()
+    assert moved.pivots == 0 and np.array_equal(moved.x, found.x)
+
+
+def test_a_linear_program_without_an_answer_says_why() -> None:
+    program = LinearProgram(presolve="off")
+    v = program.columns(2, 0.0, np.inf, -1.0)
+    assert program.solve().status == "unbounded"
+    program.rows([(v, np.ones((1, 2)))], -np.inf, np.array([-1.0]))
+    assert program.solve().status == "infeasible"
+    program.sides(np.array([-np.inf]), np.array([1.0]))
+    assert program.solve().x.sum() == pytest.approx(1.0)
+    short = LinearProgram(presolve="off", simplex_iteration_limit=0)
+    v = short.columns(2, 0.0, np.inf, -1.0)
+    short.rows([(v, np.array([[1.0, 2.0]]))], -np.inf, np.ones(1))
+    assert short.solve().status == "stopped"
+
+
+def test_a_basis_gone_bad_is_left() -> None:
+    """Few samples make the program infeasible; HiGHS then ended all samples with 'Not Set'."""
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((2000, 100))
+    y = np.where(X[:, :10].sum(axis=1) + 2.0 * generator.standard_normal(2000) >= 0.0, 1.0, -1.0)
+    form = Composite(X, y, (Hinge(),), (10.0 * L1(),))
+    for solver in (HiGHS(samples=500), Simplex(samples=500)):
+        answer = solver.solve(form, Monitor())
+        assert answer.status == "converged"
+        assert answer.w is not None and answer.b is not None
+        value = form.value(form.margins(answer.w, answer.b), answer.w)
+        assert value == pytest.approx(840.1386617721869, rel=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["CLARABEL", "ECOS", "SCS"])
+def test_an_accuracy_is_in_the_words_of_the_solver(solver: str) -> None:
+    cp = pytest.importorskip("cvxpy")
+    if solver not in cp.installed_solvers():
+        pytest.skip(f"{solver} is not installed")
+    v = cp.Variable(2)
+    norm = cp.Problem(cp.Minimize(cp.norm(v - np.array([3.0, 4.0]))), [v <= 0])
+    assert attempt(norm, solver, **accuracy(solver, 1e-9)) == ""
+    assert norm.value == pytest.approx(5.0, rel=1e-7)
+
+
+def test_a_failure_is_a_line() -> None:
+    cp = pytest.importorskip("cvxpy")
+    v = cp.Variable()
+    assert "NONE" in attempt(cp.Problem(cp.Minimize(cp.abs(v))), "NONE")
+    assert accuracy("HIGHS", 1e-9) == {}

@@ -1,0 +1,13 @@
+"""CVXPY, loaded when the first name of it is used: `from ucm.language import cvx as cp`."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):  # what tools ask every module for
+        raise AttributeError(name)
+    found = globals()[name] = getattr(importlib.import_module("cvxpy"), name)
+    return found

@@ -1,0 +1,264 @@
+"""Norm balls, alone and together with the simplex."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ucm import numerics
+from ucm.data.linear import Vec
+from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
+from ucm.language import masses
+from ucm.language.contracts import Capped, Domain, Jacobian, SemiSmooth, Size
+from ucm.language.domains import _common as common
+from ucm.language.domains import curved
+from ucm.language.domains.simplex import CappedSimplex, Simplex
+from ucm.language.node import Notation, Param, Scalar, value
+
+__all__ = ["NormBall", "SimplexBall"]
+
+
+class PowerCurve(curved.Curve):
+    """The p-norm as a separable function, `h(q) = sum q^p` on q >= 0, 1 < p < inf."""
+
+    def __init__(self, p: float) -> None:
+        self.p = p
+
+    def value(self, q: Vec) -> float:
+        return float((q**self.p).sum())
+
+    def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+        p = self.p
+        q = np.empty_like(u)
+        numerics.power_root(u, lam * p, p - 1.0, q)
+        # 1 / (1 + lam p (p-1) q^(p-2)), written without a negative power of 0
+        if p >= 2.0:
+            w = (u > 0.0) / (1.0 + lam * p * (p - 1.0) * q ** (p - 2.0))
+        else:
+            smooth = q ** (2.0 - p)
+            w = smooth / (smooth + lam * p * (p - 1.0))
+        return q, w, p * q ** (p - 1.0)
+
+    def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+        p = self.p
+        normal = np.maximum(u, 0.0) / lam
+        q = (normal / p) ** (1.0 / (p - 1.0))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            w = np.where(u > 0.0, q / ((p - 1.0) * u), 0.0)
+        return q, w, normal
+
+
+def norm(q: Vec, p: float) -> float:
+    """`||q||_p`, scaled by the largest entry so that no power overflows or vanishes."""
+    top = float(np.abs(q).max(initial=0.0))
+    if top == 0.0 or p == math.inf:
+        return top
+    scaled = np.abs(q) / top
+    return top * float((scaled**p).sum() ** (1.0 / p))
+
+
+def _check(owner: NormBall | SimplexBall) -> None:
+    """Refuses an exponent that gives no norm."""
+    p: Any = owner.p
+    if isinstance(p, Param):
+        raise CompositionError(
+            f"{type(owner).__name__}: p is part of the form and cannot be a Param, got {brief(p)}; "
+            "write a plain number"
+        )
+    if not isinstance(p, float) or not p >= 1.0:
+        raise CompositionError(
+            f"{type(owner).__name__}: p must be a number of at least 1 (inf allowed), got {brief(p)}"
+        )
+
+
+class NormBall(SemiSmooth):
+    """The ball `{||q||_p <= radius}`.
+
+    Parameters
+    ----------
+    radius : float or Param
+        Non-negative.
+    p : float, optional
+        1 <= p <= inf.
+
+    Raises
+    ------
+    CompositionError
+        p is no plain number, or below 1.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.NormBall(1.0).project([3.0, 4.0])
+    array([0.6, 0.8])
+    >>> ucm.NormBall(1.0, p=1).support([3.0, 4.0])[0]
+    4.0
+    """
+
+    radius: Scalar
+    p: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check(self)
+
+    def _solve(self, v: Vec) -> tuple[Vec, Vec, Vec | None]:
+        """The projection; dq/du; and the gradient of the norm where the bound is active."""
+        p, radius = self.p, max(value(self.radius), 0.0)
+        size = np.abs(v)
+        length = norm(v, p)
+        if length <= radius:
+            return v.copy(), np.ones(v.size), None
+        if radius == 0.0:
+            return np.zeros(v.size), np.zeros(v.size), None
+        if p == math.inf:
+            q = np.clip(v, -radius, radius)
+            return q, (size < radius).astype(float), None
+        if p == 2.0:
+            q = (radius / length) * v
+            return q, np.full(v.size, radius / length), q
+        sign = np.sign(v)
+        if p == 1.0:
+            ref, shift = numerics.threshold(size, math.inf, radius)
+            q = np.maximum((size - ref) - shift, 0.0)
+            return sign * q, (q > 0.0).astype(float), sign
+        # scaled to the unit ball; h'' and h' are those of the scaled point
+        point = curved.solve(PowerCurve(p).prox, PowerCurve(p), size / radius, [], 1.0, 0.0)
+        return radius * sign * point.q, point.w, sign * point.normal
+
+    def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
+        return masses.delivered(self._solve(masses.vector(v))[0], out)
+
+    def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
+        _, w, normal = self._solve(masses.vector(v))
+        return masses.jacobian(w, [], normal)
+
+    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
+        g = masses.vector(g)
+        radius = max(value(self.radius), 0.0)
+        top = float(np.abs(g).max(initial=0.0))
+        if top == 0.0:
+            return 0.0, np.zeros(g.size)
+        if self.p == 1.0:
+            q = np.sign(g) * (np.abs(g) == top)
+            q *= radius / np.abs(q).sum()
+        elif self.p == math.inf:
+            q = radius * np.sign(g)
+        else:
+            q = np.sign(g) * (np.abs(g) / top) ** (1.0 / (self.p - 1.0))
+            q *= radius / norm(q, self.p)
+        return float(g @ q), q
+
+    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
+        length, radius = norm(masses.vector(q), self.p), value(self.radius)
+        return masses.snap((length - radius) / radius if radius > 0.0 else length)
+
+    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
+        return np.zeros(dim)
+
+    def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
+        if 0.0 <= value(self.radius) < 1e150:
+            return None
+        if value(self.radius) > 0.0:
+            return (
+                f"{self!r}: unbounded, {common.named(self.radius, 'radius')}; "
+                f"{common.subject(self.radius, 'radius')} must be below 1e150"
+            )
+        return (
+            f"{self!r}: empty, {common.named(self.radius, 'radius')} is negative; "
+            f"{common.subject(self.radius, 'radius')} must be at least 0"
+        )
+
+    def size(self) -> Size:
+        return Size(self.radius)
+
+    def constraints(
+        self, q: cp.Expression, size: Any, *, classes: Vec | None = None
+    ) -> list[cp.Constraint]:
+        if self.p == 2.0:
+            return [cp.norm2(q) <= size]
+        if self.p in (1.0, math.inf):
+            return [cp.norm(q, 1 if self.p == 1.0 else "inf") <= size]
+        return [cp.pnorm(q, self.p, approx=False) <= size]
+
+    def on_simplex(self) -> Domain | None:
+        return (
+            CappedSimplex(self.radius) if self.p == math.inf else SimplexBall(self.radius, self.p)
+        )
+
+    def formula(self, notation: Notation) -> str:
+        index = "inf" if self.p == math.inf else f"{self.p:.6g}"
+        return notation.norm("q", index) + notation.leq + notation.scalar(self.radius)
+
+
+class SimplexBall(curved.CutSimplex):
+    """Simplex and norm ball, `{q >= 0, sum q = 1, ||q||_p <= radius}`; mass 1/2 in each class.
+
+    Parameters
+    ----------
+    radius : float or Param
+        At least `N^(1/p - 1)`; with classes of m and n entries, `(m^(1-p) + n^(1-p))^(1/p) / 2`.
+    p : float, optional
+        1 <= p <= inf. p = 1 leaves the simplex as it is, p = inf is a cap.
+
+    Raises
+    ------
+    CompositionError
+        p is no plain number, or below 1.
+
+    Notes
+    -----
+    Ito, Takeda and Toh (2015), section 4.3, where the bracket for the multiplier is replaced by
+    `q(t) = P_simplex(t v)` with a closed form for t on each linear piece.
+
+    Examples
+    --------
+    >>> from ucm.domains import SimplexBall
+    >>> SimplexBall(0.8).project([1.0, 0.0]).round(4)
+    array([0.7646, 0.2354])
+    """
+
+    radius: Scalar
+    p: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check(self)
+
+    def ball(self) -> NormBall:
+        return NormBall(self.radius, self.p)
+
+    def flat(self) -> Capped | None:
+        """The polyhedral domain that this one is for p = 1 and p = inf."""
+        if self.p == 1.0:
+            return Simplex()
+        return CappedSimplex(self.radius) if self.p == math.inf else None
+
+    def around(self, dim: int) -> Capped:
+        return self.flat() or Simplex()
+
+    def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
+        p, radius = self.p, value(self.radius)
+        if p == 2.0:
+            q, limit = np.empty_like(v), 1.0 if prox else math.inf
+            t, *theta = numerics.project_ball_simplex(v, masses.labels(classes), radius, limit, q)
+            theta = tuple(theta[: 1 if classes is None else 2])
+            return q, None if t >= limit else curved.Point(q, t, q, t, theta)
+        curve, parts = PowerCurve(p), masses.groups(v.size, classes)
+        equation = curve.prox if prox else curve.tilt
+        return self._cut(
+            v, classes, prox, lambda q: norm(q, p), math.inf if self.flat() else radius,
+            lambda least: curved.solve(equation, curve, v, parts, radius**p, least**p),
+        )  # fmt: skip
+
+    def _too_small(self, dim: int, classes: Vec | None) -> str | None:
+        least = norm(masses.uniform(dim, classes), self.p)
+        if value(self.radius) >= least * (1.0 - masses.ROUNDING):
+            return None
+        return (
+            f"{self!r}: empty, {common.named(self.radius, 'radius')} is below the norm of the "
+            f"uniform vector; {common.subject(self.radius, 'radius')} must be at least {least:.6g}"
+        )

@@ -1,0 +1,130 @@
+"""Accelerated proximal gradient: the state, one step, the momentum.
+
+For `min f(A z + c) + h(z)` with f smooth and h with a proximal map,
+
+    z+ = prox_{h/L}(p - grad f(p) / L),   p = z + beta (z - z_before).
+
+The image `A z + c` is affine in z: that of p comes from those of the iterates without a product, so a step
+costs one product with A' for the gradient and one with A for the new point.
+
+Beck and Teboulle (2009), A fast iterative shrinkage-thresholding algorithm for linear inverse problems.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ucm.data.linear import Vec
+
+__all__ = ["Iterate", "Smooth", "State", "inner"]
+
+
+class Iterate(NamedTuple):
+    """A point, block by block, and its image."""
+
+    z: list[Vec]
+    image: Vec
+
+    def beyond(self, before: Iterate, beta: float) -> Iterate:
+        """`z + beta (z - z_before)`."""
+        z = [a + beta * (a - b) for a, b in zip(self.z, before.z, strict=True)]
+        return Iterate(z, self.image + beta * (self.image - before.image))
+
+    def minus(self, other: Iterate) -> list[Vec]:
+        """The difference of the points."""
+        return [a - b for a, b in zip(self.z, other.z, strict=True)]
+
+
+class Smooth(ABC):
+    """f and h of one problem.
+
+    Attributes
+    ----------
+    rounding : of f, relative
+    """
+
+    rounding: float
+
+    @abstractmethod
+    def value(self, at: Iterate) -> float:
+        """f."""
+
+    @abstractmethod
+    def gradient(self, at: Iterate) -> list[Vec]:
+        """The gradient of f in z."""
+
+    @abstractmethod
+    def prox_step(self, at: Iterate, gradient: list[Vec], L: float) -> Iterate:
+        """`prox_{h/L}(z - gradient / L)`."""
+
+
+@dataclass
+class State:
+    """Where the method stands.
+
+    z : the last iterate
+    L : reciprocal step length
+    p : where the gradient is taken, z with its momentum
+    gradient : at p
+    new, d : the step from p, and new - p
+    theta : of the momentum, `beta = (theta - 1) / theta+`
+    """
+
+    z: Iterate
+    L: float
+    p: Iterate = field(init=False)
+    gradient: list[Vec] = field(init=False)
+    new: Iterate = field(init=False)
+    d: list[Vec] = field(init=False)
+    theta: float = 1.0
+
+    def __post_init__(self) -> None:
+        self.p = self.new = self.z
+
+    def step(self, f: Smooth, grow: float | None) -> None:
+        """The step from p. With a factor, L grows by it until f lies below its quadratic model:
+        `f(new) <= f(p) + <grad, new - p> + L/2 ||new - p||^2`."""
+        self.gradient = f.gradient(self.p)
+        self._try(f)
+        if grow is None:
+            return
+        height = f.value(self.p)
+        forgiven = f.rounding * abs(height)
+        while not f.value(self.new) <= height + self._model() + forgiven:
+            self.L *= grow
+            self._try(f)
+
+    def _try(self, f: Smooth) -> None:
+        self.new = f.prox_step(self.p, self.gradient, self.L)
+        self.d = self.new.minus(self.p)
+
+    def _model(self) -> float:
+        return inner(self.gradient, self.d) + 0.5 * self.L * inner(self.d, self.d)
+
+    @property
+    def moved(self) -> float:
+        """`L ||new - p||`, the length of the generalised gradient."""
+        return self.L * math.sqrt(inner(self.d, self.d))
+
+    def accelerate(self) -> None:
+        """On to the step made, with more momentum."""
+        theta = 0.5 * (1.0 + math.sqrt(1.0 + 4.0 * self.theta * self.theta))
+        self.p = self.new.beyond(self.z, (self.theta - 1.0) / theta)
+        self.z, self.theta = self.new, theta
+
+    def restart(self, z: Iterate) -> None:
+        """From z, without momentum."""
+        self.z = self.p = z
+        self.theta = 1.0
+
+
+def inner(a: Sequence[Vec], b: Sequence[Vec]) -> float:
+    """The inner product of vectors given block by block."""
+    total = 0.0
+    for u, v in zip(a, b, strict=True):
+        total += float(u @ v)
+    return total

@@ -1,0 +1,232 @@
+"""Linear programs through HiGHS, conic ones through CVXPY: how they are written, solved and read back.
+
+`scipy.optimize.linprog` takes the same linear programs to the same HiGHS, but every call begins anew; here
+a program grows, its bounds and entries move, and the simplex method goes on from the last basis. CVXPY
+writes them too, in three times the time that HiGHS needs for some hundred samples, and is slow to load.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm.data.linear import Vec
+from ucm.forms.distance import MinNorm
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["Blocks", "LinearProgram", "Vertex", "accuracy", "attempt", "numbers", "units"]
+
+Index = NDArray[np.intp]
+
+
+# --- linear programs, HiGHS ---------------------------------------------------------------------
+class Vertex(NamedTuple):
+    """Where the simplex method ended.
+
+    Attributes
+    ----------
+    status : "optimal", "infeasible", "unbounded" or "stopped"
+    words : what HiGHS calls it
+    x : (columns,) empty where there is none
+    dual : (rows,) slopes of the optimum in the sides of the rows; empty where there are none
+    pivots : of the simplex method
+    """
+
+    status: str
+    words: str
+    x: Vec
+    dual: Vec
+    pivots: int
+
+
+class LinearProgram:
+    """`min <cost, v>` over `lower <= v <= upper` and `least <= A v <= most`.
+
+    Parameters
+    ----------
+    verbose : print the log of HiGHS
+    options : of HiGHS, beside tolerances of 1e-10
+    """
+
+    def __init__(self, verbose: bool = False, **options: Any) -> None:
+        import highspy
+
+        self.highs: Any = highspy.Highs()
+        tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+        for name, setting in {"output_flag": verbose, **tight, **options}.items():
+            self.highs.setOptionValue(name, setting)
+        verdicts = highspy.HighsModelStatus
+        self.words = {
+            verdicts.kOptimal: "optimal",
+            verdicts.kInfeasible: "infeasible",
+            verdicts.kUnbounded: "unbounded",
+        }
+        self.at_limit = verdicts.kIterationLimit
+        self.has_basis = False
+
+    def columns(
+        self, count: int, lower: Any, upper: Any, cost: float = 0.0, entries: Any = None
+    ) -> Index:
+        """New variables, `entries` (count, rows) in the rows that are there; where they are."""
+        before, rows = self.highs.getNumCol(), self.highs.getNumRow()
+        terms = [] if entries is None else [(np.arange(rows), entries)]
+        self.highs.addCols(
+            count, np.full(count, cost), _each(lower, count), _each(upper, count),
+            *_compressed(terms, (count, rows)),
+        )  # fmt: skip
+        return np.arange(before, before + count)
+
+    def rows(self, terms: Sequence[tuple[Index, Any]], least: Any, most: Any) -> Index:
+        """New rows `least <= sum_k A_k v[at_k] <= most`, the terms (at_k, A_k); where they are."""
+        before, count = self.highs.getNumRow(), np.size(most)
+        self.highs.addRows(
+            count, _each(least, count), _each(most, count),
+            *_compressed(terms, (count, self.highs.getNumCol())),
+        )  # fmt: skip
+        return np.arange(before, before + count)
+
+    def sides(self, least: Vec, most: Vec) -> None:
+        """Other sides of all rows."""
+        self.highs.changeRowsBounds(least.size, np.arange(least.size, dtype=np.int32), least, most)
+
+    def column(self, at: int, entries: Vec) -> None:
+        """Other entries of a column, in the first rows."""
+        for row, entry in enumerate(entries.tolist()):
+            self.highs.changeCoeff(row, at, entry)
+
+    def solve(self) -> Vertex:
+        """From the last basis; once more without it where that ends in nothing."""
+        self.highs.run()
+        verdict = self.highs.getModelStatus()
+        if self.has_basis and self.words.get(verdict) != "optimal" and verdict != self.at_limit:
+            self.highs.clearSolver()
+            self.highs.run()
+            verdict = self.highs.getModelStatus()
+        self.has_basis = True
+        found = self.highs.getSolution()
+        return Vertex(
+            self.words.get(verdict, "stopped"),
+            self.highs.modelStatusToString(verdict),
+            np.array(found.col_value if found.value_valid else []),
+            np.array(found.row_dual if found.dual_valid else []),
+            int(self.highs.getInfo().simplex_iteration_count),
+        )
+
+
+def _each(side: Any, count: int) -> Vec:
+    """A number, or one for each, as an array of its own."""
+    return np.array(np.broadcast_to(side, count), dtype=np.float64)
+
+
+def _compressed(terms: Sequence[tuple[Index, Any]], shape: tuple[int, int]) -> tuple[Any, ...]:
+    """How many entries, starts of the rows, indices and entries of the sum of matrices A_k put into
+    the columns at_k."""
+    if len(terms) == 1 and isinstance(terms[0][1], np.ndarray):
+        at, dense = terms[0]
+        start = at.size * np.arange(shape[0], dtype=np.int32)
+        index = np.tile(at.astype(np.int32), shape[0])
+        return dense.size, start, index, np.ascontiguousarray(dense).ravel()
+    parts = [(at, sparse.coo_array(A)) for at, A in terms]
+    none = np.zeros(0, dtype=np.intp)
+    i = np.concatenate([none, *(A.row for _, A in parts)])
+    j = np.concatenate([none, *(at[A.col] for at, A in parts)])
+    entries = np.concatenate([np.zeros(0), *(A.data for _, A in parts)])
+    A: Any = sparse.csr_array((entries, (i, j)), shape=shape)
+    return A.nnz, A.indptr[:-1].astype(np.int32), A.indices.astype(np.int32), A.data
+
+
+# --- conic programs, CVXPY ----------------------------------------------------------------------
+def attempt(problem: cp.Problem, solver: str, **options: Any) -> str:
+    """Solve it; a line on why the solver failed, empty when it did not. That an answer may be inaccurate
+    is in its status, and in the certificate with numbers, and not said again."""
+    import cvxpy as cp
+
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
+            problem.solve(solver=solver, **options)
+    except (cp.error.SolverError, ArithmeticError, ValueError) as error:
+        # a ValueError comes from CVXPY, for a status of the solver that it does not know
+        return str(error).splitlines()[0]
+    return ""
+
+
+def accuracy(solver: str, tol: float) -> dict[str, float]:
+    """The options by which a solver is told one accuracy; none for a solver that is not known."""
+    names = {
+        "CLARABEL": ("tol_gap_abs", "tol_gap_rel", "tol_feas"),
+        "ECOS": ("abstol", "reltol", "feastol"),
+        "SCS": ("eps_abs", "eps_rel"),
+    }
+    options = dict.fromkeys(names.get(solver, ()), tol)
+    return {**options, "max_iters": 100_000} if solver == "SCS" else options
+
+
+def numbers(value: Any) -> Vec:
+    """A value or a dual value of CVXPY as a vector."""
+    return np.asarray(value, dtype=np.float64).ravel()
+
+
+def units(form: MinNorm) -> tuple[float, list[float]]:
+    """The scale of the features, and that of every coupling: programs are written in them."""
+    columns = [float(b.map.column_norms().max(initial=0.0)) for b in form.blocks]
+    scale = max([form.space.norm(form.center), *columns]) or 1.0
+    meets = [max(float(np.linalg.norm(c.offset)), scale if c.offset.any() else 1.0)
+             for c in form.couplings]  # fmt: skip
+    return scale, meets
+
+
+class Blocks:
+    """A lowered set `{c + sum_k A_k q_k}` in CVXPY.
+
+    Parameters
+    ----------
+    form : norm and objective do not matter
+    basis : (n, r) orthonormal columns; x is written in coordinates of them
+
+    Attributes
+    ----------
+    x : the points of the set over `scale`
+    q : the parameters of the blocks
+    constraints : the domains, then the couplings
+    """
+
+    def __init__(self, form: MinNorm, basis: NDArray[np.float64] | None = None) -> None:
+        import cvxpy as cp
+
+        self.scale, self.units = units(form)
+        self.x: Any = (form.center if basis is None else basis.T @ form.center) / self.scale
+        self.q: list[Any] = []
+        self.constraints: list[Any] = []
+        for b in form.blocks:
+            d = b.map.shape[1]
+            v: Any = cp.Variable(d) / (d if b.samples is not None else 1)
+            A = b.map.matrix() if basis is None else basis.T @ b.map.matrix()
+            size = b.domain.size()
+            number = None if size is None else size.number
+            self.q.append(v)
+            self.x = self.x + (A / self.scale) @ v
+            self.constraints += b.domain.constraints(v, number, classes=b.classes)
+        self.meets: list[Any] = []
+        for c, unit in zip(form.couplings, self.units, strict=True):
+            terms = (B.matrix() @ self.q[k] for k, B in c.terms)
+            self.meets.append(sum(terms, start=cp.Constant(c.offset)) / unit == 0)
+        self.constraints += self.meets
+
+    def point(self) -> list[Vec]:
+        """The parameters found."""
+        return [numbers(v.value) for v in self.q]
+
+    def multipliers(self, factor: float) -> list[Vec]:
+        """Those of the couplings in the units of the form, times a factor."""
+        return [
+            numbers(m.dual_value) * (self.scale / unit * factor)
+            for m, unit in zip(self.meets, self.units, strict=True)
+        ]
