@@ -246,10 +246,16 @@ def unknown(asked: str | Solver[Any], forms: Sequence[Any]) -> ParameterError | 
     )
 
 
-def routes(form: Any) -> list[Route]:
+_BY_FORM = {
+    kind: tuple(r for r in ROUTES if r.solver.takes is kind)
+    for kind in {r.solver.takes for r in ROUTES}
+}
+
+
+def routes(form: Any) -> tuple[Route, ...]:
     """The rows of a form; of a difference of convex functions those of its convex part."""
     kind = Composite if isinstance(form, DifferenceOfConvex) else type(form)
-    return [r for r in ROUTES if r.solver.takes is kind]
+    return _BY_FORM.get(kind, ())
 
 
 def verdicts(

@@ -25,13 +25,13 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language.contracts import UncertaintySet, operator
 from ucm.language.domains import CappedSimplex, KLBall, LossBall, NormBall
-from ucm.language.loss_algebra import ScaledLoss
 from ucm.language.losses.exponential import Exponential
 from ucm.language.losses.hinge import Hinge
 from ucm.language.node import Param
 from ucm.language.sets.hull import Hull
 from ucm.language.sets.reduced_hull import ReducedHull
 from ucm.language.statistics.samples import Samples, signed
+from ucm.language.term_algebra import ScaledLoss
 from ucm.language.terms import ConvexLoss
 
 __all__ = ["to_loss", "to_set"]
