@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from bundled import load
 from scipy.optimize import brentq, linprog
+from typed import untyped
 
 import ucm
 from ucm import Param, neg, pos, signed
@@ -37,7 +38,7 @@ def meet_on_a_line(cap: float) -> bool:
 
 def test_nu_on_four_points() -> None:
     found = one(ucm.models.nu_svm(0.8), LINE_X, LINE_Y)
-    cap = brentq(lambda c: 0.5 - meet_on_a_line(c), 0.5, 1.0)
+    cap: Any = brentq(lambda c: 0.5 - meet_on_a_line(c), 0.5, 1.0)
     assert found.lower == pytest.approx(2 / (4 * cap), abs=1e-6)
     assert found.upper == pytest.approx(1.0, abs=1e-9)
     assert found.upper_closed and not found.lower_closed
@@ -142,6 +143,7 @@ def test_the_end_by_bisection_with_the_solver() -> None:
         (name,) = model.params()
         end = one(model, X, y)
         end = end.upper if name == "kappa" else end.lower
+        middle = low
         for _ in range(22):
             middle = 0.5 * (low + high)
             sol = ucm.solve(model.with_params(**{name: middle}), X, y, solver="newton")
@@ -211,7 +213,7 @@ def test_parameters_that_set_no_size_say_so() -> None:
     assert "k" in ucm.admissible(mixed, X, y)
     assert ucm.admissible(ucm.Hull(pos) - ucm.Hull(neg), X, y) == {}
     with pytest.raises(CompositionError, match="expected an uncertainty set"):
-        ucm.admissible(ucm.NormBall(Param("k", 1)), X, y)
+        untyped.admissible(ucm.NormBall(Param("k", 1)), X, y)
 
 
 def test_intersections_that_never_meet() -> None:

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from bundled import load
 from scipy import sparse
+from typed import untyped
 
 import ucm
 from ucm import Param, neg, pos
@@ -50,7 +51,7 @@ CASES: dict[str, tuple[Any, type[UCMError], str]] = {
     "nu negative": (lambda: ucm.solve(ucm.models.nu_svm(-0.3), X, Y), EmptySetError, "nu must be positive"),
     "nu infinite": (lambda: ucm.solve(ucm.models.nu_svm(np.inf), X, Y), EmptySetError, "nu must be"),
     "nu NaN": (lambda: ucm.models.nu_svm(np.nan), CompositionError, "real number"),
-    "nu text": (lambda: ucm.models.nu_svm("0.3"), CompositionError, "real number"),
+    "nu text": (lambda: untyped.models.nu_svm("0.3"), CompositionError, "real number"),
     "eta below": (lambda: ucm.solve(ucm.ReducedHull(pos, eta=0.01), X, Y), EmptySetError, "at least 0.02"),
     "negative radius": (lambda: ucm.solve(ucm.models.mm_mpm(-0.5), X, Y), EmptySetError, "kappa|radius"),
     "negative ball": (lambda: ucm.solve(ucm.Ball(pos.mean, -1), X, Y), EmptySetError, "-1"),
@@ -62,10 +63,10 @@ CASES: dict[str, tuple[Any, type[UCMError], str]] = {
                    "dimension 1 and 2"),
     "M @ U": (lambda: ucm.solve(np.eye(3) @ ucm.Hull(pos), X, Y), CompositionError, "3 columns"),
     "mean @ samples": (lambda: pos.mean @ pos, CompositionError, "no linear map"),
-    "no set": (lambda: ucm.solve(pos, X, Y), CompositionError, "expected an uncertainty set"),
-    "a class": (lambda: ucm.solve(ucm.Hull, X, Y), CompositionError, "expected an uncertainty set"),
-    "None": (lambda: ucm.compile(None, X, Y), CompositionError, "expected an uncertainty set"),
-    "swapped": (lambda: ucm.compile(X, NU, Y), CompositionError, "expected an uncertainty set"),
+    "no set": (lambda: untyped.solve(pos, X, Y), CompositionError, "expected an uncertainty set"),
+    "a class": (lambda: untyped.solve(ucm.Hull, X, Y), CompositionError, "expected an uncertainty set"),
+    "None": (lambda: untyped.compile(None, X, Y), CompositionError, "expected an uncertainty set"),
+    "swapped": (lambda: untyped.compile(X, NU, Y), CompositionError, "expected an uncertainty set"),
     "labels as samples": (lambda: ucm.compile(NU, Y, X), DataError, "reshape"),
     "solver": (lambda: ucm.solve(NU, X, Y, solver="liblinear"), ParameterError, "liblinear"),
     "kernel": (lambda: ucm.compile(NU, X, Y, kernel="cubic"), ParameterError, "kernel"),

@@ -20,7 +20,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_iris, make_blobs
+from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.multiclass import OneVsOneClassifier
@@ -28,6 +28,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted
+from typed import known, scikit, untyped
 
 import ucm
 from ucm import neg, pos
@@ -41,14 +42,13 @@ PROJECTION = np.array([[1.0, 0.0, 2.0, 0.0], [0.0, 1.0, 0.0, -1.0]])
 @pytest.fixture(scope="module")
 def apart() -> tuple[np.ndarray, np.ndarray]:
     """Two separable classes of 20 and 30 samples with four features."""
-    X, y = make_blobs([20, 30], centers=[[0, 0, 0, 0], [3, 3, 2, 1]], random_state=0)
-    return X, y
+    return scikit.make_blobs([20, 30], centers=[[0, 0, 0, 0], [3, 3, 2, 1]], random_state=0)
 
 
 @pytest.fixture(scope="module")
 def mixed() -> tuple[np.ndarray, np.ndarray]:
     """Two overlapping classes of 40 and 20 samples with three features."""
-    return make_blobs([40, 20], centers=[[0, 0, 0], [1.5, 1, 1]], random_state=1)
+    return scikit.make_blobs([40, 20], centers=[[0, 0, 0], [1.5, 1, 1]], random_state=1)
 
 
 # --- scikit-learn's checks ----------------------------------------------------------------------
@@ -92,7 +92,7 @@ def test_fitted_attributes(apart: tuple) -> None:
     assert clf.dual_gap_ == clf.certificate_.gap <= 1e-6 * abs(clf.solution_.objective)
     assert clf.history_[-1]["iteration"] == clf.n_iter_
     assert clf.plan_.verify().agrees
-    assert_array_equal(clf.support_, np.flatnonzero(solution.weights))
+    assert_array_equal(clf.support_, np.flatnonzero(known(solution.weights)))
     assert 0 < clf.support_.size < 50
 
 
@@ -202,7 +202,7 @@ def test_layouts(apart: tuple, model: Any, layout: Callable) -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.int16, bool])
 @pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_matrix], ids=["dense", "csr"])
 def test_number_types(kind: type, wrap: Callable) -> None:
-    X, y = make_blobs([20, 30], centers=[[-3, 0, 0], [3, 3, 2]], random_state=0)
+    X, y = scikit.make_blobs([20, 30], centers=[[-3, 0, 0], [3, 3, 2]], random_state=0)
     X = (X > 0) if kind is bool else X.astype(kind)
     clf = ucm.Classifier(mm_mpm(0.1)).fit(wrap(X), y)
     expected = ucm.Classifier(mm_mpm(0.1)).fit(X.astype(np.float64), y)
@@ -289,12 +289,13 @@ def test_parameters_that_are_not_there() -> None:
 def test_clone_shares_the_declaration() -> None:
     model = np.eye(2, 4) @ nu_svm(0.3)
     clf = ucm.Classifier(model, solver=ucm.solvers.APG(restart=False), class_weight={0: 2.0})
-    copy = clone(clf)
+    copy: Any = clone(clf)
     assert copy.model is model
     assert copy.get_params()["model__nu"] == 0.3
     assert not hasattr(copy, "coef_")
     assert not hasattr(model, "get_params")
-    assert clone(clf.set_params(model__nu=0.2)).model == np.eye(2, 4) @ nu_svm(0.2)
+    other: Any = clone(clf.set_params(model__nu=0.2))
+    assert other.model == np.eye(2, 4) @ nu_svm(0.2)
 
 
 def test_printing(apart: tuple) -> None:
@@ -305,7 +306,7 @@ def test_printing(apart: tuple) -> None:
 
 def test_a_grid_over_a_parameter(mixed: tuple) -> None:
     grid = {"model__nu": [0.5, 0.6]}
-    search = GridSearchCV(ucm.Classifier(nu_svm(0.3)), grid, cv=3).fit(*mixed)
+    search: Any = GridSearchCV(ucm.Classifier(nu_svm(0.3)), grid, cv=3).fit(*mixed)
     assert search.best_estimator_.model == nu_svm(search.best_params_["model__nu"])
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
     assert search.score(*mixed) > 0.7
@@ -330,7 +331,7 @@ def test_a_grid_over_models(mixed: tuple) -> None:
 
 def test_pipelines_and_cross_validation() -> None:
     X, y = load_breast_cancer(return_X_y=True)
-    pipe = make_pipeline(StandardScaler(), ucm.Classifier(nu_svm(0.3)))
+    pipe: Any = make_pipeline(StandardScaler(), ucm.Classifier(nu_svm(0.3)))
     pipe.set_params(classifier__model__nu=0.25)
     assert pipe.get_params()["classifier__model__nu"] == 0.25
     assert pipe[-1].model == nu_svm(0.25)
@@ -488,14 +489,14 @@ def test_class_weight_in_the_bias(mixed: tuple, model: Any) -> None:
 def test_class_weights_that_mean_nothing(mixed: tuple) -> None:
     for weight in ("balancd", 3, {9: 1.0}, {0: -1.0}, {0: 0.0}, {0: np.nan}, {0: "a"}):
         with pytest.raises(ucm.ParameterError, match="class_weight"):
-            ucm.Classifier(class_weight=weight).fit(*mixed)
+            untyped.Classifier(class_weight=weight).fit(*mixed)
     with pytest.raises(ucm.CompositionError, match=r"class_weight.*NormBall.*has none"):
         ucm.Classifier(l2_nu_svm(0.5), class_weight={0: 2.0}).fit(*mixed)
 
 
 def test_there_is_no_sample_weight(mixed: tuple) -> None:
     with pytest.raises(TypeError, match="sample_weight"):
-        ucm.Classifier().fit(*mixed, sample_weight=np.ones(60))
+        untyped.Classifier().fit(*mixed, sample_weight=np.ones(60))
 
 
 # --- bias ---------------------------------------------------------------------------------------

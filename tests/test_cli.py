@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file
+from typed import known
 
 import ucm
 import ucm.data.datasets
@@ -277,7 +278,7 @@ def test_ctrl_c_ends_without_a_traceback() -> None:
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     with process:
-        first = process.stdout.readline()
+        first = known(process.stdout).readline()
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=120)
     assert "breast_cancer" in first
@@ -291,6 +292,6 @@ def test_a_closed_pipe_is_no_error() -> None:
         [*COMMAND, "models", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     with process:
-        process.stdout.close()
-        err = process.stderr.read()
+        known(process.stdout).close()
+        err = known(process.stderr).read()
     assert b"Traceback" not in err

@@ -9,6 +9,7 @@ import pytest
 from catalogue import DOMAINS, LOSSES
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typed import untyped
 
 from ucm.errors import CompositionError
 from ucm.language import masses
@@ -30,7 +31,7 @@ from ucm.language.domains import (
 from ucm.language.domains.divergence import EntropyCurve
 from ucm.language.json import from_json, to_json
 from ucm.language.losses import Exponential, Hinge, ScaledLoss, SquaredHinge
-from ucm.language.node import LATEX, Notation, Param, Scalar
+from ucm.language.node import LATEX, Notation, Param
 from ucm.language.terms import ConvexLoss
 from ucm.testing import check_domain
 
@@ -160,7 +161,7 @@ def test_empty_domains_say_why(domain: Domain, classes: np.ndarray | None, part:
     ],
     ids=repr,
 )
-def test_the_smallest_size_leaves_one_point(domain: Domain, classes: np.ndarray | None) -> None:
+def test_the_smallest_size_leaves_one_point(domain: SemiSmooth, classes: np.ndarray | None) -> None:
     assert domain.emptiness(6, classes=classes) is None
     center = domain.center(6, classes=classes)
     for v in (np.arange(6.0), 1e12 * np.arange(6.0), np.zeros(6)):
@@ -174,17 +175,17 @@ def test_the_smallest_size_leaves_one_point(domain: Domain, classes: np.ndarray 
 @pytest.mark.parametrize(
     "build",
     [
-        lambda: CappedSimplex("0.1"),
-        lambda: CappedSimplex(None),
+        lambda: untyped.domains.CappedSimplex("0.1"),
+        lambda: untyped.domains.CappedSimplex(None),
         lambda: CappedSimplex(0.1, class_weight=(1.0, -1.0)),
-        lambda: NormBall(1.0, p=Param("p", 2.0)),
+        lambda: untyped.domains.NormBall(1.0, p=Param("p", 2.0)),
         lambda: NormBall(1.0, p=0.5),
-        lambda: SimplexBall(1.0, p="2"),
+        lambda: untyped.domains.SimplexBall(1.0, p="2"),
         lambda: KLBall(float("nan")),
-        lambda: LossBall(3.0, 1.0),
-        lambda: LossBall(Hinge(), "r"),
-        lambda: Box("a", 1.0),
-        lambda: Product((KLBall(0.5),), (2,)),
+        lambda: untyped.domains.LossBall(3.0, 1.0),
+        lambda: untyped.domains.LossBall(Hinge(), "r"),
+        lambda: untyped.domains.Box("a", 1.0),
+        lambda: untyped.domains.Product((KLBall(0.5),), (2,)),
         lambda: Product((Simplex(),), (2.5,)),
         lambda: Product((Simplex(),), (2, 2)),
         lambda: Simplex() & 3,
@@ -207,7 +208,8 @@ def test_intersections_nest() -> None:
 
 
 # --- equivalences -----------------------------------------------------------------------------
-def same(a: Domain, b: Domain, dim: int, classes: np.ndarray | None = None) -> None:
+def same(a: Domain | None, b: Domain | None, dim: int, classes: np.ndarray | None = None) -> None:
+    assert isinstance(a, Projectable) and isinstance(b, Projectable)
     rng = np.random.default_rng(3)
     assert (a.emptiness(dim, classes=classes) is None) == (
         b.emptiness(dim, classes=classes) is None
@@ -228,6 +230,7 @@ def test_the_hinge_ball_is_a_capped_simplex(r: float, classes: np.ndarray | None
     ball = LossBall(Hinge() / Param("nu", nu), r).on_simplex()
     same(ball, CappedSimplex(1.0 / (6 * nu)), 6, classes)
     g = np.random.default_rng(0).standard_normal(6)
+    assert isinstance(ball, Leveled)
     found = ball.levels(g, classes=classes)
     assert found == CappedSimplex(1.0 / (6 * nu)).levels(g, classes=classes)
 
@@ -277,7 +280,7 @@ def test_levels_of_a_capped_simplex_are_order_statistics() -> None:
 )
 @pytest.mark.parametrize("classes", [None, Y], ids=["one", "two"])
 def test_levels_are_multipliers_of_the_masses(
-    domain: Domain, bare: Domain, classes: np.ndarray | None
+    domain: Leveled, bare: Domain, classes: np.ndarray | None
 ) -> None:
     """Without the masses, at the price theta, the same point stays a maximiser."""
     g = np.random.default_rng(4).standard_normal(6)
@@ -326,7 +329,7 @@ def test_losses_keep_their_contract(loss: ConvexLoss) -> None:
 class HalfSpaceBox(SemiSmooth):
     """{q >= level}: an unbounded domain of the reader's own."""
 
-    level: Scalar = 0.0
+    level: float = 0.0
 
     def project(self, v, out=None, *, classes=None):
         q = np.maximum(v, self.level)

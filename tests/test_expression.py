@@ -86,12 +86,14 @@ class Slab(ucm.Domain):
         return notation.scalar(self.bound) + notation.array(self.weights)
 
 
-SLAB = Slab(Param("b", inf), [[1.0, -0.0], [2.5, 1e-300]], (ucm.Simplex(), ucm.NormBall(2)))
+SLAB = Slab(
+    Param("b", inf), np.array([[1.0, -0.0], [2.5, 1e-300]]), (ucm.Simplex(), ucm.NormBall(2))
+)
 
 
 # --- identity -----------------------------------------------------------------------------------
 @each
-def test_a_node_is_immutable(node: Node) -> None:
+def test_a_node_is_immutable(node: Any) -> None:
     for f in dataclasses.fields(node):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(node, f.name, 1.0)
@@ -113,7 +115,7 @@ def test_a_declaration_keeps_its_own_copy_of_an_array() -> None:
 
 
 @each
-def test_journeys_end_at_an_equal_node(node: Node) -> None:
+def test_journeys_end_at_an_equal_node(node: Any) -> None:
     assert copy.copy(node) is node and copy.deepcopy(node) is node
     assert copy.deepcopy([node, {"a": node}])[1]["a"] is node
     for again in (
@@ -228,7 +230,7 @@ def test_params_and_with_params() -> None:
 
 def test_one_name_has_one_value() -> None:
     with pytest.raises(CompositionError, match=r"'nu' has two values, 0.3 and 0.4"):
-        ucm.ReducedHull(pos, nu=Param("nu", 0.3)) - ucm.ReducedHull(neg, nu=Param("nu", 0.4))
+        _ = ucm.ReducedHull(pos, nu=Param("nu", 0.3)) - ucm.ReducedHull(neg, nu=Param("nu", 0.4))
     with pytest.raises(CompositionError, match="two values"):
         ucm.Hull(pos, weights=ucm.NormBall(Param("k", 1)) & ucm.KLBall(Param("k", 0.5)))
 
@@ -305,6 +307,7 @@ def test_json_of_every_class_in_a_fresh_library() -> None:
 
 def test_json_of_nodes_defined_by_a_reader() -> None:
     again = ucm.from_json(ucm.to_json(SLAB))
+    assert isinstance(again, Slab)
     assert again == SLAB and again.params() == {"b": inf} and again.word == "plain"
     assert pickle.loads(pickle.dumps(SLAB)) == SLAB
     np.testing.assert_array_equal(again.weights, SLAB.weights)

@@ -10,9 +10,16 @@ from numpy.testing import assert_allclose
 
 import ucm
 from ucm import Combination, neg, pos, signed
-from ucm.contracts import AffineImage, Block, Capped, CoordinateFree, Size, UncertaintySet
+from ucm.contracts import (  # pyright: ignore[reportMissingImports]  # an alias, see ucm/__init__.py
+    AffineImage,
+    Block,
+    Capped,
+    CoordinateFree,
+    Size,
+    UncertaintySet,
+)
 from ucm.data.maps import MatrixMap
-from ucm.expression import value
+from ucm.expression import value  # pyright: ignore[reportMissingImports]  # as above
 from ucm.testing import check_domain, check_set
 
 RNG = np.random.default_rng(0)

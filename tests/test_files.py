@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -168,7 +169,7 @@ def test_a_folder_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         data=S.data,
         indices=S.indices,
         indptr=S.indptr,
-        shape=S.shape,
+        shape=np.array(S.shape),
         y=[1, -1],
     )
     (tmp_path / "broken.npz").write_bytes(b"no archive")
@@ -196,9 +197,9 @@ def test_openml(monkeypatch: pytest.MonkeyPatch) -> None:
     X = rng.uniform(3, 9, size=(208, 60))
     X[:, 5] = 7.0
     target = np.array(["Rock"] * 97 + ["Mine"] * 111)
-    answers = [(X, target)]
+    answers: list[Any] = [(X, target)]
 
-    def fetch_openml(**_):
+    def fetch_openml(**_: Any) -> Any:
         answer = answers.pop()
         if isinstance(answer, Exception):
             raise answer

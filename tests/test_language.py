@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from typed import untyped
 
 import ucm
 from ucm import Param, neg, pos, signed
@@ -113,11 +114,11 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: pos.mean + pos.cov, "."),
     (lambda: pos.cov - neg.cov, "difference of covariances"),
     (lambda: pos.cov - np.eye(3), "difference of covariances"),
-    (lambda: np.eye(3) - pos.cov, "difference of covariances"),
+    (lambda: np.eye(3) - untyped.pos.cov, "difference of covariances"),
     (lambda: -1 * pos.cov, "factors >= 0 only"),
     (lambda: -pos.cov, "."),
     (lambda: pos.cov / 0, "positive number"),
-    (lambda: pos.cov @ neg.cov, "."),
+    (lambda: untyped.pos.cov @ neg.cov, "."),
     (lambda: pos.cov @ ucm.Hull(pos), "."),
     (lambda: pos.cov + 1.0, "square matrix"),
     (lambda: pos.cov + V, "square matrix"),
@@ -125,25 +126,25 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: ucm.Ellipsoid(pos.mean, np.array([[1.0, 2.0], [0.0, 1.0]]), 1), "symmetric"),
     (lambda: ucm.Ellipsoid(pos.mean, -np.eye(2), 1), "positive semidefinite"),
     (lambda: ucm.Ellipsoid(pos.mean, np.ones((2, 3)), 1), "square"),
-    (lambda: ucm.Ellipsoid(pos.mean, pos.mean, 1), "square matrix"),
-    (lambda: ucm.Ellipsoid(pos.cov, pos.cov, 1), "expected a vector"),
-    (lambda: ucm.Point(pos), "expected a vector"),
-    (lambda: ucm.Point("ab"), "expected a vector"),
-    (lambda: ucm.Point(sparse.csr_matrix(V)), "."),
-    (lambda: ucm.Hull(pos.mean), "expected pos, neg or signed"),
-    (lambda: ucm.Hull(X), "expected pos, neg or signed"),
-    (lambda: ucm.Hull(pos, weights=0.3), "weights must be a domain"),
-    (lambda: ucm.Hull(pos, weights=ucm.Hull(pos)), "weights must be a domain"),
+    (lambda: untyped.Ellipsoid(pos.mean, pos.mean, 1), "square matrix"),
+    (lambda: untyped.Ellipsoid(pos.cov, pos.cov, 1), "expected a vector"),
+    (lambda: untyped.Point(pos), "expected a vector"),
+    (lambda: untyped.Point("ab"), "expected a vector"),
+    (lambda: untyped.Point(sparse.csr_matrix(V)), "."),
+    (lambda: untyped.Hull(pos.mean), "expected pos, neg or signed"),
+    (lambda: untyped.Hull(X), "expected pos, neg or signed"),
+    (lambda: untyped.Hull(pos, weights=0.3), "weights must be a domain"),
+    (lambda: untyped.Hull(pos, weights=ucm.Hull(pos)), "weights must be a domain"),
     (lambda: ucm.ReducedHull(signed, nu=0.3), r"Hull\(signed, weights=CappedSimplex\(cap\)\)"),
     (lambda: ucm.ReducedHull(pos), "exactly one of eta and nu"),
     (lambda: ucm.ReducedHull(pos, eta=0.5, nu=0.5), "exactly one of eta and nu"),
     (lambda: ucm.Image(V, ucm.Simplex()), "two-dimensional array"),
-    (lambda: ucm.Image(np.eye(3), ucm.Hull(pos)), "expected a domain"),
+    (lambda: untyped.Image(np.eye(3), ucm.Hull(pos)), "expected a domain"),
     (lambda: ucm.Image(np.zeros((0, 2)), ucm.Simplex()), "rows and columns"),
     (lambda: ucm.Ball(pos.mean, 1, p=0.5), "."),
-    (lambda: ucm.Ball(pos.mean, 1, p=Param("p", 2)), "."),
-    (lambda: ucm.Ball(pos.mean, "1"), "real number"),
-    (lambda: ucm.Ball(pos.mean, [1.0]), "."),
+    (lambda: untyped.Ball(pos.mean, 1, p=Param("p", 2)), "."),
+    (lambda: untyped.Ball(pos.mean, "1"), "real number"),
+    (lambda: untyped.Ball(pos.mean, [1.0]), "."),
     (lambda: ucm.Hull(pos) * ucm.Hull(neg), "two sets do not multiply"),
     (lambda: ucm.Hull(pos) * V, "multiplied by a number"),
     (lambda: V * ucm.Hull(pos), "multiplied by a number"),
@@ -153,7 +154,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: ucm.Hull(pos) / Param("c", 2), "Param times set"),
     (lambda: ucm.Hull(pos) / np.nan, "."),
     (lambda: ucm.Hull(pos) / np.inf, "."),
-    (lambda: 1 / ucm.Hull(pos), "."),
+    (lambda: 1 / untyped.Hull(pos), "."),
     (lambda: ucm.Hull(pos) @ np.eye(3), "matrix on its left"),
     (lambda: ucm.Hull(pos) @ ucm.Hull(neg), "matrix on its left"),
     (lambda: V @ ucm.Hull(pos), "two-dimensional"),
@@ -165,10 +166,10 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: ucm.Hull(pos) + ucm.Simplex(), "a domain of weights"),
     (lambda: ucm.Simplex() & ucm.Hull(pos), "."),
     (lambda: ucm.Simplex() & 3, "."),
-    (lambda: ucm.RobustMargin(pos), "expected an uncertainty set"),
+    (lambda: untyped.RobustMargin(pos), "expected an uncertainty set"),
     (lambda: ucm.RobustMargin(ucm.Hull(pos), norm=0.5), "p >= 1"),
-    (lambda: ucm.RobustMargin(ucm.Hull(pos), norm="two"), "."),
-    (lambda: ucm.RobustMargin(ucm.Hull(pos), norm=Param("p", 2)), "p >= 1"),
+    (lambda: untyped.RobustMargin(ucm.Hull(pos), norm="two"), "."),
+    (lambda: untyped.RobustMargin(ucm.Hull(pos), norm=Param("p", 2)), "p >= 1"),
 ]  # fmt: skip
 
 
@@ -225,7 +226,7 @@ def test_numpy_matrices_and_sparse_vectors_never_loop_over_entries() -> None:
             with pytest.raises((CompositionError, TypeError)):
                 combine(left, right)
     with pytest.raises((CompositionError, TypeError, ValueError)):
-        sparse.csr_matrix(np.eye(3)) + A
+        _ = sparse.csr_matrix(np.eye(3)) + A
 
 
 def test_samples_have_their_own_operators_only() -> None:
@@ -237,7 +238,7 @@ def test_samples_have_their_own_operators_only() -> None:
 
 def test_the_named_models_are_lines_of_the_language() -> None:
     nu, kappa = Param("nu", 0.3), Param("kappa", 0.5)
-    m = ucm.models
+    m = untyped.models
     hulls = ucm.ReducedHull(pos, nu=nu) - ucm.ReducedHull(neg, nu=nu)
     assert hulls == m.nu_svm(0.3)
     assert m.mm_mpm(0.5) == ucm.Ellipsoid(pos.mean, pos.cov, kappa) - ucm.Ellipsoid(
@@ -253,8 +254,8 @@ def test_the_named_models_are_lines_of_the_language() -> None:
 
 def test_unknown_attributes_and_calls() -> None:
     with pytest.raises(AttributeError):
-        pos.median
+        _ = untyped.pos.median
     with pytest.raises(TypeError):
-        ucm.Hull()
+        untyped.Hull()
     with pytest.raises(TypeError):
-        ucm.Ball(pos.mean, 1, radius=2)
+        untyped.Ball(pos.mean, 1, radius=2)

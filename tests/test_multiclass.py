@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from typed import untyped
 
 import ucm
 from ucm import models
@@ -113,7 +115,8 @@ def test_probabilities_where_asked() -> None:
     assert p.shape == (150, 3)
     assert_allclose(p.sum(axis=1), 1.0)
     assert (p.argmax(axis=1) == Y).mean() > 0.9
-    assert clone(clf).probability
+    copy: Any = clone(clf)
+    assert copy.probability
     assert_array_equal(p.argmax(axis=1), clf.predict(X))
 
 
@@ -156,4 +159,4 @@ def test_the_failing_pair_is_named() -> None:
         convex.fit(X, Y)
     for options in ({"decision_function_shape": "all"}, {"multi_class": "some"}):
         with pytest.raises(ucm.ParameterError, match=r"is .ov[ro]. or"):
-            ucm.Classifier(**options).fit(X, Y)
+            untyped.Classifier(**options).fit(X, Y)

@@ -16,6 +16,7 @@ import ucm
 from ucm import models
 from ucm.bench.dca_exact import exact, instances
 from ucm.data.bound import bind
+from ucm.evidence.majorant import majorant
 from ucm.evidence.objective import InFeatures, certify_objective, falls_forever
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -330,6 +331,23 @@ WRONG = {
     "scaled samples": lambda form: replace(form, X=1.05 * form.X),
     "a label": lambda form: replace(form, y=np.where(np.arange(form.m) == 5, -form.y, form.y)),
 }
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (3.0, 0.4)])
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
+def test_weak_duality_at_any_point(objective, weights) -> None:
+    """Whatever the point and the dual point, the optimum of the majorant lies between both ends."""
+    X, y = noisy(25, 3, seed=5)
+    data, generator = bind(X, y, weights), np.random.default_rng(0)
+    for size in (0.1, 1.0):
+        w, b = size * generator.standard_normal(3), float(generator.standard_normal())
+        best = majorant(objective, data, w, b).problem.solve(solver="CLARABEL")
+        height = objective.value(y * (X @ w + b), w, y, weights)
+        for slopes in (None, generator.uniform(0.0, 2.0, 25), np.zeros(25)):
+            found = certify_objective(objective, data, InFeatures(X, w), b, slopes)
+            assert found.primal == pytest.approx(height, rel=1e-14)
+            assert found.violation == 0.0
+            assert found.dual <= best + 1e-6 * abs(best) <= found.primal + 2e-6 * abs(best)
 
 
 @pytest.mark.parametrize("wrong", WRONG)

@@ -57,13 +57,14 @@ def test_a_path_through_zero_in_the_set() -> None:
 def test_bad_grids() -> None:
     X, y = load("wine")
     model = ucm.models.nu_svm(0.3)
-    for given in ({}, {"kappa": [1.0]}):
+    wrong: list[dict[str, Any]] = [{}, {"kappa": [1.0]}]
+    for given in wrong:
         with pytest.raises(ParameterError):
             ucm.path(model, X, y, **given)
     for grid in ([], "0.3", 0.3, ["a"], [[0.3]], None):
         with pytest.raises(ParameterError, match="nu takes one number or more"):
             ucm.path(model, X, y, nu=grid)
-    both = {"kappa_pos": [0.5], "kappa_neg": [0.5]}
+    both: dict[str, Any] = {"kappa_pos": [0.5], "kappa_neg": [0.5]}
     with pytest.raises(ParameterError, match="one parameter of the model, which has kappa_pos"):
         ucm.path(ucm.models.biased_l2_nu_svm(0.5, 0.5), X, y, **both)
     with pytest.raises(ParameterError, match="leave warm_start out"):

@@ -128,7 +128,7 @@ def test_simplex_and_ball_against_bisection(v: list[float], share: float, split:
                 q[index] = by_bisection(t * x[index], 2.0, mass)
             return q
 
-        least = np.linalg.norm(on_path(0.0))
+        least = float(np.linalg.norm(on_path(0.0)))
         radius = least + share * (1.0 - least)
         q = SimplexBall(radius).project(x, classes=classes)
         lo, hi = 0.0, 1.0

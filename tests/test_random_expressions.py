@@ -242,12 +242,11 @@ def compare(c: Case) -> str:
     data = bind(c.X, c.y)
     reference = twin(RobustMargin(c.U), data)
     said = solve_reference(reference.unit)
+    form, refused = None, ""
     try:
         form = ucm.compile(c.U, c.X, c.y).form
     except EmptySetError as error:
         refused = str(error)
-    else:
-        refused = ""
     if refused:
         assert said != "optimal" or touching(c.U, data), f"the reference is not empty: {refused}"
         return "empty"
@@ -285,7 +284,7 @@ def compare(c: Case) -> str:
     derandomize=True,
     deadline=None,
     database=None,
-    suppress_health_check=list(HealthCheck),
+    suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]
 )
 @given(st.data())
 def test_custom_route_agrees_with_the_twin(data: st.DataObject) -> None:

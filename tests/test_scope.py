@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from catalogue import SETS
 
 import ucm
-from ucm import Param, neg, pos, signed
+from ucm import Param, UncertaintySet, neg, pos, signed
 from ucm.data.bound import bind
-from ucm.language.node import Node
+from ucm.language.objective import Objective
 from ucm.language.scope import Coefficient, Numbers, Parameters, Size
 
 RNG = np.random.default_rng(0)
 Y = np.where(np.arange(20) % 2, 1.0, -1.0)
 X = RNG.standard_normal((20, 3)) + 0.8 * Y[:, None]
 LAM, MU = Param("lam", 0.4), Param("mu", 0.6)
-MODELS: list[Node] = [
+MODELS: list[UncertaintySet | Objective] = [
     ucm.Hinge() + LAM * ucm.L1(),
     2 * (ucm.Hinge() + LAM * ucm.L2()),
     (ucm.Logistic() + LAM * ucm.ElasticNet(Param("ratio", 0.3))) / 3,
@@ -32,7 +34,7 @@ MODELS: list[Node] = [
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
-def test_a_twin_has_every_parameter_under_its_name(model: Node) -> None:
+def test_a_twin_has_every_parameter_under_its_name(model: UncertaintySet | Objective) -> None:
     plan = ucm.compile(model, X, Y)
     plan.solve()
     problem = plan.reference()
@@ -76,11 +78,13 @@ def test_what_stands_for_a_quantity() -> None:
     c = Coefficient((LAM,)).scaled(2.0, MU).but(0.25)
     assert c.number == pytest.approx(2.0 * 0.4 / 0.6 * 0.75) == Numbers().of(c)
     scope = Parameters()
-    derived, plain = scope.of(c), scope.of(Coefficient((LAM,)))
+    derived: Any = scope.of(c)
+    plain: Any = scope.of(Coefficient((LAM,)))
     assert derived.value == pytest.approx(c.number) and plain.name() == "lam"
     assert derived.is_nonneg() and plain.is_nonneg()
     assert scope.of(Coefficient((3.0,))) == 3.0 and scope.of(Size(0.5)) == 0.5
     plain.value = 0.8
     assert derived.value == pytest.approx(2.0 * c.number)
     assert Coefficient((LAM,), (2.0,)).plain() is False
-    assert scope.scalar(Size(Param("r", -1.0))).value == -1.0
+    radius: Any = scope.scalar(Size(Param("r", -1.0)))
+    assert radius.value == -1.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from bundled import load
@@ -93,7 +95,7 @@ def test_zero_in_the_set(make, forming: float) -> None:
 
 def test_sparse_wide_and_kernels() -> None:
     rng = np.random.default_rng(0)
-    X = sparse.random(60, 3000, 0.02, random_state=rng, format="csr")
+    X = sparse.random(60, 3000, 0.02, random_state=rng, format="csr")  # pyright: ignore[reportCallIssue]
     y = np.where(np.arange(60) < 25, 1.0, -1.0)
     for make in (FDA, MPM):
         sol = ucm.solve(make(0.5), X, y)
@@ -128,7 +130,8 @@ def test_stops_refusals_and_bad_options() -> None:
         ucm.compile(ucm.models.nu_svm(0.8), X, y, solver="secular")
     with pytest.raises(ucm.SolverError, match="Euclidean norm only"):
         ucm.compile(ucm.RobustMargin(MPM(0.1), 1.0), X, y, solver="secular")
-    for bad in ({"max_forming": np.nan}, {"max_order": 0}, {"max_subspace": 0}):
+    wrong: list[dict[str, Any]] = [{"max_forming": np.nan}, {"max_order": 0}, {"max_subspace": 0}]
+    for bad in wrong:
         with pytest.raises(ParameterError, match="Secular"):
             Secular(**bad)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from catalogue import SETS
 from scipy import sparse
+from typed import known
 
 import ucm
 from ucm import neg, pos, signed
@@ -103,13 +104,15 @@ def test_intersections_are_bounded_tightly_by_a_split() -> None:
     from scipy.optimize import minimize
 
     data = bind(X, Y)
-    U = ucm.Ellipsoid(pos.mean, pos.cov, 0.7) & ucm.Ball(pos.mean + np.array([0.2, 0, 0.1]), 0.5)
+    left = ucm.Ellipsoid(pos.mean, pos.cov, 0.7)
+    right = ucm.Ball(pos.mean + np.array([0.2, 0, 0.1]), 0.5)
+    U = left & right
     d = np.array([1.0, 0.2, -0.4])
     x, constraints = U.cvxpy(data, Parameters())
     problem = cp.Problem(cp.Maximize(d @ x), constraints)
     problem.solve(solver=cp.CLARABEL)
     bound = minimize(
-        lambda s: U.left.support(data, d - s, {})[0] + U.right.support(data, s, {})[0],
+        lambda s: left.support(data, d - s, {})[0] + right.support(data, s, {})[0],
         0.5 * d, method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-10, "maxiter": 4000},
     )  # fmt: skip
     assert U.support(data, d, {})[0] > problem.value + 1e-3  # without a split it is only a bound
@@ -204,7 +207,7 @@ class Stick(UncertaintySet):
     def emptiness(self, data: Data) -> str | None:
         return None
 
-    def size(self, data: Data) -> Size | None:
+    def size(self, data: Data) -> Size:
         return NormBall(self.length).size()
 
     def _v(self) -> Vec:
@@ -254,7 +257,7 @@ class TooLong(Stick):
         return 2.0 * self.v
 
 
-def broken(law: str) -> type[UncertaintySet]:
+def broken(law: str) -> type[Stick]:
     """A set with one description that disagrees with the others."""
     methods: dict[str, Any] = {}
     if law == "cvxpy":
@@ -301,7 +304,7 @@ class Shrunk(Stick):
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
         height, x = super().support(data, d, splits)
-        return 0.5 * height, 0.5 * x
+        return 0.5 * height, 0.5 * known(x)
 
 
 def test_every_set_of_the_language_is_in_the_catalogue() -> None:

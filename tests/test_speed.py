@@ -8,20 +8,24 @@ import numpy as np
 import pytest
 
 import ucm
-from ucm.bench.speed import isolate, judge, peers, reference
+from ucm.bench import judge
+from ucm.bench.speed import isolate, peers, reference, sets
+from ucm.data import datasets
+from ucm.data.gram import Gram
+from ucm.data.kernels import Kernel
 
-X, Y = ucm.datasets.load("wine")
-Y = Y.astype(float)
+X, SIGNS = datasets.load("wine")
+Y = SIGNS.astype(np.float64)
 NU = 0.3
 STANDARD = (X - X.mean(axis=0)) / X.std(axis=0)
 
 
-def _sleeps(seconds: float) -> dict:
+def _sleeps(seconds: float) -> dict[str, float]:
     time.sleep(seconds)
     return {"slept": seconds}
 
 
-def _fails() -> dict:
+def _fails() -> dict[str, float]:
     raise ValueError("no\nreason")
 
 
@@ -47,7 +51,7 @@ def test_the_part_of_the_seconds_that_the_solver_took() -> None:
 
 def test_convex_models_beside_clarabel() -> None:
     for name in reference.CONVEX:
-        model = reference.declared(name, STANDARD, Y, NU, 0.2)
+        model = sets.declared(name, STANDARD, Y, NU, 0.2)
         fit, other = (
             job(model, STANDARD, Y, 1, 60.0) for job in (reference.ours, reference.theirs)
         )
@@ -64,12 +68,14 @@ def test_matched_C_has_the_same_direction() -> None:
 
 def test_every_answer_under_one_certificate() -> None:
     fit = ucm.solve(ucm.models.nu_svm(NU), X, Y)
+    assert fit.weights is not None
     found = judge.weights_gap(X, Y, NU, fit.weights)
     assert found["gap"] == pytest.approx(fit.certificate.relative_gap, abs=1e-12)
-    by_gram = judge.weights_gap(X, Y, NU, fit.weights, X @ X.T)
+    gram = Gram(Kernel("linear"), X)
+    by_gram = judge.weights_gap(X, Y, NU, fit.weights, gram)
     assert by_gram["gap"] == pytest.approx(found["gap"], abs=1e-9)
     assert judge.direction_bound(X, Y, NU, fit.x) == pytest.approx(-fit.objective, rel=2e-6)
-    bad = judge.weights_gap(X, Y, NU, np.eye(Y.size)[0] + np.eye(Y.size)[-1], X @ X.T)
+    bad = judge.weights_gap(X, Y, NU, np.eye(Y.size)[0] + np.eye(Y.size)[-1], gram)
     assert bad["violation"] > 1.0
 
 

@@ -57,10 +57,10 @@ def test_a_check_fails_a_wrong_penalty() -> None:
         def norms(self):
             return None
 
-        def cvxpy(self, w, factor, weights):
+        def cvxpy(self, w, factor, scope):
             import cvxpy as cp
 
-            return weights.of(factor) * cp.norm1(w)
+            return scope.of(factor) * cp.norm1(w)
 
         def formula(self, notation):
             return "wrong"
@@ -80,13 +80,13 @@ def test_a_check_fails_a_wrong_slope() -> None:
 
 
 def test_values_by_hand() -> None:
-    assert ucm.Ramp(0.5).value([-1.0]) == pytest.approx(1.5)  # 1 + mu
-    assert ucm.Ramp(0.5).value([0.0]) == pytest.approx(1.0)  # 1 - t / mu
-    assert ucm.Ramp(0.5).value([0.5]) == 0.0
-    assert ucm.ExpL0(2).value([0.0, 1.0]) == pytest.approx(1 - np.exp(-2))
-    assert ucm.CappedL1(0.5).value([0.25, -3.0]) == 0.75
-    assert ucm.MCP(1, 3).value([6.0]) == pytest.approx(1.5)  # gamma lam^2 / 2
-    assert ucm.SCAD(1, 3.7).value([9.0]) == pytest.approx(2.35)  # lam^2 (a + 1) / 2
+    assert ucm.Ramp(0.5).value(np.array([-1.0])) == pytest.approx(1.5)  # 1 + mu
+    assert ucm.Ramp(0.5).value(np.array([0.0])) == pytest.approx(1.0)  # 1 - t / mu
+    assert ucm.Ramp(0.5).value(np.array([0.5])) == 0.0
+    assert ucm.ExpL0(2).value(np.array([0.0, 1.0])) == pytest.approx(1 - np.exp(-2))
+    assert ucm.CappedL1(0.5).value(np.array([0.25, -3.0])) == 0.75
+    assert ucm.MCP(1, 3).value(np.array([6.0])) == pytest.approx(1.5)  # gamma lam^2 / 2
+    assert ucm.SCAD(1, 3.7).value(np.array([9.0])) == pytest.approx(2.35)  # lam^2 (a + 1) / 2
 
 
 def test_the_eight_models_print_their_splits() -> None:
@@ -113,7 +113,7 @@ def test_parameters_are_shared_and_replaced() -> None:
     assert model.params() == {"mu": 0.5, "lam": 2.0, "a": 4.0}
     assert model.with_params(a=1.0).params()["a"] == 1.0
     with pytest.raises(ucm.CompositionError, match="two values"):
-        ucm.Ramp(Param("a", 0.5)) + ucm.ExpL0(Param("a", 4))
+        _ = ucm.Ramp(Param("a", 0.5)) + ucm.ExpL0(Param("a", 4))
 
 
 def test_arithmetic() -> None:

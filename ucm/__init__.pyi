@@ -84,4 +84,5 @@ from .language.terms import Loss as Loss
 from .language.terms import Penalty as Penalty
 from .language.terms import ProximalPenalty as ProximalPenalty
 
+__all__: list[str]
 __version__: str

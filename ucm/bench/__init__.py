@@ -1,7 +1,7 @@
-"""Named benchmarks: each a file with a function that yields rows."""
+"""Named benchmarks: each a file with functions that yield rows."""
 
 from __future__ import annotations
 
-from ucm.bench.registry import Benchmark, get, names
+from ucm.bench.registry import Benchmark, every, get
 
-__all__ = ["Benchmark", "get", "names"]
+__all__ = ["Benchmark", "every", "get"]

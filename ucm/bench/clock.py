@@ -1,13 +1,17 @@
-"""Wall time."""
+"""Wall time: of one run, of several in turns, and of code in a process of its own."""
 
 from __future__ import annotations
 
+import os
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
-__all__ = ["median_time", "timed"]
+__all__ = ["Runs", "fresh", "in_turns", "timed"]
 
 T = TypeVar("T")
 
@@ -19,7 +23,44 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
     return result, time.perf_counter() - start
 
 
-def median_time(work: Callable[[], object], repeat: int) -> float:
-    """The median of the seconds of `repeat` runs, after one that is not counted."""
-    work()
-    return statistics.median(timed(work)[1] for _ in range(repeat))
+@dataclass
+class Runs(Generic[T]):
+    """The seconds of several runs of one work, and the result of the last."""
+
+    result: T
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def least(self) -> float:
+        return min(self.seconds)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+
+def in_turns(
+    works: Mapping[str, Callable[[], T]], repeats: int, warm: bool = True
+) -> dict[str, Runs[T]]:
+    """`repeats` runs of every work, after one that is not counted where `warm`; they take turns, so
+    that a busy machine slows all of them."""
+    runs = {}
+    for turn in range(repeats + warm):
+        for name, work in works.items():
+            result, seconds = timed(work)
+            found = runs.setdefault(name, Runs(result))
+            found.result = result
+            if turn >= warm:
+                found.seconds.append(seconds)
+    return runs
+
+
+def fresh(code: str, **environment: str) -> list[float]:
+    """The numbers that a new process prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        check=True,
+        env={**os.environ, **environment},
+    )
+    return [float(number) for number in done.stdout.split()]

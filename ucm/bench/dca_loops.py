@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Iterator
 from functools import partial
 from importlib import import_module
@@ -11,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from ucm.bench.clock import timed
-from ucm.bench.dca import DC_MODELS, MODELS, standardised
-from ucm.compiler import compile as plan
-from ucm.data import datasets
-from ucm.errors import ConvergenceWarning, DataError
-from ucm.forms.objective import Composite, DifferenceOfConvex
-from ucm.language.scope import Coefficient, Numbers
+from ucm.bench.behind import split, written
+from ucm.bench.clock import in_turns
+from ucm.bench.data import over, standardised
+from ucm.bench.dca import DC_MODELS, MODELS
+from ucm.bench.judge import goal
+from ucm.bench.registry import Row
+from ucm.compiler.compile import solve
+from ucm.forms.objective import DifferenceOfConvex
 
-__all__ = ["COMPARED", "dccp", "loop_over_cvxpy", "rows"]
+__all__ = ["rows"]
 
 FACTOR = 20.0  # times faster
 WORSE = 1e-6  # relative, that our objective may be above theirs
@@ -28,64 +28,52 @@ COMPARED = ("uci_pima", "uci_ionosphere", "uci_sonar", "uci_wpbc")
 BY_DCCP = ("RLSVM2", "RLSVM1", "CapOneNormSVM", "RLSVMC1")  # the excess of ExpL0 is not DCP
 
 
-def rows() -> Iterator[dict[str, Any]]:
+def rows() -> Iterator[Row]:
     """The best of three runs of theirs, of seven of ours; all from the start of the paper."""
-    for name in COMPARED:
-        try:
-            X, y = datasets.load(name)
-        except DataError:
-            continue
-        X, y = standardised(X), y.astype(float)
-        for model, lam in itertools.product(DC_MODELS, LAMBDAS):
-            yield from _compared(name, X, y, model, lam)
+    return over(COMPARED, _compared, standardised, where="data", part="loops")
 
 
-def _compared(name: str, X: Any, y: Any, model: str, lam: float) -> Iterator[dict[str, Any]]:
-    declared = MODELS[model](lam=lam)
-    form: DifferenceOfConvex = plan.compile(declared, X, y).form  # type: ignore[attr-defined]
-    rivals = {"CVXPY": partial(loop_over_cvxpy, form)}
-    if model in BY_DCCP:
-        rivals["DCCP"] = partial(dccp, form, lam)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        warnings.simplefilter("ignore", UserWarning)
-        runs = [timed(lambda: plan.compile(declared, X, y).solve()) for _ in range(7)]
-        ours, seconds = runs[0][0].objective, min(s for _, s in runs)
+def _compared(name: str, X: Any, y: Any) -> Iterator[Row]:
+    for model, lam in itertools.product(DC_MODELS, LAMBDAS):
+        declared = MODELS[model](lam=lam)
+        form = split(declared, X, y)
+        rivals = {"CVXPY": partial(loop_over_cvxpy, form)}
+        if model in BY_DCCP:
+            rivals["DCCP"] = partial(dccp, form, lam)
+        ours = in_turns({"ours": partial(solve, declared, X, y)}, 7, warm=False)["ours"]
         for rival, work in rivals.items():
-            row = {"part": f"over {rival}", "data": name, "model": f"{model}, lam {lam:g}"}
+            what = f"{model}, lam {lam:g}"
             try:
-                found = [timed(work) for _ in range(3)]
+                theirs = in_turns({rival: work}, 3, warm=False)[rival]
             except (ImportError, ValueError) as error:
-                row["model"] += f": {type(error).__name__}, {str(error).split('.')[0][:50]}"
-                yield {**row, "measured": np.nan, "target": FACTOR, "within": None}
+                what += f": {type(error).__name__}, {str(error).split('.')[0][:50]}"
+                yield goal(f"over {rival}", name, what, np.nan, FACTOR, None)
                 continue
-            height, times = found[0][0], min(s for _, s in found) / seconds
-            good = ours <= height + WORSE * abs(height)
-            yield {
-                **row,
-                "measured": times,
-                "target": FACTOR,
-                "within": good and times >= FACTOR,
-                "milliseconds": 1e3 * seconds,
-                "above": (ours - height) / abs(height),
-            }
+            times = theirs.least / ours.least
+            above = (ours.result.objective - theirs.result) / abs(theirs.result)
+            within = above <= WORSE and times >= FACTOR
+            row = goal(f"over {rival}", name, what, times, FACTOR, within)
+            yield {**row, "milliseconds": 1e3 * ours.least, "above": above}
 
 
-def _terms(form: Composite, w: Any, t: Any) -> Any:
-    """The convex terms in CVXPY, as a person writes them."""
-    total = sum(loss.cvxpy(t, Coefficient(), Numbers()) for loss in form.losses)
-    return total + sum(p.cvxpy(w, Coefficient(), Numbers()) for p in form.penalties)
+class _Problem:
+    """`G - v't - u'w` in CVXPY, t the margins; and the convex model that all start from."""
 
+    def __init__(self, form: DifferenceOfConvex) -> None:
+        import cvxpy as cp
 
-def _begin(form: DifferenceOfConvex) -> tuple[Any, float]:
-    """The convex model that all start from."""
-    import cvxpy as cp
+        G = self.G = form.G
+        self.w, self.b = cp.Variable(G.n), cp.Variable()
+        self.t = cp.multiply(G.y, G.X @ self.w + self.b)
+        self.value = written(G.losses, self.t) + written(G.penalties, self.w)
+        first = form.first()
+        start = written(first.losses, self.t) + written(first.penalties, self.w)
+        cp.Problem(cp.Minimize(start)).solve(solver="CLARABEL")
 
-    G = form.G
-    w, b = cp.Variable(G.n), cp.Variable()
-    t = cp.multiply(G.y, G.X @ w + b)
-    cp.Problem(cp.Minimize(_terms(form.first(), w, t))).solve(solver="CLARABEL")
-    return w.value, float(b.value)
+    @property
+    def place(self) -> tuple[Any, float]:
+        """The normal and bias found last."""
+        return self.w.value, float(self.b.value)
 
 
 def loop_over_cvxpy(form: DifferenceOfConvex) -> float:
@@ -93,23 +81,20 @@ def loop_over_cvxpy(form: DifferenceOfConvex) -> float:
     parameters."""
     import cvxpy as cp
 
-    G = form.G
-    w, b = cp.Variable(G.n), cp.Variable()
+    G, at = form.G, _Problem(form)
     v, u = cp.Parameter(G.m), cp.Parameter(G.n)
-    t = cp.multiply(G.y, G.X @ w + b)
-    problem = cp.Problem(cp.Minimize(_terms(G, w, t) - v @ t - u @ w))
-    place = _begin(form)
-    best, height = np.inf, np.inf
+    problem = cp.Problem(cp.Minimize(at.value - v @ at.t - u @ at.w))
+    best = height = np.inf
     for _ in range(100):
-        margin = G.margins(*place)
-        height = form.value(margin, place[0])
+        w, b = at.place
+        margin = G.margins(w, b)
+        height = form.value(margin, w)
         if not height < best - 1e-6 * abs(height):
             break
         best = height
-        tilt = form.tilt(margin, place[0])
+        tilt = form.tilt(margin, w)
         v.value, u.value = tilt.margin, tilt.normal
         problem.solve(solver="CLARABEL")
-        place = w.value, float(b.value)
     return min(best, height)
 
 
@@ -125,15 +110,12 @@ def dccp(form: DifferenceOfConvex, lam: float) -> float:
 
     import_module("dccp")  # registers the method
 
-    G = form.G
-    start, b_start = _begin(form)
-    w, b, s = cp.Variable(G.n), cp.Variable(), cp.Variable()
-    t = cp.multiply(G.y, G.X @ w + b)
-    below: Any = sum(loss.cvxpy(t, Coefficient(), Numbers()) for loss in form.losses)
+    at, s = _Problem(form), cp.Variable()
+    below = written(form.losses, at.t)
     if form.penalties:  # a capped l1 norm with a = 1
-        below += lam * cp.sum(cp.pos(cp.abs(w) - 1.0))
-    w.value, b.value = start, b_start
+        below += lam * cp.sum(cp.pos(cp.abs(at.w) - 1.0))
     s.value = float(below.value)
-    problem = cp.Problem(cp.Minimize(_terms(G, w, t) - s), [s <= below])
+    problem = cp.Problem(cp.Minimize(at.value - s), [s <= below])
     problem.solve(method="dccp", solver="CLARABEL", tau_ini=2.0)
-    return form.value(G.margins(w.value, float(b.value)), w.value)
+    w, b = at.place
+    return form.value(form.G.margins(w, b), w)

@@ -8,28 +8,27 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
-import warnings
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ucm.bench.clock import timed
-from ucm.compiler.compile import compile
-from ucm.data import datasets
-from ucm.data.bound import bind
-from ucm.errors import ConvergenceWarning, DataError, SolverError
+from ucm.bench.behind import direction, unit
+from ucm.bench.clock import in_turns, timed
+from ucm.bench.data import dense, over
+from ucm.bench.judge import accuracy
+from ucm.bench.registry import Benchmark, Row
+from ucm.compiler.compile import compile, solve
+from ucm.errors import SolverError
 from ucm.evidence.admissible import admissible
-from ucm.forms.distance import MinNorm
-from ucm.forms.monitor import Monitor
-from ucm.forms.sphere import UnitNorm
 from ucm.language import models
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import ReducedHull
 from ucm.language.statistics.samples import neg, pos
 from ucm.solvers import Linearize, Rapminos
 
-__all__ = ["ACCURACY", "PARTS", "SPEED"]
+__all__ = ["BENCHMARK"]
 
 NORMS = (1.0, 1.5, 2.0, 3.0, np.inf)
 BELOW = 1.01  # nu is nu_min over this
@@ -89,35 +88,16 @@ OBJECTIVE = {
 }
 
 
-def _load(name: str) -> tuple[Any, Any] | None:
-    try:
-        X, y = datasets.load(f"ida_{name}")
-    except DataError:
-        return None
-    return np.asarray(X, dtype=np.float64), y
-
-
-def _sets(table: str) -> Iterator[tuple[str, Any, Any] | dict[str, Any]]:
-    """The sets at hand; a row for each that is not."""
-    for name in ACCURACY:
-        data = _load(name)
-        if data is None:
-            yield {"table": table, "set": name, "method": "not at hand", "within": None}
-        else:
-            yield (name, *data)
+def _load(name: str) -> tuple[Any, Any]:
+    return dense(f"ida_{name}")
 
 
 def _least_nu(X: Any, y: Any) -> float:
     return admissible(models.nu_svm(0.5), X, y)["nu"].lower
 
 
-def _form(X: Any, y: Any, nu: float, p: float) -> UnitNorm:
-    data = bind(X, y)
-    return UnitNorm.of(MinNorm.of(models.nu_svm(nu).lower(data), 2.0, data.stored), p)
-
-
 # --- what must be reached -----------------------------------------------------------------------
-def small() -> Iterator[dict[str, Any]]:
+def small() -> Iterator[Row]:
     """Random instances with n <= 3 and m <= 30: how often 20 starts find the exact minimum to 1e-8."""
     generator = np.random.default_rng(0)
     found = {p: [0, 0] for p in NORMS}
@@ -131,17 +111,16 @@ def small() -> Iterator[dict[str, Any]]:
         X = generator.standard_normal((m, n)) + generator.uniform(0.0, 0.5) * y[:, None]
         eta = float(generator.uniform(1.0 / (m // 2) + 0.1, 1.0))
         model = RobustMargin(ReducedHull(pos, eta=eta) - ReducedHull(neg, eta=eta), p)
-        plan = compile(model, X, y)
-        if plan.regime.convex:
+        if compile(model, X, y).regime.convex:
             continue
-        least = compile(model, X, y, solver="facets").solve()
+        least = solve(model, X, y, solver="facets")
         exact += least.status == "optimal"
-        sol = compile(model, X, y, solver="rapminos").solve(starts=20)
-        found[p][0] += sol.objective <= least.objective * (1.0 + 1e-8)
+        best = solve(model, X, y, solver="rapminos", starts=20).objective
+        found[p][0] += best <= least.objective * (1.0 + 1e-8)
         found[p][1] += 1
     for p, (hits, tries) in found.items():
         yield {"table": "small", "p": p, "instances": tries, "exact": hits, "within": None}
-    hits, tries = (sum(pair[i] for pair in found.values()) for i in (0, 1))
+    hits, tries = np.sum(list(found.values()), axis=0).tolist()
     share = 100.0 * hits / tries
     yield {
         "table": "small", "p": "all", "instances": tries, "exact": hits, "per cent": share,
@@ -149,153 +128,127 @@ def small() -> Iterator[dict[str, Any]]:
     }  # fmt: skip
 
 
-def just_below() -> Iterator[dict[str, Any]]:
+def just_below() -> Iterator[Row]:
     """RAPMINOS at nu_min / 1.01 on all samples: residual, rank test, against its start, and for
     p = inf against the exact solution."""
-    for found in _sets("just below"):
-        if isinstance(found, dict):
-            yield found
-            continue
-        name, X, y = found
-        nu = _least_nu(X, y) / BELOW
-        for p in NORMS:
-            plan = compile(models.enu_svm(nu, p), X, y, solver="rapminos")
-            sol = plan.solve()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                first = compile(plan.model, X, y, solver="subgradient").solve(max_iter=200)
-            after = plan.solve(warm_start=first)
-            values = [r["objective"] for r in sol.history]
-            rises = max([b - a for a, b in itertools.pairwise(values)], default=0.0)
-            residual = sol.certificate.residual or 0.0
-            exact = gap = None
-            if p == np.inf:
-                exact = compile(plan.model, X, y, solver="faces").solve()
-                gap = sol.objective - exact.objective
-            good = residual <= 1e-6 and after.objective <= first.objective and rises <= 1e-12
-            named = sol.status in ("local", "optimal") or p in (1.0, np.inf)
-            yield {
-                "table": "just below", "set": name, "p": p, "objective": sol.objective,
-                "status": sol.status, "residual": residual, "after subgradient":
-                after.objective - first.objective, "gap to exact": gap,
-                "exact": None if exact is None else exact.status, "within": good and named,
-            }  # fmt: skip
+    return over(ACCURACY, _just_below, _load, table="just below")
 
 
-def times() -> Iterator[dict[str, Any]]:
-    """Seconds of RAPMINOS and of successive linearisation, both to the end, best of three in turns."""
-    logs = []
-    for found in _sets("time"):
-        if isinstance(found, dict):
-            yield found
-            continue
-        name, X, y = found
-        form = _form(X, y, _least_nu(X, y) / BELOW, 2.0)
-        taken: dict[str, float] = {}
-        ends: dict[str, float] = {}
-        for _ in range(3):
-            for solver in (Rapminos(), Linearize()):
-                raw, seconds = timed(lambda s=solver, f=form: s.solve(f, Monitor()))
-                taken[solver.name] = min(seconds, taken.get(solver.name, np.inf))
-                ends[solver.name] = form.height(form.lower(np.asarray(raw.w)))
-        ratio = taken["rapminos"] / taken["linearize"]
-        logs.append(np.log(ratio))
+def _just_below(name: str, X: Any, y: Any) -> Iterator[Row]:
+    nu = _least_nu(X, y) / BELOW
+    for p in NORMS:
+        model = models.enu_svm(nu, p)
+        plan = compile(model, X, y, solver="rapminos")
+        sol = plan.solve()
+        first = solve(model, X, y, solver="subgradient", max_iter=200)
+        after = plan.solve(warm_start=first)
+        values = [record["objective"] for record in sol.history]
+        rises = max([b - a for a, b in itertools.pairwise(values)], default=0.0)
+        residual = sol.certificate.residual or 0.0
+        exact = solve(model, X, y, solver="faces") if p == np.inf else None
+        good = residual <= 1e-6 and after.objective <= first.objective and rises <= 1e-12
+        named = sol.status in ("local", "optimal") or p in (1.0, np.inf)
         yield {
-            "table": "time", "set": name, "rapminos": taken["rapminos"], "linearize":
-            taken["linearize"], "ratio": ratio, "objective": ends["rapminos"],
-            "objective linearize": ends["linearize"], "within": None,
+            "table": "just below", "set": name, "p": p, "objective": sol.objective,
+            "status": sol.status, "residual": residual, "after subgradient":
+            after.objective - first.objective, "gap to exact": exact and sol.objective - exact.objective,
+            "exact": exact and exact.status, "within": good and named,
         }  # fmt: skip
-    if logs:
-        mean = float(np.exp(statistics.fmean(logs)))
+
+
+def times() -> Iterator[Row]:
+    """Seconds of RAPMINOS and of successive linearisation, both to the end, best of three in turns."""
+    ratios = []
+    for row in over(ACCURACY, _times, _load, table="time"):
+        ratios += [row["ratio"]] if "ratio" in row else []
+        yield row
+    if ratios:
+        mean = statistics.geometric_mean(ratios)
         yield {"table": "time", "set": "geometric mean", "ratio": mean, "within": mean <= 0.5}
 
 
+def _times(name: str, X: Any, y: Any) -> Iterator[Row]:
+    form = unit(models.nu_svm(_least_nu(X, y) / BELOW), X, y, 2.0)
+    works = {solver.name: partial(direction, form, solver) for solver in (Rapminos(), Linearize())}
+    runs = in_turns(works, 3, warm=False)
+    ours, theirs = runs["rapminos"], runs["linearize"]
+    heights = [form.height(form.lower(run.result)) for run in (ours, theirs)]
+    yield {
+        "table": "time", "set": name, "rapminos": ours.least, "linearize": theirs.least,
+        "ratio": ours.least / theirs.least, "objective": heights[0],
+        "objective linearize": heights[1], "within": None,
+    }  # fmt: skip
+
+
 # --- the tables ---------------------------------------------------------------------------------
-def _split(m: int) -> tuple[Any, Any]:
-    order = np.random.default_rng(0).permutation(m)
-    cut = 4 * m // 5
-    return order[:cut], order[cut:]
+def _split(X: Any, y: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """Four fifths of the samples to train, and the others."""
+    train, test = np.split(np.random.default_rng(0).permutation(y.size), [4 * y.size // 5])
+    return (X[train], y[train]), (X[test], y[test])
 
 
-def _accuracy(solution: Any, X: Any, y: Any) -> float:
-    return 100.0 * float(np.mean(np.where(solution.decision(X) > 0.0, 1.0, -1.0) == y))
-
-
-def tables_2_and_3() -> Iterator[dict[str, Any]]:
+def tables_2_and_3() -> Iterator[Row]:
     """p = 2 at nu_min / 1.01 of the samples that train; the paper does not say how far below it went,
     so objectives are no figures to meet."""
-    methods = ("linearize", "subgradient", "rapminos")
-    for found in _sets("2, 3"):
-        if isinstance(found, dict):
-            yield found
-            continue
-        name, X, y = found
-        train, test = _split(y.size)
-        nu = _least_nu(X[train], y[train]) / BELOW
-        ends: dict[str, float] = {}
-        for k, method in enumerate(methods):
-            plan = compile(models.enu_svm(nu), X[train], y[train], solver=method)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                sol, seconds = timed(plan.solve)
-            ends[method] = sol.objective
-            printed = SPEED[name][k]
-            yield {
-                "table": "2, 3", "set": name, "method": method, "seconds": seconds,
-                "printed seconds": printed and printed[1], "accuracy": _accuracy(sol, X[test], y[test]),
-                "printed accuracy": printed and printed[0], "objective": sol.objective,
-                "printed objective": None if k == 0 else OBJECTIVE[name][2 - k],
-                "within": None if k < 2 else ends[method] <= ends["subgradient"] * (1 + 1e-9),
-            }  # fmt: skip
+    return over(ACCURACY, _tables_2_and_3, _load, table="2, 3")
 
 
-def table_1() -> Iterator[dict[str, Any]]:
+def _tables_2_and_3(name: str, X: Any, y: Any) -> Iterator[Row]:
+    train, test = _split(X, y)
+    nu = _least_nu(*train) / BELOW
+    ends: dict[str, float] = {}
+    for k, method in enumerate(("linearize", "subgradient", "rapminos")):
+        sol, seconds = timed(compile(models.enu_svm(nu), *train, solver=method).solve)
+        ends[method] = sol.objective
+        printed = SPEED[name][k]
+        yield {
+            "table": "2, 3", "set": name, "method": method, "seconds": seconds,
+            "printed seconds": printed and printed[1], "accuracy": 100.0 * accuracy(sol, *test),
+            "printed accuracy": printed and printed[0], "objective": sol.objective,
+            "printed objective": None if k == 0 else OBJECTIVE[name][2 - k],
+            "within": None if k < 2 else ends[method] <= ends["subgradient"] * (1 + 1e-9),
+        }  # fmt: skip
+
+
+def table_1() -> Iterator[Row]:
     """The best accuracy on the test samples over nu on both sides of nu_min, as printed; `GRID` values
     on each side where the paper has 100. A row is within when it is not lower by more than two
     standard errors of a share of the test samples."""
-    for found in _sets("1"):
-        if isinstance(found, dict):
-            yield found
-            continue
-        name, X, y = found
-        train, test = _split(y.size)
-        low = _least_nu(X[train], y[train])
-        high = 2.0 * min((y[train] > 0).sum(), (y[train] < 0).sum()) / train.size
-        convex = np.linspace(low, high, GRID + 1)[1:] * (1.0 - 1e-9)
-        beyond = np.linspace(low, 0.0, GRID + 1)[:-1] * (1.0 - 1e-3)
-        for column, p in enumerate(ORDER, 1):
-            above = _best(X, y, train, test, convex, p)
-            below = _best(X, y, train, test, beyond, p)
-            if p == 2.0:
-                yield _row(name, "nu-SVM, p = 2", above, ACCURACY[name][0], test.size)
-            best = max(above, below)
-            side = "beyond" if below > above else "convex"
-            row = _row(name, f"ERCH, p = {p:g}", best, ACCURACY[name][column], test.size)
-            yield {**row, "side": side, "values": above[2] + below[2]}
+    return over(ACCURACY, _table_1, _load, table="1")
 
 
-def _best(X: Any, y: Any, train: Any, test: Any, values: Any, p: float) -> tuple[float, float, int]:
+def _table_1(name: str, X: Any, y: Any) -> Iterator[Row]:
+    train, test = _split(X, y)
+    low, signs = _least_nu(*train), train[1]
+    high = 2.0 * min((signs > 0).sum(), (signs < 0).sum()) / signs.size
+    convex = np.linspace(low, high, GRID + 1)[1:] * (1.0 - 1e-9)
+    beyond = np.linspace(low, 0.0, GRID + 1)[:-1] * (1.0 - 1e-3)
+    for p, printed in zip(ORDER, ACCURACY[name][1:], strict=True):
+        above, below = (_best_nu(train, test, values, p) for values in (convex, beyond))
+        if p == 2.0:
+            yield _row(name, "nu-SVM, p = 2", above, ACCURACY[name][0], test[1].size)
+        row = _row(name, f"ERCH, p = {p:g}", max(above, below), printed, test[1].size)
+        side = "beyond" if below > above else "convex"
+        yield {**row, "side": side, "values": above[2] + below[2]}
+
+
+def _best_nu(train: Any, test: Any, values: Any, p: float) -> tuple[float, float, int]:
     """(accuracy, nu, values tried), within the seconds allowed."""
     began, best, tried = time.perf_counter(), (0.0, 0.0), 0
-    for nu in values:
-        plan = compile(models.enu_svm(float(nu), p), X[train], y[train])
+    for nu in map(float, values):
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                sol = plan.solve(tol=1e-4)
+            sol = solve(models.enu_svm(nu, p), *train, tol=1e-4)
         except SolverError:
             continue
         tried += 1
         if sol.b is not None:
-            best = max(best, (_accuracy(sol, X[test], y[test]), float(nu)))
+            best = max(best, (100.0 * accuracy(sol, *test), nu))
         if time.perf_counter() - began > SECONDS:
             break
     return (*best, tried)
 
 
-def _row(
-    name: str, method: str, best: tuple[float, float, int], printed: float, size: int
-) -> dict[str, Any]:
+def _row(name: str, method: str, best: tuple[float, float, int], printed: float, size: int) -> Row:
     share = printed / 100.0
     error = 100.0 * float(np.sqrt(max(share * (1.0 - share), 0.0) / size))
     return {
@@ -305,10 +258,14 @@ def _row(
     }  # fmt: skip
 
 
-PARTS = {
-    "small": small,
-    "below": just_below,
-    "time": times,
-    "speed": tables_2_and_3,
-    "accuracy": table_1,
-}
+BENCHMARK = Benchmark(
+    "erch",
+    "Tables 1 to 3 of Barbero, Takeda and Lopez (2015)",
+    {
+        "small": small,
+        "below": just_below,
+        "time": times,
+        "speed": tables_2_and_3,
+        "accuracy": table_1,
+    },
+)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import statistics
-import subprocess
-import sys
 from collections.abc import Iterator
-from typing import Any
 
-__all__ = ["rows"]
+from ucm.bench.clock import fresh
+from ucm.bench.registry import Benchmark, Row
+
+__all__ = ["BENCHMARK"]
 
 LIMIT = 0.060
 REPEAT = 11
@@ -22,16 +22,12 @@ print(b - a, time.perf_counter() - b)
 """
 
 
-def rows() -> Iterator[dict[str, Any]]:
+def rows() -> Iterator[Row]:
     """Seconds of each import in a fresh process, the median of 11; at most 60 ms for ucm."""
-    runs = []
-    for _ in range(REPEAT + 1):
-        done = subprocess.run([sys.executable, "-c", _CODE], capture_output=True, check=True)
-        runs.append([float(number) for number in done.stdout.split()])
-    for what, times in zip(("numpy", "ucm, after numpy"), zip(*runs[1:]), strict=True):
-        seconds = statistics.median(times)
-        yield {
-            "import": what,
-            "seconds": seconds,
-            "within": None if what == "numpy" else seconds <= LIMIT,
-        }
+    fresh(_CODE)
+    numpy, ours = map(statistics.median, zip(*(fresh(_CODE) for _ in range(REPEAT)), strict=True))
+    yield {"import": "numpy", "seconds": numpy, "within": None}
+    yield {"import": "ucm, after numpy", "seconds": ours, "within": ours <= LIMIT}
+
+
+BENCHMARK = Benchmark("import", "import ucm over import numpy", {"rows": rows})

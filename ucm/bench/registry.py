@@ -1,111 +1,82 @@
-"""The list of benchmarks."""
+"""The catalogue of benchmarks: a file that ends with its `BENCHMARK`, and its line here."""
 
 from __future__ import annotations
 
 import argparse
+import functools
+import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import chain
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
-from ucm.bench import (
-    apg,
-    clarabel,
-    dca,
-    dca_exact,
-    dca_loops,
-    dca_speed,
-    erch,
-    imports,
-    kernels,
-    memory,
-    npp,
-    projection,
-    psvm,
-    speed,
-    tables,
-)
+import numpy as np
+
 from ucm.errors import ParameterError
 
-__all__ = ["Benchmark", "Row", "get", "names"]
+__all__ = ["Benchmark", "Part", "Row", "columns", "every", "get"]
+
+_CATALOGUE = (
+    "apg",
+    "clarabel",
+    "dca",
+    "dca_speed",
+    "erch",
+    "imports",
+    "kernels",
+    "memory",
+    "npp",
+    "projection",
+    "psvm",
+    "speed",
+    "tables",
+)
 
 Row = dict[str, Any]
 """One line of the answer. `within` is True, False, or None where no figure is set."""
 
+Part = Callable[..., Iterator[Row]]
+"""What yields the rows; the options of its benchmark by name."""
+
+
+def columns(*names: str) -> Callable[..., Row]:
+    """The head of a table: a function that makes a row of these entries, and of further ones by name."""
+
+    def row(*entries: Any, **more: Any) -> Row:
+        return {**dict(zip(names, entries, strict=True)), **more}
+
+    return row
+
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark: its name, what it measures, and its parts, each a function that yields rows.
-
-    `arguments` adds its options to a parser; the parts and `count`, the number of rows to expect from
-    a part or all, take them by name.
-    """
+    """A benchmark: its name, what it measures, its parts, and what adds its options to a parser."""
 
     name: str
     what: str
-    parts: Mapping[str, Callable[..., Iterator[Row]]] = field(default_factory=dict)
+    parts: Mapping[str, Part]
     arguments: Callable[[argparse.ArgumentParser], None] | None = None
-    count: Callable[..., int] | None = None
 
     def rows(self, part: str | None = None, **options: Any) -> Iterator[Row]:
-        """The rows of one part, or of all."""
+        """The rows of one part, or of all; what their solves warn of is in the rows."""
         if part is not None and part not in self.parts:
             known = ", ".join(self.parts)
             raise ParameterError(f"benchmark {self.name!r}: no part {part!r}; it has {known}")
-        chosen = self.parts.values() if part is None else [self.parts[part]]
-        return chain.from_iterable(work(**options) for work in chosen)
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
+            for work in self.parts.values() if part is None else [self.parts[part]]:
+                for row in work(**options):
+                    yield {name: _plain(entry) for name, entry in row.items()}
 
 
-_ALL = (
-    Benchmark("apg", "APG of Ito, Takeda and Toh (2015) on a9a, beside NuSVC", {"rows": apg.rows}),
-    Benchmark("clarabel", "every model on six sets, beside Clarabel", {"rows": clarabel.rows}),
-    Benchmark("dca", "section 4 of Ong and Le Thi (2013), 20 splits each", dca.PARTS),
-    Benchmark(
-        "dca-speed",
-        "DCA: exactness, iterations, warm programs, loops over CVXPY",
-        {
-            "inner": dca_speed.inner,
-            "later": dca_speed.later,
-            "generation": dca_speed.generation,
-            "loops": dca_loops.rows,
-            "exact": dca_exact.rows,
-        },
-    ),
-    Benchmark("erch", "Tables 1 to 3 of Barbero, Takeda and Lopez (2015)", erch.PARTS),
-    Benchmark("import", "import ucm over import numpy", {"rows": imports.rows}),
-    Benchmark(
-        "kernels",
-        "models behind kernels, beside Clarabel and features",
-        {"rbf": kernels.rbf, "linear": kernels.linear, "dual": kernels.dual},
-    ),
-    Benchmark("memory", "peak memory of MM-MPM with many features", {"rows": memory.rows}),
-    Benchmark(
-        "npp", "Tables 2 and 3 of Lopez, Barbero and Dorronsoro (2011), and NuSVC", npp.PARTS
-    ),
-    Benchmark(
-        "projection", "capped simplex, 1e6 entries, beside np.sort", {"rows": projection.rows}
-    ),
-    Benchmark(
-        "psvm",
-        "Tables 1 and 3 of Sun (2024), and fits beside SVC",
-        {"binary": psvm.binary, "several": psvm.several, "times": psvm.times},
-    ),
-    Benchmark(
-        "speed",
-        "passes, seconds, gaps and memory beside other solvers",
-        speed.PARTS,
-        speed.arguments,
-        speed.count,
-    ),
-    Benchmark(
-        "tables", "admissible intervals beside the printed Tables 4 and 8", {"rows": tables.rows}
-    ),
-)
+def _plain(entry: Any) -> Any:
+    """Python's own number instead of one of NumPy, whose False is not False."""
+    return entry.item() if isinstance(entry, np.generic) else entry
 
 
-def names() -> list[str]:
-    """The names that `get` knows."""
-    return [benchmark.name for benchmark in _ALL]
+@functools.cache
+def every() -> tuple[Benchmark, ...]:
+    """All of them. They load every solver and scikit-learn, so they are imported when asked for."""
+    return tuple(import_module(f"ucm.bench.{module}").BENCHMARK for module in _CATALOGUE)
 
 
 def get(name: str) -> Benchmark:
@@ -116,7 +87,7 @@ def get(name: str) -> Benchmark:
     ParameterError
         There is none.
     """
-    for benchmark in _ALL:
-        if benchmark.name == name:
-            return benchmark
-    raise ParameterError(f"benchmark {name!r}: not known; known are {', '.join(names())}")
+    known = {benchmark.name: benchmark for benchmark in every()}
+    if name not in known:
+        raise ParameterError(f"benchmark {name!r}: not known; known are {', '.join(known)}")
+    return known[name]

@@ -10,22 +10,25 @@ from typing import Any
 from ucm.compiler.kernelised import by_rows, check_kernel, gram_of
 from ucm.compiler.lowering import Lowering
 from ucm.compiler.objective import ToObjective
-from ucm.compiler.pair import ToPair, hinge_terms
+from ucm.compiler.pair import ToPair
 from ucm.compiler.plan import Plan
 from ucm.compiler.robust import ToDistance
 from ucm.compiler.route import named
 from ucm.data.bound import Data, bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import KERNEL_OPTIONS
-from ucm.errors import CompositionError, EmptySetError
+from ucm.errors import CompositionError, EmptySetError, ParameterError
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import UncertaintySet
+from ucm.language.losses import Hinge
 from ucm.language.objective import Objective
+from ucm.language.penalties import L2
 from ucm.language.robust import RobustMargin, as_model
+from ucm.language.term_algebra import ScaledLoss, ScaledPenalty
 
-__all__ = ["compile", "plan_of", "solve"]
+__all__ = ["behind", "compile", "plan_of", "solve"]
 
 
 def compile(
@@ -76,7 +79,19 @@ def compile(
     """
     declared = model if isinstance(model, Objective) else as_model(model, "compile")
     data = bind(X, y, class_weight)
-    return plan_of(declared, data, gram_of(kernel, data, kernel_params), solver)
+    return plan_of(declared, data, behind(kernel, data, kernel_params), solver)
+
+
+def behind(kernel: Any, data: Data, options: dict[str, Any]) -> Gram | None:
+    """The Gram matrix of a kernel; None without one, which then takes no options."""
+    if kernel is not None:
+        return gram_of(kernel, data, options)
+    if options:
+        raise ParameterError(
+            f"compile: unknown option {', '.join(sorted(options))}; the options are kernel, solver "
+            f"and class_weight, and only a kernel takes others ({', '.join(KERNEL_OPTIONS)})"
+        )
+    return None
 
 
 def plan_of(
@@ -96,7 +111,7 @@ def _of_objective(
     model: Objective, data: Data, gram: Gram | None, solver: str | Solver[Any]
 ) -> tuple[Lowering[Any], ...]:
     """By pairs of multipliers, where the terms are those of a pSVM; in the coordinates of w."""
-    terms = hinge_terms(model)
+    terms = _hinge_terms(model)
     pairs = () if terms is None else (ToPair(model, terms, data, gram, solver),)
     if gram is None or gram.kernel.name == "linear":
         return (*pairs, ToObjective(model, data, solver))
@@ -107,6 +122,21 @@ def _of_objective(
             "first with sklearn.kernel_approximation.Nystroem"
         )
     return pairs
+
+
+def _hinge_terms(model: Objective) -> tuple[float, float, float] | None:
+    """(p, C, lam) of `C * Hinge(p) + lam * L2()`; None for any other objective."""
+    C, loss = 1.0, model.loss
+    while isinstance(loss, ScaledLoss):
+        C *= loss.c()
+        loss = loss.term
+    lam, penalty = 1.0, model.penalty
+    while isinstance(penalty, ScaledPenalty):
+        lam *= penalty.c()
+        penalty = penalty.term
+    if not isinstance(loss, Hinge) or not isinstance(penalty, L2):
+        return None
+    return loss.p, C, lam
 
 
 def _of_set(

@@ -8,8 +8,8 @@ from ucm.compiler.robust import minimum_norm
 from ucm.compiler.route import named, refusal
 from ucm.data.bound import Data
 from ucm.data.gram import Gram
-from ucm.data.kernels import KERNEL_OPTIONS, kernel_of
-from ucm.errors import CompositionError, ParameterError
+from ucm.data.kernels import kernel_of
+from ucm.errors import CompositionError
 from ucm.forms.distance import MinNorm
 from ucm.forms.nearest import NearestPoint
 from ucm.forms.solver import Solver
@@ -21,21 +21,14 @@ __all__ = ["by_rows", "check_kernel", "gram_of"]
 _COORDINATES = 1000  # samples up to which a factor of the Gram matrix is worth its cost
 
 
-def gram_of(kernel: Any, data: Data, options: dict[str, Any]) -> Gram | None:
+def gram_of(kernel: Any, data: Data, options: dict[str, Any]) -> Gram:
     """The Gram matrix that the options of `compile` ask for, nothing of it computed yet.
 
     Raises
     ------
     ParameterError
-        An unknown option, or one of a kernel where there is none.
+        An unknown option.
     """
-    if kernel is None:
-        if options:
-            raise ParameterError(
-                f"compile: unknown option {', '.join(sorted(options))}; the options are kernel, solver "
-                f"and class_weight, and only a kernel takes others ({', '.join(KERNEL_OPTIONS)})"
-            )
-        return None
     found, limit = kernel_of(kernel, data.X, **options)
     return Gram(found, data.X, limit)
 

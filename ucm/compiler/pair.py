@@ -22,31 +22,13 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.pair import HingeDual
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
-from ucm.language.losses import Hinge
 from ucm.language.objective import Objective
-from ucm.language.penalties import L2
-from ucm.language.term_algebra import ScaledLoss, ScaledPenalty
 from ucm.language.terms import loss_value
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["ToPair", "hinge_terms"]
-
-
-def hinge_terms(model: Objective) -> tuple[float, float, float] | None:
-    """(p, C, lam) of `C * Hinge(p) + lam * L2()`; None for any other objective."""
-    C, loss = 1.0, model.loss
-    while isinstance(loss, ScaledLoss):
-        C *= loss.c()
-        loss = loss.term
-    lam, penalty = 1.0, model.penalty
-    while isinstance(penalty, ScaledPenalty):
-        lam *= penalty.c()
-        penalty = penalty.term
-    if not isinstance(loss, Hinge) or not isinstance(penalty, L2):
-        return None
-    return loss.p, C, lam
+__all__ = ["ToPair"]
 
 
 class ToPair(Lowering[HingeDual]):

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ucm.compiler.compile import plan_of
-from ucm.compiler.kernelised import gram_of
+from ucm.compiler.compile import behind, plan_of
 from ucm.data.bound import Data, bind
 from ucm.data.kernels import KERNEL_OPTIONS
 from ucm.errors import ParameterError, brief
@@ -70,7 +69,7 @@ def path(
     if "warm_start" in options:
         raise ParameterError("path: every solve starts from the one before; leave warm_start out")
     data = bind(X, y)
-    gram = gram_of(kernel, data, of_kernel)
+    gram = behind(kernel, data, of_kernel)
     order = np.argsort(values, kind="stable")
     if not _grows(declared, name, data):
         order = order[::-1]

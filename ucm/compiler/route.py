@@ -15,6 +15,7 @@ from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver
 from ucm.forms.pair import HingeDual
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
+from ucm.language.contracts import Capped
 from ucm.solvers import (
     ALM,
     APG,
@@ -61,6 +62,16 @@ def _never(form: Any) -> bool:
     return False
 
 
+def _free(form: MinNorm) -> bool:
+    """Whether nothing couples the blocks."""
+    return not form.couplings
+
+
+def _round(form: MinNorm) -> bool:
+    """Whether no block is the weights of a hull, either."""
+    return _free(form) and not any(isinstance(b.domain, Capped) for b in form.blocks)
+
+
 def _few_features(form: HingeDual) -> bool:
     """Where a linear system costs less than pair updates."""
     return form.X is not None and form.X.shape[1] <= 128
@@ -91,8 +102,8 @@ class Route:
 
 ROUTES = (
     # min ||x||_q over a lowered set
-    Route(Secular(), "Euclidean balls only: scalar roots, or a small subspace"),
-    Route(NewtonHull(), "two hulls of samples: a band of them, from few samples to all"),
+    Route(Secular(), "Euclidean balls only: scalar roots, or a small subspace", _round),
+    Route(NewtonHull(), "two hulls of samples: a band of them, from few samples to all", _free),
     Route(InSpan(Newton()), "far more features than parameters: the next row in their span"),
     Route(Newton(), "systems of a few thousand at most: few passes, high accuracy"),
     Route(APG(), "any size: one pass an iteration, exact projections"),
@@ -235,10 +246,16 @@ def unknown(asked: str | Solver[Any], forms: Sequence[Any]) -> ParameterError | 
     )
 
 
-def routes(form: Any) -> list[Route]:
+_BY_FORM = {
+    kind: tuple(r for r in ROUTES if r.solver.takes is kind)
+    for kind in {r.solver.takes for r in ROUTES}
+}
+
+
+def routes(form: Any) -> tuple[Route, ...]:
     """The rows of a form; of a difference of convex functions those of its convex part."""
     kind = Composite if isinstance(form, DifferenceOfConvex) else type(form)
-    return [r for r in ROUTES if r.solver.takes is kind]
+    return _BY_FORM.get(kind, ())
 
 
 def verdicts(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear import LinearMap, Vec
-from ucm.data.rows import CHUNK, Matrix, row_norms, squares, stored, weighted_gram
+from ucm.data.rows import CHUNK, Matrix, row_norms, weighted_gram
 
 __all__ = [
     "CenteredMap",
@@ -26,13 +26,26 @@ __all__ = [
 ]
 
 
+def _stored(X: Matrix) -> int:
+    """Stored entries."""
+    return int(X.nnz) if sparse.issparse(X) else X.size
+
+
+def _squares(X: Matrix) -> float:
+    """Multiplications in `X'X`: half the square of the entries of each row."""
+    if sparse.issparse(X):
+        counts = np.diff(X.indptr).astype(np.float64)
+        return 0.5 * float(counts @ counts)
+    return 0.5 * X.shape[0] * X.shape[1] ** 2
+
+
 class SampleMap(LinearMap):
     """`q -> sum_i s_i q_i x_i`, the samples x_i in the rows of X, signs s_i (None: all +1)."""
 
     def __init__(self, X: Matrix, signs: Vec | None = None) -> None:
         self.X, self.signs = X, signs
         self.shape = (X.shape[1], X.shape[0])
-        self.entries, self.squares = stored(X), squares(X)
+        self.entries, self.squares = _stored(X), _squares(X)
 
     def matvec(self, q: Vec) -> Vec:
         return self.X.T @ (q if self.signs is None else self.signs * q)
@@ -96,7 +109,7 @@ class CenteredMap(LinearMap):
         self.X, self.mean = X, mean
         self.root = np.sqrt(X.shape[0])
         self.shape = (X.shape[1], X.shape[0])
-        self.entries, self.squares = stored(X), squares(X)
+        self.entries, self.squares = _stored(X), _squares(X)
 
     def matvec(self, q: Vec) -> Vec:
         return (self.X.T @ q - self.mean * q.sum()) / self.root
@@ -124,7 +137,7 @@ class MatrixMap(LinearMap):
     def __init__(self, M: Matrix) -> None:
         self.M = M
         self.shape = (M.shape[0], M.shape[1])
-        self.entries = stored(M)
+        self.entries = _stored(M)
         self.squares = 0.5 * self.entries * self.entries / max(1, M.shape[1])
 
     def matvec(self, q: Vec) -> Vec:
@@ -210,8 +223,8 @@ class ComposedMap(LinearMap):
         self.shape = (inner.shape[0] if M is None else M.shape[0], inner.shape[1])
         self.entries, self.squares = inner.entries, inner.squares
         if M is not None:  # M (A d A') M'
-            self.entries += stored(M)
-            self.squares += float(stored(M)) * (inner.shape[0] + M.shape[0])
+            self.entries += _stored(M)
+            self.squares += float(_stored(M)) * (inner.shape[0] + M.shape[0])
 
     def matvec(self, q: Vec) -> Vec:
         x = self.inner.matvec(q)

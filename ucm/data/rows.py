@@ -11,23 +11,10 @@ from scipy import sparse
 from ucm import numerics
 from ucm.data.linear import Vec
 
-__all__ = ["CHUNK", "Matrix", "row_norms", "squares", "stored", "weighted_gram"]
+__all__ = ["CHUNK", "Matrix", "row_norms", "weighted_gram"]
 
 Matrix = Any  # a dense array or a CSR matrix
 CHUNK = 1 << 20  # entries of a temporary
-
-
-def stored(X: Matrix) -> int:
-    """Stored entries."""
-    return int(X.nnz) if sparse.issparse(X) else X.size
-
-
-def squares(X: Matrix) -> float:
-    """Multiplications in `X'X`: half the square of the entries of each row."""
-    if sparse.issparse(X):
-        counts = np.diff(X.indptr).astype(np.float64)
-        return 0.5 * float(counts @ counts)
-    return 0.5 * X.shape[0] * X.shape[1] ** 2
 
 
 def _chunks(X: Matrix) -> list[slice]:

@@ -159,6 +159,23 @@ class Classifier(ClassifierMixin, BaseEstimator):
     True
     """
 
+    classes_: NDArray[Any]
+    coef_: NDArray[np.float64]
+    intercept_: NDArray[np.float64]
+    dual_coef_: NDArray[np.float64]
+    support_: NDArray[np.intp]
+    expansion_: Expansion
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+    dual_gap_: float
+    # of two classes one object, of more a list of them, which types do not tell
+    n_iter_: Any
+    plan_: Any
+    solution_: Any
+    certificate_: Any
+    history_: Any
+    sparsity_: Any
+
     def __init__(
         self,
         model: UncertaintySet | RobustMargin | Objective | None = None,

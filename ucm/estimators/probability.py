@@ -37,7 +37,13 @@ def calibrated(classifier: Any, X: Any, y: NDArray[Any]) -> CalibratedClassifier
 
 def agreeing(probabilities: NDArray[np.float64], answer: NDArray[np.intp]) -> NDArray[np.float64]:
     """Probabilities whose largest entry is the answer: where it is not, the answer and all that are
-    above it get their mean, the answer a hair more; the less, the further it was below."""
+    above it get their mean, the answer a hair more; the less, the further it was below.
+
+    scikit-learn asks this of every classifier: `check_classifiers_train` compares `predict` with the
+    largest of `predict_proba`. A sigmoid crosses 1/2 near 0, not at 0, so calibration alone fails that
+    check on its two overlapping clusters, as scikit-learn's own `SVC(kernel="linear",
+    probability=True)` does.
+    """
     P = probabilities.copy()
     other = np.flatnonzero(P.argmax(axis=1) != answer)
     k, part = answer[other], P[other]

@@ -88,8 +88,8 @@ def dual_problem(model: Objective, data: Data, features: Any = None) -> cp.Probl
     import cvxpy as cp
 
     loss, (added, subtracted) = model.loss, model.penalty.split()
-    a, lam, s, others = Gathered(added).norms
-    if not isinstance(loss, ConvexLoss) or a or s or others or subtracted or lam == 0.0:
+    lam = Gathered(added).square
+    if not isinstance(loss, ConvexLoss) or lam is None or subtracted:
         return None
     X = data.X if features is None else features
     unit = float(loss.gradient(np.ones(1))[0])  # a multiplier of usual size: t is near 1

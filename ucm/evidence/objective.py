@@ -114,10 +114,11 @@ class BehindKernel(Normal):
         return float(self.c @ self.scores)
 
     def value(self, penalty: Penalty) -> float:
-        added, subtracted = penalty.split()
-        return _multiple(Gathered(added), subtracted) * self._square
+        return _multiple(Gathered(penalty.split()[0])) * self._square
 
     def tangent(self, penalties: Sequence[SubtractedPenalty]) -> tuple[Vec, float]:
+        if penalties:
+            raise SolverError(f"certify: {penalties!r} need the coordinates that a kernel hides")
         return np.zeros(0), 0.0
 
     def conjugate(self, R: Gathered, d: Vec, u: Vec) -> tuple[float, float, float]:
@@ -134,14 +135,13 @@ class BehindKernel(Normal):
         return (square + last) / (4.0 * lam), 1.0, 0.0
 
 
-def _multiple(R: Gathered, subtracted: Sequence[SubtractedPenalty] = ()) -> float:
+def _multiple(R: Gathered) -> float:
     """lam of `R(w) = lam ||w||_2^2`."""
-    a, lam, s, others = R.norms
-    if a > 0.0 or s > 0.0 or others or subtracted or lam == 0.0:
+    if R.square is None:
         raise SolverError(
             f"certify: {R.terms!r} is no multiple of L2(), and a kernel hides the coordinates of w"
         )
-    return lam
+    return R.square
 
 
 # --- the certificate -------------------------------------------------------------------------------

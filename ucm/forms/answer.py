@@ -40,7 +40,8 @@ class Answer:
     b : the bias, of losses
     slopes : (m,) minus the slopes of the losses at the margins, a dual point; of `HingeDual` the multipliers
     multipliers : of the couplings, scaled to `||w||_p = 1`
-    status : "converged", "max_iter", "infeasible", "unbounded" or "interrupted"
+    status : "converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted", or "indefinite"
+        behind a kernel
     message : a sentence for the person, empty when all is well
     witness : of `UnitNorm`, what proves a lower bound of the optimum
     """

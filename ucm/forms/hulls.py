@@ -254,10 +254,13 @@ def least_norm(
     if q.size == 0:
         return q, fixed
     K = np.ascontiguousarray(points @ points.T)
-    h = points @ fixed
+    h, every = points @ fixed, np.arange(q.size)
     scale = max(float(np.abs(h).max()), float(np.abs(K).max()) * float(rest.sum()), 1e-300)
     for _ in range(_ROUNDS):
-        steps = numerics.tied_norm(K, h, caps, group, q, 1e-13 * scale, _STEPS)
+        steps, *_ = numerics.clip_mdm(
+            K, every, every, np.diagonal(K).copy(), np.ones(q.size), group, caps, 1, 1e-13 * scale,
+            _STEPS, 0.0, np.zeros(q.size), q, h + K @ q,
+        )  # fmt: skip
         q = _refined(fixed, points, caps, group, q)
         if steps < _STEPS:
             break

@@ -153,7 +153,8 @@ class Composite:
         With `beta = sum_k alpha_k + tilt.margin` and `y'beta = 0`, the bound is
         `sum_k sum_i o_k alpha_ki - c_i l_k*(alpha_ki / c_i) - R*(Z'beta + tilt.normal)`, Z the samples
         times their labels. `beta = 0` is feasible for the tilts of a split: a point that misses a
-        constraint is pulled towards it.
+        constraint is pulled towards it. Solvers stop on it; certificates have a computation of their
+        own, from the declaration.
         """
         alpha = self.shares(slopes, margin)
         rest = self.shares(-tilt.margin, None)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import MISSING, dataclass, fields, replace
-from typing import Any, ClassVar, Self, dataclass_transform
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, dataclass, field, fields, replace
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 from scipy import sparse
@@ -27,6 +27,7 @@ __all__ = [
     "Notation",
     "Param",
     "Scalar",
+    "converted",
     "number_source",
     "registered",
     "source",
@@ -93,7 +94,16 @@ def registered(name: str) -> type[Node] | None:
     return _REGISTRY.get(name)
 
 
-@dataclass_transform(frozen_default=True)
+Given = TypeVar("Given")
+Kept = TypeVar("Kept")
+
+
+def converted(*, converter: Callable[[Given], Kept], default: Any = MISSING) -> Kept:
+    """A field that takes more than it keeps: `converter(given, where)`, where the name of the class."""
+    return field(default=default, metadata={"converter": converter})
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(converted,))
 class Node(ABC):
     """An immutable declaration. Subclasses list their fields as in a dataclass.
 
@@ -103,12 +113,15 @@ class Node(ABC):
 
     _names: ClassVar[tuple[str, ...]] = ()  # of the fields
     _scalars: ClassVar[tuple[str, ...]] = ()  # of those that are annotated `Scalar`
+    _converters: ClassVar[dict[str, Callable[..., Any]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclass(frozen=True, eq=False, repr=False)(cls)
-        cls._names = tuple(f.name for f in fields(cls))  # type: ignore[arg-type]
-        cls._scalars = tuple(f.name for f in fields(cls) if f.type in ("Scalar", Scalar))  # type: ignore[arg-type]
+        own = fields(cls)  # type: ignore[arg-type]
+        cls._names = tuple(f.name for f in own)
+        cls._scalars = tuple(f.name for f in own if f.type in ("Scalar", Scalar))
+        cls._converters = {f.name: f.metadata["converter"] for f in own if f.metadata}
         old = _REGISTRY.get(cls.__name__)
         if (
             old is not None
@@ -123,8 +136,10 @@ class Node(ABC):
 
     def __post_init__(self) -> None:
         for name in self._names:
-            given = getattr(self, name)
-            frozen = _freeze(given, f"{type(self).__name__}: {name}")
+            kept = given = getattr(self, name)
+            if name in self._converters:
+                kept = self._converters[name](given, type(self).__name__)
+            frozen = _freeze(kept, f"{type(self).__name__}: {name}")
             if frozen is not given:
                 object.__setattr__(self, name, frozen)
             if name in self._scalars and not isinstance(frozen, float | Param):

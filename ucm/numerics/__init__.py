@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ucm.numerics.simplex import project_capped as project_capped
     from ucm.numerics.simplex import threshold as threshold
     from ucm.numerics.tied import line_minimum as line_minimum
-    from ucm.numerics.tied import tied_norm as tied_norm
     from ucm.numerics.tied import top_threshold as top_threshold
     from ucm.numerics.vertex import edge_descent as edge_descent
 
@@ -47,7 +46,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "power": ["power_root"],
         "psmo": ["hinge_gap", "hinge_levels", "slacks", "smo"],
         "simplex": ["project_capped", "threshold"],
-        "tied": ["line_minimum", "tied_norm", "top_threshold"],
+        "tied": ["line_minimum", "top_threshold"],
         "vertex": ["edge_descent"],
     },
 )

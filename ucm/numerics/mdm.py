@@ -67,12 +67,14 @@ def clip_mdm(rows, where, index, diagonal, s, group, cap, choice, eps, limit, cl
     larger `F_U - F_L` moves weight from U to L: choice 0. With choice 1, U is the one that lowers the
     norm most, as far as the bounds allow; with choice 2 the best pair with L or U of any group.
 
-    Variable k of the n at hand is sample `index[k]`; its Gram row is `rows[where[index[k]]]`, and
-    `used` of that slot is set to the clock. Returns the number of steps, a code (0 done, 1 limit, 3 a
-    row is missing), the sample whose row is missing, and the violation.
+    Variable k of the n at hand, with the bound `cap[k]`, is sample `index[k]`; its Gram row is
+    `rows[where[index[k]]]`, and `used` of that slot is set to the clock. Returns the number of steps, a
+    code (0 done, 1 limit, 3 a row is missing), the sample whose row is missing, and the violation.
     """
     n = a.size
-    groups = cap.size
+    groups = 0
+    for k in range(n):
+        groups = max(groups, group[k] + 1)
     lowest = np.empty(groups, dtype=np.int64)
     highest = np.empty(groups, dtype=np.int64)
     whole = n == rows.shape[1]  # as index increases, it then counts 0, 1, ...
@@ -83,7 +85,7 @@ def clip_mdm(rows, where, index, diagonal, s, group, cap, choice, eps, limit, cl
         for k in range(n):
             g = group[k]
             f = F[k]
-            if a[k] < cap[g] and (lowest[g] < 0 or f < F[lowest[g]]):
+            if a[k] < cap[k] and (lowest[g] < 0 or f < F[lowest[g]]):
                 lowest[g] = k
             if a[k] > 0.0 and (highest[g] < 0 or f > F[highest[g]]):
                 highest[g] = k
@@ -112,11 +114,11 @@ def clip_mdm(rows, where, index, diagonal, s, group, cap, choice, eps, limit, cl
                     Ki = rows[slot]
                     base, si = diagonal[i], 2.0 * s[i]
                     tiny = 1e-12 * max(abs(base), 1e-300)
-                    room_i = cap[g] - a[i] if side == 0 else a[i]
+                    room_i = cap[i] - a[i] if side == 0 else a[i]
                     sign = 1.0 if side == 0 else -1.0
                     for k in range(n):
                         d = sign * (F[k] - F[i])
-                        room = min(room_i, a[k] if side == 0 else cap[g] - a[k])
+                        room = min(room_i, a[k] if side == 0 else cap[k] - a[k])
                         if group[k] == g and room > 0.0 and d > 0.0:
                             eta = max(base + diagonal[k] - si * s[k] * Ki[index[k]], tiny)
                             t = min(room, d / eta)
@@ -138,14 +140,14 @@ def clip_mdm(rows, where, index, diagonal, s, group, cap, choice, eps, limit, cl
         used[slot] = clock + step
         KU = rows[slot]
         sU = s[U]
-        room = min(cap[chosen] - a[L], a[U])
+        room = min(cap[L] - a[L], a[U])
         eta = base + diagonal[U] - 2.0 * sL * sU * KL[index[U]]
         t = room  # of equal points: all of the weight moves, at no change of W
         if eta > 1e-14 * (abs(base) + abs(diagonal[U])):
             t = min(room, (F[U] - F[L]) / eta)
-        full = t >= cap[chosen] - a[L]
+        full = t >= cap[L] - a[L]
         empty = t >= a[U]
-        a[L] = cap[chosen] if full else a[L] + t
+        a[L] = cap[L] if full else a[L] + t
         a[U] = 0.0 if empty else a[U] - t
         tL, tU = t * sL, t * sU
         if whole:

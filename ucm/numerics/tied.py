@@ -7,15 +7,13 @@ weigh their cap, those below it nothing, those at it (tied) share the rest.
 
 from __future__ import annotations
 
-import numpy as np
 from numba import types
 
-from ucm.numerics._jit import READ, WRITE, f8, i8, jit
+from ucm.numerics._jit import READ, f8, jit
 
-__all__ = ["line_minimum", "tied_norm", "top_threshold"]
+__all__ = ["line_minimum", "top_threshold"]
 
 _INDEX = types.Array(types.int64, 1, "C", readonly=True)
-_TABLE = types.Array(types.float64, 2, "C", readonly=True)
 _ROUNDING = 1e-12  # of a mass: 1/eta may be a whole number
 
 
@@ -110,52 +108,3 @@ def line_minimum(s, d, c, bounds, masses, c0, c1, first):  # type: ignore[no-unt
         else:
             high, f_high, slope_high = t, f, slope
     return low if f_low <= f_high and low > 0.0 else high
-
-
-@jit(i8(_TABLE, READ, READ, _INDEX, WRITE, f8, i8))
-def tied_norm(K, h, c, group, q, tol, limit):  # type: ignore[no-untyped-def]
-    """Minimise `q'K q / 2 + h'q` over `0 <= q <= c` with the sum of every group kept.
-
-    Clipped MDM: from the worst sample that has weight to the one that gains most by it, both of one
-    group, the step clipped to the caps. Returns the number of steps.
-    """
-    g = h.copy()
-    size = q.size
-    for i in range(size):
-        if q[i] != 0.0:
-            for j in range(size):
-                g[j] += K[i, j] * q[i]
-    for step in range(limit):
-        # of every group: the pair of the largest violation; among groups the largest
-        best, up, down = tol, -1, -1
-        start = 0
-        while start < size:
-            end = start
-            low, high = np.inf, -np.inf
-            i_low, i_high = -1, -1
-            while end < size and group[end] == group[start]:
-                if q[end] < c[end] and g[end] < low:
-                    low, i_low = g[end], end
-                if q[end] > 0.0 and g[end] > high:
-                    high, i_high = g[end], end
-                end += 1
-            if i_low >= 0 and i_high >= 0 and high - low > best:
-                best, up, down = high - low, i_low, i_high
-            start = end
-        if up < 0:
-            return step
-        gain, first = 0.0, up
-        for j in range(size):  # second-order choice of the sample that gives
-            if group[j] == group[first] and q[j] > 0.0 and g[j] > g[first]:
-                bend = K[j, j] + K[first, first] - 2.0 * K[j, first]
-                value = (g[j] - g[first]) ** 2 / max(bend, 1e-300)
-                if value > gain:
-                    gain, down = value, j
-        bend = K[down, down] + K[up, up] - 2.0 * K[down, up]
-        room = min(q[down], c[up] - q[up])
-        move = room if bend <= 0.0 else min(room, (g[down] - g[up]) / bend)
-        q[up] = c[up] if move == c[up] - q[up] else q[up] + move
-        q[down] = 0.0 if move == q[down] else q[down] - move
-        for j in range(size):
-            g[j] += move * (K[up, j] - K[down, j])
-    return limit

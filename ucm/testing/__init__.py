@@ -1,7 +1,8 @@
-"""Checks for classes written against `ucm.contracts`: the laws, and CVXPY as the second opinion.
+"""Checks for classes written against the contracts: the laws, and CVXPY as the second opinion.
 
-As `check_estimator` does for scikit-learn: `check_domain(MyDomain(...))` and `check_set(MySet(...))`
-return nothing, or raise an `AssertionError` that names the law, what broke it and the numbers.
+As `check_estimator` does for scikit-learn: `check_domain(MyDomain(...))`, `check_set(MySet(...))` or
+`check_solver(MySolver())` return nothing, or raise an `AssertionError` that names the law, what broke it
+and the numbers.
 """
 
 from ucm.evidence.laws.domains import check_domain

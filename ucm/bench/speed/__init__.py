@@ -2,6 +2,37 @@
 
 from __future__ import annotations
 
-from ucm.bench.speed.modes import PARTS, arguments, count
+from collections.abc import Callable, Iterator
+from typing import Any
 
-__all__ = ["PARTS", "arguments", "count"]
+from ucm.bench.registry import Benchmark, Part, Row
+from ucm.bench.speed import cost, fits, more, reference
+from ucm.bench.speed.options import Options, arguments
+
+__all__ = ["BENCHMARK"]
+
+
+def _with_options(part: Callable[[Options], Iterator[Row]]) -> Part:
+    def rows(**given: Any) -> Iterator[Row]:
+        return part(Options.of(**given))
+
+    return rows
+
+
+_PARTS = {
+    "linear": fits.linear,
+    "rbf": fits.rbf,
+    "models": more.every_model,
+    "precise": more.precise,
+    "path": more.nu_path,
+    "growth": more.growth,
+    "overhead": cost.overhead,
+    "first": cost.first_fit,
+    "clarabel": reference.clarabel,
+}
+BENCHMARK = Benchmark(
+    "speed",
+    "passes, seconds, gaps and memory beside other solvers",
+    {name: _with_options(part) for name, part in _PARTS.items()},
+    arguments,
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import statistics
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -40,6 +41,7 @@ def isolated(job: Callable[..., dict[str, Any]], *args: Any, limit: float) -> di
 
 
 def _send(pipe: Any, job: Callable[..., dict[str, Any]], args: tuple[Any, ...]) -> None:
+    warnings.simplefilter("ignore", UserWarning)  # what peers say about scaling and iterations
     try:
         pipe.send(job(*args))
     except Exception as error:  # whatever a peer raises is its answer

@@ -55,6 +55,12 @@ class Gathered:
         _, _, s, others = self.norms
         return len(others) + (s > 0.0) <= 1
 
+    @property
+    def square(self) -> float | None:
+        """c where the sum is `c ||w||_2^2`; else None."""
+        a, c, s, others = self.norms
+        return c if c > 0.0 and not (a or s or others) else None
+
     def value(self, w: Vec) -> float:
         """`R(w)`."""
         return sum(penalty.value(w) for penalty in self.terms)

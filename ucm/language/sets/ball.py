@@ -8,7 +8,7 @@ from ucm.data.maps import IdentityMap
 from ucm.language import cvx as cp
 from ucm.language.contracts import Scope, Size
 from ucm.language.domains import NormBall
-from ucm.language.node import Notation, Scalar
+from ucm.language.node import Notation, Scalar, converted
 from ucm.language.sets.weights import OfWeights, WeightSpace
 from ucm.language.statistics.vectors import VectorNode, as_vector, offset
 
@@ -31,12 +31,11 @@ class Ball(OfWeights):
     {x̄₊ + u : ‖u‖₂ ≤ r},  r = 0.5
     """
 
-    center: VectorNode
+    center: VectorNode = converted(converter=as_vector)
     radius: Scalar
     p: float = 2.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "center", as_vector(self.center, "Ball"))
         super().__post_init__()
         self._domain()
 

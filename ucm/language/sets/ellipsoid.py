@@ -14,7 +14,7 @@ from ucm.language import cvx as cp
 from ucm.language.arithmetic import common_dimension
 from ucm.language.contracts import AffineImage, Block, Scope, Size, Splits, UncertaintySet
 from ucm.language.domains import NormBall
-from ucm.language.node import CoordinateFree, Notation, Scalar
+from ucm.language.node import CoordinateFree, Notation, Scalar, converted
 from ucm.language.statistics.matrices import MatrixNode, as_matrix, covariance_map
 from ucm.language.statistics.vectors import VectorNode, as_vector, offset
 
@@ -42,13 +42,11 @@ class Ellipsoid(UncertaintySet, CoordinateFree):
     {x̄₊ + Σ₊^(1/2) u : ‖u‖₂ ≤ κ},  κ = 0.5
     """
 
-    center: VectorNode
-    shape: MatrixNode
+    center: VectorNode = converted(converter=as_vector)
+    shape: MatrixNode = converted(converter=as_matrix)
     radius: Scalar
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "center", as_vector(self.center, "Ellipsoid"))
-        object.__setattr__(self, "shape", as_matrix(self.shape, "Ellipsoid"))
         super().__post_init__()
         self.dimension(None)
 

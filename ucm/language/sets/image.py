@@ -14,7 +14,7 @@ from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.arithmetic import axes
 from ucm.language.contracts import Domain, Scope, Size
-from ucm.language.node import Notation
+from ucm.language.node import Notation, converted
 from ucm.language.sets.weights import OfWeights, WeightSpace
 from ucm.language.statistics.vectors import Origin, VectorNode, as_vector, offset
 
@@ -51,11 +51,10 @@ class Image(OfWeights):
 
     A: Any
     domain: Domain
-    center: VectorNode = Origin()
+    center: VectorNode = converted(converter=as_vector, default=Origin())
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "A", as_linear_map(self.A, "Image"))
-        object.__setattr__(self, "center", as_vector(self.center, "Image"))
         if not isinstance(self.domain, Domain):
             raise CompositionError(f"Image: expected a domain, got {brief(self.domain)}")
         super().__post_init__()

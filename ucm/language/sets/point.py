@@ -8,7 +8,7 @@ from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.language import cvx as cp
 from ucm.language.contracts import AffineImage, Scope, Size, Splits, UncertaintySet
-from ucm.language.node import CoordinateFree, Notation
+from ucm.language.node import CoordinateFree, Notation, converted
 from ucm.language.statistics.vectors import VectorNode, as_vector
 
 __all__ = ["Point"]
@@ -28,11 +28,7 @@ class Point(UncertaintySet, CoordinateFree):
     {x̄₊ - x̄₋}
     """
 
-    vector: VectorNode
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "vector", as_vector(self.vector, "Point"))
-        super().__post_init__()
+    vector: VectorNode = converted(converter=as_vector)
 
     def dimension(self, n: int | None) -> int | None:
         return self.vector.dimension(n)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,10 +44,10 @@ class MatrixNode(Statistic):
     def factors(self, data: Data) -> list[LinearMap]:
         """Maps F_k with `sum_k F_k F_k'` the matrix."""
 
-    def __add__(self, other: object) -> MatrixNode:
+    def __add__(self, other: Any) -> MatrixNode:
         return _matrix_sum((1.0, self), (1.0, as_matrix(other, repr(self))))
 
-    def __radd__(self, other: object) -> MatrixNode:
+    def __radd__(self, other: Any) -> MatrixNode:
         return _matrix_sum((1.0, as_matrix(other, repr(self))), (1.0, self))
 
     def _refuse_difference(self, other: object) -> Any:
@@ -112,7 +113,9 @@ def _matrix_sum(*terms: tuple[float, MatrixNode]) -> MatrixNode:
     return flat[0][1] if len(flat) == 1 and flat[0][0] == 1.0 else MatrixSum(tuple(flat))
 
 
-def as_matrix(x: Any, where: str) -> MatrixNode:
+def as_matrix(
+    x: MatrixNode | NDArray[Any] | Sequence[Sequence[float]], where: str = "a matrix"
+) -> MatrixNode:
     """A covariance or an array as a positive semidefinite matrix."""
     if isinstance(x, MatrixNode):
         return x

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.bound import Data
@@ -101,12 +103,13 @@ class VectorSum(StatisticSum, VectorNode, CoordinateFree):
     """A linear combination of vectors."""
 
 
-def _vector_term(x: object) -> VectorNode | None:
+def _vector_term(x: Any) -> VectorNode | None:
     """x as a vector, or None when another operand has the say (a set)."""
     if isinstance(x, VectorNode):
         return x
+    given: Any = x  # `as_vector` says what is wrong with a number or a sparse matrix
     if isinstance(x, np.ndarray | list | tuple | Real) or sparse.issparse(x):
-        return as_vector(x, "a statistic")
+        return as_vector(given, "a statistic")
     return None
 
 
@@ -121,7 +124,9 @@ def offset(center: VectorNode, rest: str, notation: Notation) -> str:
     return rest if isinstance(center, Origin) else f"{center.formula(notation)} + {rest}"
 
 
-def as_vector(x: Any, where: str) -> VectorNode:
+def as_vector(
+    x: VectorNode | NDArray[Any] | Sequence[float] | Literal[0], where: str = "a vector"
+) -> VectorNode:
     """A statistic, an array, or 0 as a vector of feature space."""
     if isinstance(x, VectorNode):
         return x

@@ -8,12 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from ucm import numerics
+from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
-from ucm.forms.distance import MinNorm
-from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import NearestPoint, ReducedHulls
-from ucm.solvers.threads import blas_threads
+from ucm.forms.nearest import ReducedHulls
+from ucm.solvers.rows.descent import Descending, Descent, Place
 
 __all__ = ["ClipGSK"]
 
@@ -21,7 +20,7 @@ _MISSING, _STUCK = 3, 4
 
 
 @dataclass(frozen=True)
-class ClipGSK(NearestPoint):
+class ClipGSK(Descending):
     """The point of one class moves towards one sample below its cap: one row of the Gram matrix a step.
 
     The samples that would lower the norm may all be at the cap, far from the optimum (Figure 2 of the
@@ -41,62 +40,50 @@ class ClipGSK(NearestPoint):
     name: ClassVar[str] = "clip-gsk"
 
     def __post_init__(self) -> None:
-        if self.stop not in ("gap", "paper"):
-            raise ParameterError(f'ClipGSK: stop is "gap" or "paper", got {self.stop!r}')
-        if not self.eps > 0.0 or self.patience < 1:
-            raise ParameterError(
-                f"ClipGSK: eps and patience are positive, got {self.eps} and {self.patience}"
-            )
+        self.check()
+        if self.patience < 1:
+            raise ParameterError(f"ClipGSK: patience is positive, got {self.patience}")
 
-    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        with blas_threads(form.n):
-            return self._solve(form, monitor, start)
+    def begin(self, hulls: ReducedHulls, start: list[Vec] | None) -> Descent:
+        return _Towards(hulls, start, self.patience)
 
-    def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
-        hulls = ReducedHulls.of(form)
-        gram = hulls.gram
-        a = hulls.start(None if start is None else form.begin(start))
-        H = hulls.points(a)
-        F = hulls.pull + H.sum(axis=0)
-        diagonal = gram.diagonal[hulls.index] * hulls.s**2
-        limit, steps, code = monitor.limit(100_000), 0, 0
-        answer = Answer([])
-        best, since = np.inf, 0
+
+class _Towards(Descent):
+    """H[g, k] is `<Z_g, z_k>` of the point `Z_g = sum a_i z_i` of a group; the gap was last halved, to
+    `best`, after `since` steps."""
+
+    def __init__(self, hulls: ReducedHulls, start: list[Vec] | None, patience: int) -> None:
+        self.hulls, self.patience, self.a = hulls, patience, hulls.start(start)
+        self.H = hulls.points(self.a)
+        self.F = hulls.pull + self.H.sum(axis=0)
+        self.diagonal = hulls.gram.diagonal[hulls.index] * hulls.s**2
+        self.operations = 2 * hulls.n
+        self.stuck, self.best, self.since = False, np.inf, 0
+
+    def go(self, at: Place, tol: float, limit: int) -> None:
+        hulls, gram, end = self.hulls, self.hulls.gram, min(limit, self.steps + 1000)
         while True:
-            W, gaps = hulls.norm(a, F), hulls.gaps(a, F)
-            gap = float(gaps.sum()) / max(W * W, 1e-300)
-            monitor.kernel_operations = (steps + 2) * hulls.n
-            monitor.passes = gram.computed / (2.0 * gram.m)
-            stop = monitor.report(steps, -W, gap)
-            level = self.eps * W if self.stop == "paper" else 0.45 * monitor.tol * W * W
-            if float(gaps.max()) <= level or hulls.negligible(a, W, monitor.tol):
+            done, code, missing = numerics.clip_gsk(
+                gram.store, gram.where, hulls.index, self.diagonal, hulls.s, hulls.group, hulls.cap,
+                hulls.mass, at.level, end - self.steps, float(self.steps), gram.used, self.a, self.H,
+                self.F,
+            )  # fmt: skip
+            self.steps += done
+            self.operations += done * hulls.n
+            if code != _MISSING:
                 break
-            if gap <= 0.5 * best:
-                best, since = gap, steps
-            if code == _STUCK or steps - since >= self.patience:
-                why = "no sample below its cap lowers the norm" if code == _STUCK else "too slow"
-                answer.status = "stalled"
-                answer.message = (
-                    f"clip-gsk stalled after {steps} steps ({why}), and the relative gap is {gap:.2g}; "
-                    'use solver="clip-mdm", which cannot stall'
-                )
-                break
-            if stop:
-                answer.status, answer.message = "interrupted", "stopped by the callback"
-                break
-            if steps >= limit:
-                answer.status = "max_iter"
-                answer.message = f"{steps} steps left a relative gap of {gap:.2g}; raise max_iter"
-                break
-            end = min(limit, steps + 1000)
-            while True:
-                done, code, missing = numerics.clip_gsk(
-                    gram.store, gram.where, hulls.index, diagonal, hulls.s, hulls.group, hulls.cap,
-                    hulls.mass, level, end - steps, float(steps), gram.used, a, H, F,
-                )  # fmt: skip
-                steps += done
-                if code != _MISSING:
-                    break
-                gram.fetch(missing)
-        answer.q = hulls.blocks(form, a)
-        return answer
+            gram.fetch(missing)
+        self.stuck = code == _STUCK
+
+    def ended(self, gap: float, limit: int) -> Answer | None:
+        if gap <= 0.5 * self.best:
+            self.best, self.since = gap, self.steps
+        if self.stuck or self.steps - self.since >= self.patience:
+            why = "no sample below its cap lowers the norm" if self.stuck else "too slow"
+            message = (
+                f"clip-gsk stalled after {self.steps} steps ({why}), and the relative gap is {gap:.2g}; "
+                'use solver="clip-mdm", which cannot stall'
+            )
+            return Answer(status="stalled", message=message)
+        message = f"{self.steps} steps left a relative gap of {gap:.2g}; raise max_iter"
+        return Answer(status="max_iter", message=message) if self.steps >= limit else None

@@ -16,10 +16,9 @@ from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
-from ucm.forms.distance import MinNorm
-from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import NearestPoint, ReducedHulls
-from ucm.solvers.threads import blas_threads
+from ucm.forms.nearest import ReducedHulls
+from ucm.solvers.rows.active import Active
+from ucm.solvers.rows.descent import Descending, Descent, Place
 
 __all__ = ["ClipMDM"]
 
@@ -28,7 +27,7 @@ _ROWS = {"first-order": 2, "second-order": 4}  # rows of the Gram matrix that a 
 
 
 @dataclass(frozen=True)
-class ClipMDM(NearestPoint):
+class ClipMDM(Descending):
     """Pair exchanges within a class, in compiled code.
 
     Parameters
@@ -58,56 +57,14 @@ class ClipMDM(NearestPoint):
             raise ParameterError(
                 f'ClipMDM: choice is "second-order" or "first-order", got {self.choice!r}'
             )
-        if self.stop not in ("gap", "paper"):
-            raise ParameterError(f'ClipMDM: stop is "gap" or "paper", got {self.stop!r}')
-        if not self.eps > 0.0 or self.coarse < 1:
-            raise ParameterError(
-                f"ClipMDM: eps and coarse are positive, got {self.eps} and {self.coarse}"
-            )
+        if self.coarse < 1:
+            raise ParameterError(f"ClipMDM: coarse is positive, got {self.coarse}")
+        self.check()
 
-    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        with blas_threads(form.n):
-            return self._solve(form, monitor, start)
-
-    def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
-        hulls = ReducedHulls.of(form)
-        paper = self.stop == "paper"
-        if start is None and not paper and hulls.n >= self.coarse:
-            a = self._from_a_part(hulls)
-        else:
-            a = hulls.start(None if start is None else form.begin(start))
-        state = _State(hulls, self, a)
-        limit = monitor.limit(100_000 if paper else 10_000_000 + 100 * hulls.n)
-        answer = Answer([])
-        before = np.inf
-        while True:
-            W, gaps = hulls.norm(a, state.F), hulls.gaps(a, state.F)
-            gap = float(gaps.sum()) / max(W * W, 1e-300)
-            monitor.kernel_operations = state.operations
-            monitor.passes = hulls.gram.computed / (2.0 * hulls.gram.m)
-            stop = monitor.report(state.steps, -W, gap)
-            if hulls.negligible(a, W, monitor.tol):
-                break
-            if float(gaps.max()) <= self.eps * W if paper else gap <= 0.9 * monitor.tol:
-                break
-            if stop:
-                answer.status, answer.message = "interrupted", "stopped by the callback"
-                break
-            stuck = state.violation == 0.0 or (gap >= before and gap <= 1e-10)  # rounding is left
-            before = gap
-            if state.steps >= limit or stuck:
-                answer.status = "max_iter"
-                answer.message = (
-                    f"{state.steps} steps left a relative gap of {gap:.2g}; raise max_iter or tol"
-                )
-                break
-            if paper:
-                end = min(limit, state.steps + max(1, state.steps // 100))
-                state.exchange(0.0, end)
-                continue
-            state.reduce(max(0.5 * monitor.tol, 0.03 * gap) * W * W, limit)
-        answer.q = hulls.blocks(form, a)
-        return answer
+    def begin(self, hulls: ReducedHulls, start: list[Vec] | None) -> Descent:
+        if start is None and self.stop != "paper" and hulls.n >= self.coarse:
+            return _Exchange(hulls, self, self._from_a_part(hulls))
+        return _Exchange(hulls, self, hulls.start(start))
 
     def _from_a_part(self, hulls: ReducedHulls) -> Vec:
         """The extreme points of the hulls in the direction that every eighth sample gives."""
@@ -115,7 +72,7 @@ class ClipMDM(NearestPoint):
         members = [np.flatnonzero(hulls.group == g) for g in groups]
         part = np.sort(np.concatenate([k[:: max(1, min(8, k.size // 50))] for k in members]))
         small = hulls.part(part)
-        state = _State(small, self, small.start(None))
+        state = _Exchange(small, self, small.start(None))
         for _ in range(20):
             W, gaps = small.norm(state.a, state.F), small.gaps(state.a, state.F)
             if float(gaps.sum()) <= 1e-2 * W * W:
@@ -126,37 +83,51 @@ class ClipMDM(NearestPoint):
         return hulls.extreme(hulls.scores(a))
 
 
-class _State:
+class _Exchange(Descent):
     """The weights, and the samples that pair exchanges see.
 
-    a : weights
-    F : derivatives `<W, z_i>`, exact for the active samples only
+    F is exact for the active samples only.
+
     active : the samples at hand
-    stale, exact : a and F when all samples were last exact
+    exact : F when that of all samples was last exact
     violation : the largest of any pair, where it is known
+    before : the gap at the report before
     """
 
     def __init__(self, hulls: ReducedHulls, options: ClipMDM, a: Vec) -> None:
         self.hulls, self.options = hulls, options
         self.a = a
         self.F = hulls.scores(a)
-        self.active = np.arange(hulls.n)
-        self.stale, self.exact = a.copy(), self.F.copy()
-        self.violation = np.inf
-        self.steps = self.operations = 0
+        self.active, self.exact = Active(a), self.F.copy()
+        self.violation = self.before = np.inf
+        self.limit = 100_000 if options.stop == "paper" else 10_000_000 + 100 * hulls.n
         # a step of second order looks at two rows of every group before it moves: all must stay
         enough = hulls.gram.store.shape[0] >= min(hulls.gram.m, 2 * hulls.mass.size + 2)
         self.choice = 2 if options.choice == "second-order" and enough else 0
 
+    def go(self, at: Place, tol: float, limit: int) -> None:
+        if self.options.stop == "paper":
+            self.exchange(0.0, min(limit, self.steps + max(1, self.steps // 100)))
+        else:
+            self.reduce(max(0.5 * tol, 0.03 * at.gap) * at.W * at.W, limit)
+
+    def ended(self, gap: float, limit: int) -> Answer | None:
+        stuck = self.violation == 0.0 or (gap >= self.before and gap <= 1e-10)  # rounding is left
+        self.before = gap
+        if self.steps < limit and not stuck:
+            return None
+        message = f"{self.steps} steps left a relative gap of {gap:.2g}; raise max_iter or tol"
+        return Answer(status="max_iter", message=message)
+
     def exchange(self, eps: float, end: int) -> int:
         """Steps on the active samples until no pair violates by more than eps; a code."""
-        hulls, gram, k = self.hulls, self.hulls.gram, self.active
+        hulls, gram, k = self.hulls, self.hulls.gram, self.active.index
         index, group = hulls.index[k], hulls.group[k]
         diagonal = gram.diagonal[index] * hulls.s[k] ** 2
         s, a, F = hulls.s[k], self.a[k], self.F[k]
         while True:
             done, code, missing, self.violation = numerics.clip_mdm(
-                gram.store, gram.where, index, diagonal, s, group, hulls.cap, self.choice, eps,
+                gram.store, gram.where, index, diagonal, s, group, hulls.cap[group], self.choice, eps,
                 end - self.steps, float(self.steps), gram.used, a, F,
             )  # fmt: skip
             self.steps += done
@@ -176,14 +147,14 @@ class _State:
                 if self.options.shrinking:
                     self._shrink()
                 continue
-            whole = self.active.size == self.hulls.n
+            whole = self.active.index.size == self.hulls.n
             self._restore()
             if whole or self.steps >= limit:
                 return
 
     def _active_gap(self) -> float:
         """The sum of the class gaps while the other samples keep their weights."""
-        hulls, k = self.hulls, self.active
+        hulls, k = self.hulls, self.active.index
         a, group = self.a[k], hulls.group[k]
         mass = np.bincount(group, a, hulls.mass.size)
         gaps = np.empty(mass.size)
@@ -191,29 +162,15 @@ class _State:
         return float(gaps.sum())
 
     def _shrink(self) -> None:
-        """Leave out samples at a bound that no pair of the others violates with."""
-        k, hulls = self.active, self.hulls
-        a, F, group = self.a[k], self.F[k], hulls.group[k]
-        grows, falls = a < hulls.cap[group], a > 0.0
-        kept = grows & falls
-        for g in range(hulls.mass.size):
-            own = group == g
-            low = F[own & grows].min(initial=np.inf)
-            high = F[own & falls].max(initial=-np.inf)
-            kept |= own & ((grows & (high >= F)) | (falls & (low <= F)))
-        if kept.any() and np.count_nonzero(~kept) > 0.1 * k.size:
-            self.active = k[kept]
+        k, hulls = self.active.index, self.hulls
+        a, group = self.a[k], hulls.group[k]
+        self.active.shrink(self.F[k], a < hulls.cap[group], a > 0.0, group)
 
     def _restore(self) -> None:
         """Exact F for every sample; all become active."""
         hulls = self.hulls
-        if self.active.size < hulls.n:
-            rest = np.setdiff1d(np.arange(hulls.n), self.active, assume_unique=True)
-            moved = np.flatnonzero(self.a != self.stale)
-            change = (self.a[moved] - self.stale[moved]) * hulls.s[moved]
-            columns = hulls.index[rest]
-            self.F[rest] = self.exact[rest] + hulls.s[rest] * hulls.gram.combine(
-                hulls.index[moved], change, columns
-            )
-        self.stale, self.exact = self.a.copy(), self.F.copy()
-        self.active = np.arange(hulls.n)
+        if self.active.index.size < hulls.n:
+            rest, change = self.active.missed(hulls.gram, hulls.index, hulls.s, self.a)
+            self.F[rest] = self.exact[rest] + hulls.s[rest] * change
+        self.active.whole(self.a)
+        self.exact = self.F.copy()

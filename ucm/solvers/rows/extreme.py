@@ -12,18 +12,18 @@ from typing import ClassVar
 import numpy as np
 
 from ucm import numerics
-from ucm.errors import ParameterError
+from ucm.data.linear import Vec
 from ucm.forms.answer import Answer
-from ucm.forms.distance import MinNorm
-from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import NearestPoint, ReducedHulls
-from ucm.solvers.threads import blas_threads
+from ucm.forms.nearest import ReducedHulls
+from ucm.solvers.rows.descent import Descending, Descent, Place
 
 __all__ = ["GSK", "MDM"]
 
+_STUCK = 4
+
 
 @dataclass(frozen=True)
-class _Extreme(NearestPoint):
+class _Extreme(Descending):
     """What both do between two reports.
 
     Parameters
@@ -37,60 +37,48 @@ class _Extreme(NearestPoint):
     pairs: ClassVar[bool]
 
     def __post_init__(self) -> None:
-        if self.stop not in ("gap", "paper"):
-            raise ParameterError(f'{self.name}: stop is "gap" or "paper", got {self.stop!r}')
-        if not self.eps > 0.0:
-            raise ParameterError(f"{self.name}: eps is positive, got {self.eps}")
+        self.check()
 
-    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        with blas_threads(form.n):
-            return self._solve(form, monitor, start)
+    def begin(self, hulls: ReducedHulls, start: list[Vec] | None) -> Descent:
+        return _Towards(hulls, start, self)
 
-    def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
-        hulls = ReducedHulls.of(form)
-        a = hulls.start(None if start is None else form.begin(start))
-        K = hulls.gram.whole()
-        if hulls.n < K.shape[0]:
-            K = np.ascontiguousarray(K[np.ix_(hulls.index, hulls.index)])
-        H = hulls.points(a)
-        F = hulls.pull + H.sum(axis=0)
-        limit, steps, code = monitor.limit(100_000), 0, 0
-        answer = Answer([])
-        while True:
-            W, gaps = hulls.norm(a, F), hulls.gaps(a, F)
-            gap = float(gaps.sum()) / max(W * W, 1e-300)
-            monitor.passes = hulls.gram.computed / (2.0 * hulls.gram.m)
-            stop = monitor.report(steps, -W, gap)
-            level = self.eps * W if self.stop == "paper" else 0.45 * monitor.tol * W * W
-            if float(gaps.max()) <= level or gap <= 0.9 * monitor.tol * (self.stop == "gap"):
-                break
-            if hulls.negligible(a, W, monitor.tol):
-                break
-            if code == 4:
-                answer.status = "stalled"
-                answer.message = (
-                    f"{self.name} stalled after {steps} steps: no step it knows lowers the norm, and "
-                    f'the relative gap is {gap:.2g}; use solver="clip-mdm", which cannot stall'
-                )
-                break
-            if stop:
-                answer.status, answer.message = "interrupted", "stopped by the callback"
-                break
-            if steps >= limit:
-                answer.status = "max_iter"
-                answer.message = (
-                    f"{steps} steps left a relative gap of {gap:.2g}; raise max_iter, or use "
-                    'solver="clip-mdm"'
-                )
-                break
-            chunk = min(limit - steps, 1 if self.stop == "paper" and steps < 1000 else 1000)
-            done, code, operations = numerics.extreme_steps(
-                K, hulls.s, hulls.group, hulls.cap, hulls.mass, self.pairs, level, chunk, a, H, F
+
+class _Towards(Descent):
+    """K is the Gram matrix of the variables, H[g, k] is `<Z_g, z_k>` of the point `Z_g = sum a_i z_i` of a
+    group."""
+
+    def __init__(self, hulls: ReducedHulls, start: list[Vec] | None, solver: _Extreme) -> None:
+        self.hulls, self.solver, self.a = hulls, solver, hulls.start(start)
+        self.K = hulls.gram.whole()
+        if hulls.n < self.K.shape[0]:
+            self.K = np.ascontiguousarray(self.K[np.ix_(hulls.index, hulls.index)])
+        self.H = hulls.points(self.a)
+        self.F = hulls.pull + self.H.sum(axis=0)
+        self.stuck = False
+
+    def go(self, at: Place, tol: float, limit: int) -> None:
+        # by the paper's rule after every step while there are few
+        hulls, chunk = self.hulls, 1 if self.solver.stop == "paper" and self.steps < 1000 else 1000
+        done, code, operations = numerics.extreme_steps(
+            self.K, hulls.s, hulls.group, hulls.cap, hulls.mass, self.solver.pairs, at.level,
+            min(limit - self.steps, chunk), self.a, self.H, self.F,
+        )  # fmt: skip
+        self.steps += done
+        self.operations += operations
+        self.stuck = code == _STUCK
+
+    def ended(self, gap: float, limit: int) -> Answer | None:
+        if self.stuck:
+            message = (
+                f"{self.solver.name} stalled after {self.steps} steps: no step it knows lowers the norm, "
+                f'and the relative gap is {gap:.2g}; use solver="clip-mdm", which cannot stall'
             )
-            steps += done
-            monitor.kernel_operations += operations
-        answer.q = hulls.blocks(form, a)
-        return answer
+            return Answer(status="stalled", message=message)
+        message = (
+            f"{self.steps} steps left a relative gap of {gap:.2g}; raise max_iter, or use "
+            'solver="clip-mdm"'
+        )
+        return Answer(status="max_iter", message=message) if self.steps >= limit else None
 
 
 class GSK(_Extreme):

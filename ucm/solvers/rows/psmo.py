@@ -22,6 +22,7 @@ from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.pair import HingeDual
 from ucm.forms.solver import Solver
+from ucm.solvers.rows.active import Active
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["PSMO"]
@@ -126,7 +127,6 @@ class _State:
     f : scores `sum_j a_j y_j K_ij`, exact for the active samples only
     F : `y (1 - xi) - f`, minus y times the gradient; likewise
     active : the samples that pair updates see
-    stale : a when the other samples were last exact
     """
 
     def __init__(self, form: HingeDual, options: PSMO, start: Vec | None) -> None:
@@ -135,8 +135,7 @@ class _State:
         self.a = np.zeros(form.m) if start is None else _feasible(start, form)
         self.f = self.gram.times(self.a * self.y) if self.a.any() else np.zeros(form.m)
         self.F = self.y * (1.0 - numerics.slacks(self.a, self.C, self.p)) - self.f
-        self.active = np.arange(form.m)
-        self.stale = self.a.copy()
+        self.active = Active(self.a)
         self.updates = 0
         self.passes = 0.0
         self.chunk = max(200, min(form.m, 1000)) if options.shrinking else np.iinfo(np.int64).max
@@ -156,8 +155,7 @@ class _State:
 
     def _active_updates(self, eps: float, limit: int) -> tuple[float, int]:
         seed = self.options.seed if self.options.partner == "random" else -1
-        k = self.active
-        gram = self.gram
+        k, gram = self.active.index, self.gram
         y, C, diagonal = self.y[k], self.C[k], gram.diagonal[k]
         a, F = self.a[k], self.F[k]
         end = min(limit, self.updates + self.chunk)
@@ -175,30 +173,24 @@ class _State:
 
     def _shrink(self) -> None:
         """Leave out samples at a bound whose level can form no violating pair."""
-        k = self.active
-        a, F, y = self.a[k], self.F[k], self.y[k]
-        full = a >= self.C[k] if self.p == 1.0 else np.zeros(k.size, dtype=bool)
-        empty = a <= 0.0
-        up, low = np.where(y > 0, ~full, ~empty), np.where(y > 0, ~empty, ~full)
-        top, bottom = F[up].max(initial=-np.inf), F[low].min(initial=np.inf)
-        kept = (up & low) | (up & (bottom <= F)) | (low & (top >= F))
-        if kept.any() and np.count_nonzero(~kept) > 0.1 * k.size:
-            self.active = k[kept]
+        k = self.active.index
+        full, empty = _bounds(self.a[k], self.C[k], self.p)
+        positive = self.y[k] > 0
+        up, low = np.where(positive, ~full, ~empty), np.where(positive, ~empty, ~full)
+        self.active.shrink(-self.F[k], up, low)
 
     def _restore(self) -> None:
         """Exact scores for every sample; all become active."""
-        k = self.active
+        k = self.active.index
         xi = numerics.slacks(self.a[k], self.C[k], self.p)
         self.f[k] = self.y[k] * (1.0 - xi) - self.F[k]
         if k.size < self.form.m:
-            rest = np.setdiff1d(np.arange(self.form.m), k, assume_unique=True)
-            moved = np.flatnonzero(self.a != self.stale)
-            change = (self.a[moved] - self.stale[moved]) * self.y[moved]
-            self.f[rest] += self.gram.combine(moved, change, rest)
+            every = np.arange(self.form.m)
+            rest, change = self.active.missed(self.gram, every, self.y, self.a)
+            self.f[rest] += change
             xi = numerics.slacks(self.a[rest], self.C[rest], self.p)
             self.F[rest] = self.y[rest] * (1.0 - xi) - self.f[rest]
-        self.stale = self.a.copy()
-        self.active = np.arange(self.form.m)
+        self.active.whole(self.a)
 
 
 class _WorkingSet:
@@ -283,8 +275,7 @@ class _WorkingSet:
         m, a = self.form.m, self.a
         if not a.any():
             return np.empty(0, dtype=np.intp), self._first()
-        full = (a >= self.C) if self.p == 1.0 else np.zeros(m, dtype=bool)
-        empty = a <= 0.0
+        full, empty = _bounds(a, self.C, self.p)
         middle = 0.5 * (top + bottom)
         rise = np.where(np.where(self.y > 0, ~full, ~empty), self.F - middle, -np.inf)
         fall = np.where(np.where(self.y > 0, ~empty, ~full), middle - self.F, -np.inf)
@@ -319,6 +310,11 @@ def _gap(state: _State | _WorkingSet) -> tuple[float, float]:
     square = float((a * y) @ f)
     primal = 0.5 * square + loss
     return primal, (primal - dual + 0.5 * square) / max(abs(primal), 1e-300)
+
+
+def _bounds(a: Vec, C: Vec, p: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which multipliers cannot grow, and which cannot fall."""
+    return (a >= C) if p == 1.0 else np.zeros(a.size, dtype=bool), a <= 0.0
 
 
 def _feasible(a: Vec, form: HingeDual) -> Vec:

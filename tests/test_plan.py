@@ -1,0 +1,84 @@
+"""A plan is frozen, its reference means one thing, its solvers have names of their own."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import FrozenInstanceError
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from bundled import load
+
+import ucm
+from ucm.compiler.route import ROUTES
+from ucm.errors import ParameterError
+
+INSIDE = ucm.models.enu_svm(0.4)  # iris: 0 lies in U
+
+
+def test_a_plan_is_frozen() -> None:
+    plan = ucm.compile(ucm.models.nu_svm(0.8), *load("iris"))
+    with pytest.raises(FrozenInstanceError):
+        plan.solver = None  # type: ignore[misc, assignment]  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_the_reference_does_not_change_with_a_solve() -> None:
+    X, y = load("iris")
+    plan = ucm.compile(INSIDE, X, y)
+    before = plan.reference().solve(solver=cp.CLARABEL)
+    solution = plan.solve()
+    assert solution.objective > 0.01 and solution.plan is not None
+    assert plan.reference().solve(solver=cp.CLARABEL) == pytest.approx(before, abs=1e-7)
+    around = plan.reference(solution).solve(solver=cp.CLARABEL)
+    assert around == pytest.approx(solution.objective, rel=1e-6)
+    assert solution.plan.reference(solution).solve(solver=cp.CLARABEL) == around
+    assert plan.verify().agrees
+    with pytest.raises(ParameterError, match="around a solution"):
+        solution.plan.reference()
+
+
+def test_the_reference_of_a_difference_of_convex_functions() -> None:
+    X, y = load("iris")
+    plan = ucm.compile(ucm.models.rlsvmc1(0.5), X, y)
+    at_zero = plan.reference().solve(solver=cp.CLARABEL)
+    solution = plan.solve()
+    assert plan.reference().solve(solver=cp.CLARABEL) == pytest.approx(at_zero, rel=1e-7)
+    around = plan.reference(solution).solve(solver=cp.CLARABEL)
+    assert around == pytest.approx(solution.objective, rel=1e-6)
+
+
+def test_a_solution_is_pickled_without_its_data() -> None:
+    X, y = load("iris")
+    solution = ucm.solve(INSIDE, X, y)
+    again = pickle.loads(pickle.dumps(solution))
+    assert solution.plan is not None and again.plan is None
+    assert np.array_equal(again.w, solution.w) and again.status == solution.status
+
+
+@pytest.mark.parametrize("first", ["clarabel", "newton", "psmo", "hinge-newton"])
+@pytest.mark.parametrize("second", ["auto", "clarabel", "newton", "psmo"])
+def test_any_solution_is_a_start_of_any_solver(first: str, second: str) -> None:
+    X, y = load("iris")
+    model = ucm.models.svm(0.5)
+    cold = ucm.solve(model, X, y, solver=first)
+    warm = ucm.compile(model, X, y, solver=second).solve(warm_start=cold)
+    assert warm.status == "optimal"
+    assert warm.objective == pytest.approx(cold.objective, rel=2e-6)
+
+
+def test_different_solvers_have_different_names() -> None:
+    X, y = load("iris")
+    for model in (ucm.models.nu_svm(0.8), INSIDE, ucm.models.svm(1.0), ucm.models.rlsvmc1(0.5)):
+        text = ucm.compile(model, X, y).explain()
+        names = [line.split()[0] for line in text.splitlines() if line.startswith("  ")]
+        assert len(set(names)) == len(names), text
+    names = [route.solver.name for route in ROUTES]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("name", ["newton", "apg", "clarabel"])
+def test_an_old_name_means_the_first_solver_that_fits(name: str) -> None:
+    X, y = load("iris")
+    for model in (ucm.models.nu_svm(0.8), ucm.models.mm_mpm(0.3), ucm.SquaredHinge() + ucm.L2()):
+        assert ucm.solve(model, X, y, solver=name, tol=1e-4).status == "optimal"

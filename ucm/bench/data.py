@@ -1,0 +1,62 @@
+"""The data of the benchmarks, one set after the other, and those that are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.bench.registry import Row
+from ucm.data import datasets
+from ucm.errors import DataError
+
+__all__ = ["UCI", "dense", "noisy", "over", "scaled", "standardised"]
+
+UCI = ("uci_pima", "uci_bupa", "uci_ionosphere", "uci_sonar", "uci_wpbc")
+
+
+def over(
+    names: Iterable[str],
+    rows: Callable[..., Iterator[Row]],
+    load: Callable[[str], tuple[Any, ...]] = datasets.load,
+    where: str = "set",
+    **labels: str,
+) -> Iterator[Row]:
+    """The rows of every set, `rows(name, *load(name))`; for one that is not at hand a row that says so,
+    its name in the column `where`."""
+    for name in names:
+        try:
+            data = load(name)
+        except DataError:
+            yield {**labels, where: name, "note": "not at hand", "within": None}
+        else:
+            yield from rows(name, *data)
+
+
+def dense(name: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """A set as an array."""
+    X, y = datasets.load(name)
+    return np.ascontiguousarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64), y
+
+
+def scaled(X: Any) -> NDArray[np.float64]:
+    """Features of mean 0 and deviation 1; constant ones 0."""
+    from sklearn.preprocessing import scale
+
+    return np.ascontiguousarray(scale(X))
+
+
+def standardised(name: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """A set as an array, its features scaled."""
+    X, y = dense(name)
+    return scaled(X), y
+
+
+def noisy(m: int, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Normal samples with labels by the sum of ten features and noise of twice a feature's size."""
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((m, n))
+    w = np.where(np.arange(n) < 10, 1.0, 0.0)
+    return X, np.where(X @ w + 2.0 * generator.standard_normal(m) >= 0.0, 1.0, -1.0)

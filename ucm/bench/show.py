@@ -1,0 +1,88 @@
+"""Rows as a table, as they come or all at once, and as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+from ucm.bench.registry import Row
+from ucm.language.notation import TEXT
+
+__all__ = ["as_json", "as_they_come", "console", "table"]
+
+FORMATS = {"here": ".5g", "gap": ".1e", "difference": ".1e", "accuracy": ".1%", "seconds": ".2g"}
+
+
+def console(quiet: bool = False) -> Console:
+    """Standard output; wide where no terminal says how wide it is."""
+    return Console(quiet=quiet, width=None if sys.stdout.isatty() else 200)
+
+
+def table(rows: list[Row], title: str) -> Table:
+    """A column for every name, in the order in which they come up, `within` at the end."""
+    shown = Table(
+        title=f"\n{title}",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
+    columns = dict.fromkeys(name for row in rows for name in row)
+    columns = sorted(columns, key=lambda name: name == "within")
+    for name in columns:
+        numeric = any(isinstance(row.get(name), float | int) for row in rows)
+        shown.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        shown.add_row(*(_cell(row.get(name), FORMATS.get(name, ".4g")) for name in columns))
+    return shown
+
+
+def _cell(entry: Any, number: str) -> str:
+    if entry is None:
+        return ""
+    if isinstance(entry, bool):
+        return "yes" if entry else "NO"
+    if isinstance(entry, dict):
+        return ", ".join(f"{TEXT.symbol(name)}={value:.3g}" for name, value in entry.items())
+    return format(entry, number) if isinstance(entry, float) else escape(str(entry))
+
+
+def as_they_come(work: Iterable[Row], title: str, quiet: bool) -> list[Row]:
+    """All rows; the last of them stand on a terminal's standard error meanwhile. Nothing runs beside the
+    work, whose seconds may be measured; one that is interrupted leaves the rows so far."""
+    rows: list[Row] = []
+    errors = Console(stderr=True, quiet=quiet)
+    try:
+        with Live(console=errors, transient=True, auto_refresh=False) as live:
+            for row in work:
+                rows.append(row)
+                live.update(table(rows[-errors.height // 2 :], title), refresh=True)
+    finally:
+        if rows:
+            console(quiet).print(table(rows, title))
+    return rows
+
+
+def as_json(document: Any) -> str:
+    """`document` in JSON's own types; NaN and infinities become null."""
+    return json.dumps(_plain(document), indent=2, allow_nan=False)
+
+
+def _plain(x: Any) -> Any:
+    if isinstance(x, dict):
+        return {name: _plain(item) for name, item in x.items()}
+    if isinstance(x, list | tuple):
+        return [_plain(item) for item in x]
+    if isinstance(x, np.ndarray | np.generic):
+        return _plain(x.tolist())
+    return None if isinstance(x, float) and not math.isfinite(x) else x
