@@ -14,7 +14,7 @@ from ucm.language import cvx as cp
 from ucm.language.arithmetic import common_dimension, in_parentheses
 from ucm.language.contracts import AffineImage, Coupling, Scope, Size, Splits, UncertaintySet
 from ucm.language.node import CoordinateFree, Notation
-from ucm.language.sets.weights import placed, split_bound
+from ucm.language.sets.weights import below, placed
 
 __all__ = ["Intersection"]
 
@@ -80,12 +80,15 @@ class Intersection(UncertaintySet, CoordinateFree):
         return a, [*constraints, *more, a / data.scale == b / data.scale]
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
-        bound = split_bound(
-            lambda v, at: self.left.support(data, v, at)[0],
-            lambda v, at: self.right.support(data, v, at)[0],
-            d,
-            splits,
-        )
+        # sigma(d) <= min(sigma_A(d), sigma_B(d), sigma_A(d - s) + sigma_B(s)) for any s
+        at_left, at_right = below(splits, "left"), below(splits, "right")
+
+        def heights(a: Vec, b: Vec) -> tuple[float, float]:
+            return self.left.support(data, a, at_left)[0], self.right.support(data, b, at_right)[0]
+
+        bound = min(heights(d, d))
+        if () in splits:
+            bound = min(bound, sum(heights(d - splits[()], splits[()])))
         return bound, None
 
     def __repr__(self) -> str:
