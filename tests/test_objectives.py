@@ -180,7 +180,7 @@ def test_balanced_class_weights_in_the_classifier() -> None:
 def test_more_features_than_samples_with_l2() -> None:
     X, y = noisy(20, 60, seed=5)
     plan = ucm.compile(models.svm(0.1), X, y, solver="newton")
-    assert plan.solver.name == "newton"
+    assert plan.solver.name == "newton-dual"
     assert plan.solve().status == "optimal"
     assert plan.verify().agrees
 
@@ -221,7 +221,7 @@ def test_explain_names_the_split_and_the_refusals() -> None:
     text = ucm.compile(models.rlsvmc1(0.5), X, y).explain()
     assert "dca around simplex" in text
     assert "H         1/μ·Σ_{i} max(0, -μ^2 - t_i) + λ·Σ_{j} max(0, |w_j| - a)" in text
-    assert "newton         refused: it takes the squared l2 norm" in text
+    assert "newton-dual    refused: it takes the squared l2 norm" in text
 
 
 # --- DCA ----------------------------------------------------------------------------------------

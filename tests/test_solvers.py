@@ -60,7 +60,7 @@ def test_routes_against_the_twin_and_each_other(name: str, data: str) -> None:
     assert first.status == "optimal" and 0.0 <= first.certificate.violation <= 1e-6
     report = auto.verify()
     assert report.agrees and "agrees with" in str(report), str(report)
-    assert auto.solver.name in ("secular", "newton", "apg")
+    assert auto.solver.name in ("secular", "newton-hull", "newton", "apg")
     for solver, limit in ((Newton(), 100), (APG(), 3000), (ALM(APG()), 20), (ALM(Newton()), 20)):
         if solver.refuse(auto.form) is not None or (solver.name == "alm" and data == "digits"):
             continue
@@ -225,7 +225,7 @@ def test_options_out_of_range(options: dict[str, Any]) -> None:
 
 
 # --- the driver ---------------------------------------------------------------------------------
-SOLVERS = {"newton": "nu-SVM", "apg": "nu-SVM", "alm": "coherent MM-MPM"}
+SOLVERS = {"newton-hull": "nu-SVM", "apg": "nu-SVM", "alm": "coherent MM-MPM"}
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -445,12 +445,13 @@ def test_the_route_table_and_its_refusals() -> None:
     form = ucm.compile(ucm.models.nu_svm(0.8), X, y).form
     names = [route.solver.name for route in routes(form)]
     by_rows = ["newton-gram", "clip-mdm"]
-    newton = ["newton"] * 3
     automatic = [
         "secular",
-        *newton,
-        "apg",
+        "newton-hull",
+        "newton-span",
         "newton",
+        "apg",
+        "newton-cg",
         "alm",
         *by_rows,
         "highs-distance",
