@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -56,13 +56,15 @@ class Newton(Solver[MinNorm]):
     max_order: int = 1500
     max_inner: int = 40
     iterative: bool = False
-    name: ClassVar[str] = "newton"
+
+    @property
+    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Its own for either kind of system."""
+        return "newton-cg" if self.iterative else "newton"
 
     def __post_init__(self) -> None:
         if self.max_order < 1 or self.max_inner < 1:
             raise ParameterError("Newton: max_order and max_inner must be at least 1")
-        if self.iterative:  # another method, by another name
-            object.__setattr__(self, "name", "newton-cg")
 
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm != 2.0:
