@@ -84,8 +84,8 @@ class ByInnerProducts(Span):
     def outward(self, z: Vec) -> Vec:
         c = np.zeros(sum(X.shape[0] for X in self.samples))
         c[self.pivots] = linalg.solve_triangular(self.triangle, z, lower=True, trans=1)
-        parts = [X.T @ part for X, part in zip(self.samples, np.split(c, self.ends), strict=True)]
-        return sum(parts[1:], start=parts[0])
+        parts = zip(self.samples, np.split(c, self.ends), strict=True)
+        return np.sum([X.T @ part for X, part in parts], axis=0)
 
     def inward(self, x: Vec) -> Vec:
         scores = np.concatenate([X @ x for X in self.samples])

@@ -2,8 +2,8 @@
 
 J_k is the Jacobian of a projection, diagonal plus low rank. The matrices `A_k diag(d_k) A_k'` follow the
 columns whose weight has changed. Where they would be too large, conjugate gradients take their place,
-preconditioned by the eigenvalues that the systems before have shown: if `A J A' ~ Y diag(t) Y'` with orthonormal
-columns Y, then `(I + s A J A')^-1 ~ I - Y diag(s t / (1 + s t)) Y'`.
+preconditioned by the eigenvalues that the systems before have shown: if `A J A' ~ Y diag(t) Y'` with
+orthonormal columns Y, then `(I + s A J A')^-1 ~ I - Y diag(s t / (1 + s t)) Y'`.
 """
 
 from __future__ import annotations
