@@ -64,12 +64,14 @@ def test_the_gap_bounds_the_error_of_every_point(name: str) -> None:
     reference = plan.reference()
     reference.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
     assert sol.objective == pytest.approx(reference.value, rel=1e-6)
+    model = plan.model
+    assert isinstance(model, RobustMargin)
     if plan.form.couplings:
         return
     start = plan.form.centers()
     for t in (0.0, 0.3, 0.9, 0.999, 1.0):
         q = [t * a + (1 - t) * b for a, b in zip(sol.answer.q, start, strict=True)]
-        certificate, w, x = certify(plan.model, plan.data, q)
+        certificate, w, x = certify(model, plan.data, q)
         assert certificate.violation <= 1e-12
         assert certificate.gap >= -1e-9 * abs(certificate.dual)
         assert certificate.dual == pytest.approx(-np.linalg.norm(x), rel=1e-14)
@@ -197,6 +199,7 @@ def test_splits_close_the_gap_of_an_intersection_that_binds() -> None:
         assert sol.status == "optimal" and abs(sol.certificate.relative_gap) <= 1e-8
         splits = plan.form.splits(sol.answer)
         assert set(splits) == {c.path for c in plan.form.couplings}
+    assert isinstance(plan.model, RobustMargin)
     blind = plan.model.set.support(plan.data, -sol.w, {})[0]
     assert blind - sol.objective > 1e-4  # "cut weights": both bounds are active
 

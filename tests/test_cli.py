@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ import ucm.data.datasets
 from ucm import cli
 from ucm.bench import projection
 
+Run = Callable[..., tuple[int, str, str]]
 COMMAND = [sys.executable, "-c", "import sys; from ucm.cli import main; sys.exit(main())"]
 
 
@@ -42,7 +45,7 @@ def wine_libsvm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]):
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Exit status, standard output and standard error of `ucm ...`."""
 
     def run(*arguments: object) -> tuple[int, str, str]:
@@ -53,7 +56,7 @@ def run(capsys: pytest.CaptureFixture[str]):
     return run
 
 
-def pure_json(text: str):
+def pure_json(text: str) -> Any:
     def refuse(constant: str) -> None:
         raise ValueError(f"{constant} is no JSON")
 
@@ -61,7 +64,7 @@ def pure_json(text: str):
 
 
 # --- demo -------------------------------------------------------------------------------------
-def test_demo(run) -> None:
+def test_demo(run: Run) -> None:
     status, out, err = run("demo")
     assert status == 0
     assert not err
@@ -72,7 +75,7 @@ def test_demo(run) -> None:
     assert "NO" not in out.split()
 
 
-def test_demo_as_json(run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_as_json(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "DEMO_SETS", ("wine",))
     status, out, _ = run("demo", "--json")
     answer = pure_json(out)
@@ -82,7 +85,7 @@ def test_demo_as_json(run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(abs(row["gap"]) <= 1e-6 for row in answer["rows"])
 
 
-def test_demo_fails_when_one_does_not_agree(run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_fails_when_one_does_not_agree(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "DEMO_SETS", ("wine",))
     monkeypatch.setattr(cli, "DEMO_MODELS", ("mm_fda",))
     honest = cli._demo_row
@@ -93,7 +96,7 @@ def test_demo_fails_when_one_does_not_agree(run, monkeypatch: pytest.MonkeyPatch
 
 
 # --- models -----------------------------------------------------------------------------------
-def test_models(run) -> None:
+def test_models(run: Run) -> None:
     status, out, _ = run("models")
     assert status == 0
     rows = pure_json(run("models", "--json")[1])
@@ -104,7 +107,7 @@ def test_models(run) -> None:
 
 
 # --- fit --------------------------------------------------------------------------------------
-def test_fit_reads_solves_and_verifies(run, wine) -> None:
+def test_fit_reads_solves_and_verifies(run: Run, wine: Path) -> None:
     status, out, err = run("fit", wine, "--model", "mm_mpm", "--set", "kappa=0.4", "--verify")
     assert (status, err) == (0, "")
     assert "κ = 0.4" in out
@@ -112,7 +115,7 @@ def test_fit_reads_solves_and_verifies(run, wine) -> None:
     assert "blue, red" in out
 
 
-def test_fit_as_json_holds_the_answer(run, wine, wine_libsvm) -> None:
+def test_fit_as_json_holds_the_answer(run: Run, wine: Path, wine_libsvm: Path) -> None:
     answers = []
     for file in (wine, wine_libsvm):
         status, out, _ = run(
@@ -136,7 +139,7 @@ def test_fit_as_json_holds_the_answer(run, wine, wine_libsvm) -> None:
 
 
 @pytest.mark.parametrize("name", ucm.models.__all__)
-def test_fit_chooses_the_parameters_that_are_not_given(run, wine, name) -> None:
+def test_fit_chooses_the_parameters_that_are_not_given(run: Run, wine: Path, name: str) -> None:
     status, out, _ = run("fit", wine, "--model", name, "--json")
     answer = pure_json(out)
     assert status == 0
@@ -144,7 +147,7 @@ def test_fit_chooses_the_parameters_that_are_not_given(run, wine, name) -> None:
     assert answer["parameters"]
 
 
-def test_fit_without_a_certificate_says_so(run, wine) -> None:
+def test_fit_without_a_certificate_says_so(run: Run, wine: Path) -> None:
     status, out, err = run(
         "fit", wine, "--model", "nu_svm", "--set", "nu=0.1", "--max-iter", 2, "--solver", "apg"
     )
@@ -154,7 +157,7 @@ def test_fit_without_a_certificate_says_so(run, wine) -> None:
     assert "max_iter" in out
 
 
-def test_fit_with_zero_in_the_set_names_the_largest_size(run, wine) -> None:
+def test_fit_with_zero_in_the_set_names_the_largest_size(run: Run, wine: Path) -> None:
     status, out, err = run(
         "fit", wine, "--model", "mm_mpm", "--set", "kappa=50", "--solver", "newton", "--json"
     )
@@ -164,14 +167,14 @@ def test_fit_with_zero_in_the_set_names_the_largest_size(run, wine) -> None:
     assert err.count("\n") == 1
 
 
-def test_fit_prints_the_iterations(run, wine) -> None:
+def test_fit_prints_the_iterations(run: Run, wine: Path) -> None:
     status, out, _ = run("fit", wine, "--model", "nu_svm", "--solver", "apg", "--verbose")
     assert status == 0
     assert "relative gap" in out
 
 
 # --- admissible -------------------------------------------------------------------------------
-def test_admissible(run, wine) -> None:
+def test_admissible(run: Run, wine: Path) -> None:
     X, y = ucm.datasets.load("wine")
     status, out, _ = run("admissible", wine, "--model", "mm_mpm", "--json")
     answer = pure_json(out)
@@ -186,7 +189,7 @@ def test_admissible(run, wine) -> None:
 
 
 # --- bench ------------------------------------------------------------------------------------
-def test_bench(run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     status, out, _ = run("bench")
     assert status == 0
     for name in ("apg", "clarabel", "import", "memory", "projection", "tables"):
@@ -237,7 +240,9 @@ def test_bench(run, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 @pytest.mark.parametrize("options", [[], ["--json"]], ids=["", "json"])
-def test_bad_input_takes_one_line(run, wine, tmp_path, arguments, says, options) -> None:
+def test_bad_input_takes_one_line(
+    run: Run, wine: Path, tmp_path: Path, arguments: list[str], says: str, options: list[str]
+) -> None:
     (tmp_path / "one").write_text("1,2,1\n3,4,1\n")
     (tmp_path / "numbers").write_text("a,b,c\n1,2,0\n3,4,1\n5,6,0\n")
     (tmp_path / "junk").write_bytes(b"\x00\xff\x00")

@@ -66,7 +66,7 @@ def test_forming_costs_the_columns_that_change() -> None:
 
 
 def test_sparse_rows_cost_their_entries() -> None:
-    X = sparse.random_array((100, 40), density=0.05, random_state=2, format="csr")
+    X = sparse.random_array((100, 40), density=0.05, random_state=2, format="csr")  # pyright: ignore[reportCallIssue]  # SciPy 1.13 calls it so
     A = SampleMap(sparse.csr_matrix(X))
     counts = np.diff(A.X.indptr)
     assert A.squares == pytest.approx(0.5 * (counts**2).sum())

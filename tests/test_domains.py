@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typed import untyped
 
+from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language import masses
 from ucm.language.contracts import Domain, Jacobian, Leveled, Projectable, SemiSmooth, Size
@@ -331,40 +333,40 @@ class HalfSpaceBox(SemiSmooth):
 
     level: float = 0.0
 
-    def project(self, v, out=None, *, classes=None):
+    def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
         q = np.maximum(v, self.level)
         if out is None:
             return q
         out[:] = q
         return out
 
-    def jacobian(self, v, *, classes=None):
+    def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
         return Jacobian(
             (np.asarray(v) > self.level).astype(float), np.zeros((len(v), 0)), np.eye(0)
         )
 
-    def support(self, g, *, classes=None):
+    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
         q = self.center(len(g))
         if np.max(g) > 0:
             return math.inf, q
         return self.level * float(np.sum(g)), np.full(len(g), self.level)
 
-    def violation(self, q, *, classes=None):
+    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
         return max(0.0, self.level - float(np.min(q)) - 1e-12)
 
-    def center(self, dim, *, classes=None):
+    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
         return np.full(dim, self.level + 1.0)
 
-    def emptiness(self, dim, *, classes=None):
+    def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
         return None
 
     def size(self) -> Size | None:
         return None
 
-    def constraints(self, q, size, *, classes=None):
+    def constraints(self, q: Any, size: Any, *, classes: Vec | None = None) -> list[Any]:
         return [q >= self.level]
 
-    def on_simplex(self):
+    def on_simplex(self) -> Domain | None:
         return None
 
     def formula(self, notation: Notation) -> str:
@@ -374,7 +376,7 @@ class HalfSpaceBox(SemiSmooth):
 class Outside(HalfSpaceBox):
     """Wrong on purpose: its projection is not inside."""
 
-    def project(self, v, out=None, *, classes=None):
+    def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
         return np.maximum(v, self.level - 0.1)
 
 

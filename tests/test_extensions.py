@@ -27,7 +27,7 @@ Y = np.where(np.arange(60) % 3 == 0, -1.0, 1.0)
 X = RNG.standard_normal((60, 3)) + 0.9 * Y[:, None]
 
 
-class Tail(Capped):
+class Worst(Capped):
     """Distributions over the worst `share` of the entries, `{0 <= q <= 1 / (share N), sum q = 1}`."""
 
     share: Any
@@ -52,29 +52,29 @@ class Tail(Capped):
         return f"N q{notation.leq}{notation.fraction('1', notation.scalar(self.share))}"
 
 
-def tails(share: float, step: float = 0.0) -> ucm.UncertaintySet:
-    tail = Tail(ucm.Param("share", share))
+def worst(share: float, step: float = 0.0) -> ucm.UncertaintySet:
+    tail = Worst(ucm.Param("share", share))
     U = ucm.Hull(pos, weights=tail) - ucm.Hull(neg, weights=tail)
     return U if step == 0.0 else U + step * pos.mean
 
 
 def test_a_capped_domain_says_its_caps_only() -> None:
-    check_domain(Tail(0.7))
-    check_set(tails(0.7))
-    D, same = Tail(0.25), ucm.CappedSimplex(0.2)
+    check_domain(Worst(0.7))
+    check_set(worst(0.7))
+    D, same = Worst(0.25), ucm.CappedSimplex(0.2)
     for v in (RNG.standard_normal(20), np.round(RNG.standard_normal(20))):
         assert_allclose(D.project(v), same.project(v), atol=0)
         assert D.support(v)[0] == same.support(v)[0] and D.levels(v) == same.levels(v)
 
 
 def test_newton_over_hulls_takes_it() -> None:
-    plan = ucm.compile(tails(0.9), X, Y)
+    plan = ucm.compile(worst(0.9), X, Y)
     assert type(plan.solver) is ucm.solvers.NewtonHull
     solution = plan.solve()
     assert solution.status == "optimal" and plan.verify()
-    by_cone = ucm.solve(tails(0.9), X, Y, solver="clarabel")
+    by_cone = ucm.solve(worst(0.9), X, Y, solver="clarabel")
     assert_allclose(solution.w, by_cone.w, atol=1e-4)
-    joint = ucm.compile(ucm.Hull(signed, weights=Tail(0.6)), X, Y)
+    joint = ucm.compile(ucm.Hull(signed, weights=Worst(0.6)), X, Y)
     assert type(joint.solver) is ucm.solvers.NewtonHull
     assert joint.solve().status == "optimal" and joint.verify()
 
@@ -87,17 +87,17 @@ def test_two_hulls_and_a_third_set_of_weights_are_not_two_hulls() -> None:
 
 
 def test_newton_on_the_gram_matrix_takes_it() -> None:
-    plan = ucm.compile(tails(0.7), X, Y, kernel="rbf", solver="newton-gram")
+    plan = ucm.compile(worst(0.7), X, Y, kernel="rbf", solver="newton-gram")
     solution = plan.solve()
     assert solution.status == "optimal" and solution.stats.solver == "newton-gram"
-    by_cone = ucm.solve(tails(0.7), X, Y, kernel="rbf", solver="clarabel")
+    by_cone = ucm.solve(worst(0.7), X, Y, kernel="rbf", solver="clarabel")
     assert_allclose(solution.objective, by_cone.objective, rtol=1e-5)
-    auto = ucm.compile(tails(0.7), X, Y, kernel="rbf")
+    auto = ucm.compile(worst(0.7), X, Y, kernel="rbf")
     assert auto.solver.name == "newton-gram"
 
 
 def test_rapminos_takes_it() -> None:
-    plan = ucm.compile(tails(0.2), X, Y, solver="rapminos")
+    plan = ucm.compile(worst(0.2), X, Y, solver="rapminos")
     solution = plan.solve()
     assert plan.verify()
     number = 1.0 / (0.2 * 40), 1.0 / (0.2 * 20)
@@ -107,7 +107,7 @@ def test_rapminos_takes_it() -> None:
 
 @pytest.mark.parametrize("norm", [1.0, np.inf])
 def test_linear_programs_take_it(norm: float) -> None:
-    model = ucm.RobustMargin(tails(0.9), norm)
+    model = ucm.RobustMargin(worst(0.9), norm)
     plan = ucm.compile(model, X, Y)
     assert plan.solver.name == "highs-distance"
     solution = plan.solve()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ import ucm.data.datasets
 from ucm.data.files import read_table
 from ucm.errors import DataError
 
+Write = Callable[..., Path]
 LIBSVM = "+1 1:0.5 3:-2\n-1 2:1e-3\n\n# a comment\n+1\n"
 
 
 @pytest.fixture
-def write(tmp_path: Path):
+def write(tmp_path: Path) -> Write:
     def write(content: str | bytes, name: str = "table") -> Path:
         path = tmp_path / name
         path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -30,14 +32,14 @@ def write(tmp_path: Path):
 
 
 # --- what is read -----------------------------------------------------------------------------
-def test_libsvm(write) -> None:
+def test_libsvm(write: Write) -> None:
     X, y = read_table(write(LIBSVM))
     assert sparse.issparse(X)
     assert X.toarray().tolist() == [[0.5, 0, -2], [0, 1e-3, 0], [0, 0, 0]]
     assert y.tolist() == [1, -1, 1]
 
 
-def test_libsvm_whose_first_rows_are_empty(write) -> None:
+def test_libsvm_whose_first_rows_are_empty(write: Write) -> None:
     X, y = read_table(write("1\n-1\n1 2:3\n"))
     assert X.toarray().tolist() == [[0, 0], [0, 0], [0, 3]]
     assert y.tolist() == [1, -1, 1]
@@ -55,7 +57,7 @@ def test_libsvm_as_written_by_scikit_learn(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress])
-def test_compressed(write, compress) -> None:
+def test_compressed(write: Write, compress: Any) -> None:
     X, y = read_table(write(compress(LIBSVM.encode())))
     assert X.shape == (3, 3)
     assert y.tolist() == [1, -1, 1]
@@ -83,7 +85,7 @@ def test_compressed(write, compress) -> None:
         ("\ufeff1,2,a\n3,4,b\n", None, [[1, 2], [3, 4]], ["a", "b"]),
     ],
 )
-def test_csv(write, text, label, X, y) -> None:
+def test_csv(write: Write, text: str, label: Any, X: Any, y: Any) -> None:
     samples, labels = read_table(write(text), label=label)
     assert samples.dtype == np.float64
     assert samples.tolist() == X
@@ -120,7 +122,7 @@ def test_csv(write, text, label, X, y) -> None:
         ('1,"2,3\n4,5,6\n', "line 2: unexpected end of data"),
     ],
 )
-def test_a_bad_file_says_what_and_where(write, content, says) -> None:
+def test_a_bad_file_says_what_and_where(write: Write, content: Any, says: str) -> None:
     path = write(content)
     with pytest.raises(DataError) as caught:
         read_table(path)
@@ -137,7 +139,7 @@ def test_missing_file_and_directory(tmp_path: Path) -> None:
         read_table(tmp_path)
 
 
-def test_label_of_the_wrong_name(write) -> None:
+def test_label_of_the_wrong_name(write: Write) -> None:
     with pytest.raises(DataError, match="no column named 'z'; the header has a, b"):
         read_table(write("a,b\n1,2\n3,4\n"), label="z")
     with pytest.raises(DataError, match="no header"):
@@ -151,7 +153,7 @@ def test_label_of_the_wrong_name(write) -> None:
     ("name", "shape"),
     [("breast_cancer", (569, 30)), ("wine", (130, 13)), ("iris", (100, 4)), ("digits", (357, 64))],
 )
-def test_bundled_sets_are_standardised(name, shape) -> None:
+def test_bundled_sets_are_standardised(name: str, shape: tuple[int, int]) -> None:
     X, y = ucm.datasets.load(name)
     assert X.shape == shape
     assert set(y.tolist()) == {-1, 1}
@@ -219,7 +221,7 @@ def test_openml(monkeypatch: pytest.MonkeyPatch) -> None:
         ucm.datasets.load("sonar")
 
 
-def test_the_papers_sets(shared_data) -> None:
+def test_the_papers_sets(shared_data: Any) -> None:
     X, y = shared_data("heart")
     assert X.shape == (270, 13)
     assert (y == 1).sum() == 120

@@ -116,7 +116,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: pos.cov - np.eye(3), "difference of covariances"),
     (lambda: np.eye(3) - untyped.pos.cov, "difference of covariances"),
     (lambda: -1 * pos.cov, "factors >= 0 only"),
-    (lambda: -pos.cov, "."),
+    (lambda: -untyped.pos.cov, "."),
     (lambda: pos.cov / 0, "positive number"),
     (lambda: untyped.pos.cov @ neg.cov, "."),
     (lambda: pos.cov @ ucm.Hull(pos), "."),

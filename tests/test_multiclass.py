@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
@@ -33,7 +34,7 @@ NAMES = np.array(["setosa", "versicolor", "virginica"])
         ucm.Classifier(psvm(1.5, 1.0), probability=True),
     ]
 )
-def test_checks_of_scikit_learn(estimator, check) -> None:
+def test_checks_of_scikit_learn(estimator: Any, check: Callable[[Any], None]) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=ucm.ConvergenceWarning)
         check(estimator)
@@ -100,7 +101,7 @@ def test_precomputed() -> None:
 @pytest.mark.parametrize(
     "model", [models.nu_svm(0.1), models.mm_mpm(0.1), models.kl_svm(0.9)], ids=repr
 )
-def test_every_model_takes_several_classes_and_threads(model) -> None:
+def test_every_model_takes_several_classes_and_threads(model: Any) -> None:
     alone = ucm.Classifier(model, kernel="rbf").fit(X, Y)
     threads = ucm.Classifier(model, kernel="rbf", n_jobs=2).fit(X, Y)
     assert alone.score(X, Y) > 0.9

@@ -5,15 +5,17 @@ from __future__ import annotations
 import itertools
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from catalogue import OBJECTIVES
 from numpy.testing import assert_allclose
 from scipy import sparse
+from typed import known, untyped
 
 import ucm
-from ucm import models
+from ucm import Objective, models
 from ucm.bench.dca_exact import exact, instances
 from ucm.data.bound import bind
 from ucm.evidence.majorant import majorant
@@ -47,7 +49,7 @@ def noisy(m: int, n: int, seed: int = 0, flipped: float = 0.15) -> tuple[np.ndar
 
 # --- routes -------------------------------------------------------------------------------------
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
-def test_every_objective_agrees_with_its_twin(objective) -> None:
+def test_every_objective_agrees_with_its_twin(objective: Objective) -> None:
     X, y = noisy(30, 4)
     plan = ucm.compile(objective, X, y)
     solution = plan.solve()
@@ -74,7 +76,7 @@ ROUTES = [
 
 
 @pytest.mark.parametrize("objective", [o for o in OBJECTIVES if o.convex], ids=repr)
-def test_routes_agree(objective) -> None:
+def test_routes_agree(objective: Objective) -> None:
     X, y = noisy(40, 6, seed=1)
     form = ucm.compile(objective, X, y, solver="clarabel").form  # not the pSVM's own
     reference = ucm.solve(objective, X, y, solver="clarabel").objective
@@ -106,7 +108,7 @@ def tilted(form: Composite, seed: int) -> tuple[np.ndarray, np.ndarray]:
     ],
     ids=repr,
 )
-def test_tilted_problems_are_solved_warm(solver, penalty, seed) -> None:
+def test_tilted_problems_are_solved_warm(solver: Any, penalty: Any, seed: int) -> None:
     """One session through several tilts, as in DCA, against CVXPY written out by hand."""
     import cvxpy as cp
 
@@ -130,7 +132,7 @@ def test_tilted_problems_are_solved_warm(solver, penalty, seed) -> None:
 
 @pytest.mark.parametrize("solver", [Simplex, HiGHS])
 @pytest.mark.parametrize(("m", "n"), [(30, 400), (400, 30), (200, 100)])
-def test_generation_finds_the_optimum_of_the_whole_program(m, n, solver) -> None:
+def test_generation_finds_the_optimum_of_the_whole_program(m: int, n: int, solver: Any) -> None:
     X, y = noisy(m, n, seed=3)
     for X_k in (X, sparse.csr_matrix(X)):
         whole = ucm.solve(
@@ -143,7 +145,7 @@ def test_generation_finds_the_optimum_of_the_whole_program(m, n, solver) -> None
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
-def test_class_weights_are_copies_of_the_samples(objective) -> None:
+def test_class_weights_are_copies_of_the_samples(objective: Objective) -> None:
     X, y = noisy(30, 3, seed=7)
     copies = np.where(y > 0, 3, 2)
     plan = ucm.compile(objective, X, y, class_weight=(3.0, 2.0))
@@ -178,13 +180,13 @@ def test_balanced_class_weights_in_the_classifier() -> None:
 def test_more_features_than_samples_with_l2() -> None:
     X, y = noisy(20, 60, seed=5)
     plan = ucm.compile(models.svm(0.1), X, y, solver="newton")
-    assert plan.solver.name == "newton"
+    assert plan.solver.name == "newton-dual"
     assert plan.solve().status == "optimal"
     assert plan.verify().agrees
 
 
 @pytest.mark.parametrize("name", EIGHT)
-def test_sparse_data_float32_and_order(name) -> None:
+def test_sparse_data_float32_and_order(name: str) -> None:
     X, y = noisy(40, 5, seed=2)
     X = np.round(X * (np.abs(X) > 0.5), 2)
     model = EIGHT[name](0.3)
@@ -225,7 +227,7 @@ def test_explain_names_the_split_and_the_refusals() -> None:
 # --- DCA ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", EIGHT)
 @pytest.mark.parametrize("lam", [0.1, 1.0, 10.0])
-def test_the_objective_never_increases(name, lam) -> None:
+def test_the_objective_never_increases(name: str, lam: float) -> None:
     for seed in range(3):
         X, y = noisy(60, 6, seed)
         route = "newton" if name == "svm" else "auto"  # the pSVM's own route is no DCA
@@ -253,7 +255,7 @@ def test_a_plain_loop_finds_the_same_objective() -> None:
     X, y = noisy(50, 4, seed=8)
     lam, a = 0.4, 0.5
 
-    def height(w, b):
+    def height(w: Any, b: Any) -> Any:
         t = y * (X @ w + b)
         return np.clip(1 - t, 0, 2).sum() + lam * np.minimum(a, np.abs(w)).sum()
 
@@ -292,14 +294,15 @@ def test_more_starts_are_never_worse() -> None:
 
 def test_a_critical_point_is_where_the_next_problem_gains_nothing() -> None:
     X, y = noisy(50, 5, seed=9)
-    plan = ucm.compile(models.rlsvmc1(0.5), X, y)
+    model = models.rlsvmc1(0.5)
+    plan = ucm.compile(model, X, y)
     solution = plan.solve()
     again = plan.solve(warm_start=solution)
     assert again.objective == pytest.approx(solution.objective, rel=1e-12)
     assert again.stats.iterations <= 2
     # a random step from it is not critical, and the certificate says so
     normal = InFeatures(X, solution.w + 0.3)
-    moved = certify_objective(plan.model, plan.data, normal, solution.b, solution.answer.slopes)
+    moved = certify_objective(model, plan.data, normal, known(solution.b), solution.answer.slopes)
     assert moved.relative_gap > 1e-3
 
 
@@ -307,11 +310,11 @@ def test_local_minima_are_named_so() -> None:
     X, y = noisy(60, 4, seed=1)
     solution = ucm.solve(models.rlsvmc1(1.0, 1.0, 0.5), X, y)
     if solution.status == "local":
-        value = ucm.compile(models.rlsvmc1(1.0, 1.0, 0.5), X, y).model.value
+        value = models.rlsvmc1(1.0, 1.0, 0.5).value
         generator = np.random.default_rng(0)
         for _ in range(200):
             w = solution.w + 1e-7 * generator.standard_normal(4)
-            b = solution.b + 1e-7 * generator.standard_normal()
+            b = known(solution.b) + 1e-7 * generator.standard_normal()
             assert value(y * (X @ w + b), w) >= solution.objective - 1e-12
 
 
@@ -335,7 +338,7 @@ WRONG = {
 
 @pytest.mark.parametrize("weights", [(1.0, 1.0), (3.0, 0.4)])
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
-def test_weak_duality_at_any_point(objective, weights) -> None:
+def test_weak_duality_at_any_point(objective: Objective, weights: Any) -> None:
     """Whatever the point and the dual point, the optimum of the majorant lies between both ends."""
     X, y = noisy(25, 3, seed=5)
     data, generator = bind(X, y, weights), np.random.default_rng(0)
@@ -360,13 +363,15 @@ def test_weak_duality_at_any_point(objective, weights) -> None:
     ],
     ids=repr,
 )
-def test_a_wrong_lowering_is_never_optimal(objective, wrong, monkeypatch) -> None:
+def test_a_wrong_lowering_is_never_optimal(
+    objective: Objective, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The form that the solver sees, and everything the plan does with it, is of another problem."""
     X, y = noisy(40, 3, seed=4)
     assert ucm.solve(objective, X, y).status in ("optimal", "local", "stationary")
     right = DifferenceOfConvex.of
 
-    def spoiled(model, data):
+    def spoiled(model: Any, data: Any) -> Any:
         form = right(model, data)
         return replace(form, G=WRONG[wrong](form.G))
 
@@ -391,7 +396,7 @@ def test_terms_alone_are_refused() -> None:
         (ucm.L1(), "penalty without a loss"),
     ):
         with pytest.raises(ucm.CompositionError, match=words):
-            ucm.compile(model, X, y)
+            untyped.compile(model, X, y)
 
 
 def test_options_that_do_not_apply() -> None:
@@ -411,7 +416,7 @@ def test_options_that_do_not_apply() -> None:
     other = ucm.solve(models.one_norm_svm(1.0), X[:, :2], y)
     with pytest.raises(ucm.ParameterError, match="another shape"):
         ucm.compile(models.one_norm_svm(1.0), X, y).solve(warm_start=other)
-    for bad in (lambda: DCA(inner=ucm.solvers.Newton()), lambda: DCA(max_outer=0)):
+    for bad in (lambda: untyped.solvers.DCA(inner=ucm.solvers.Newton()), lambda: DCA(max_outer=0)):
         with pytest.raises(ucm.ParameterError):
             bad()
 
@@ -438,20 +443,20 @@ class Failing(InnerSolver):
     def __init__(self, k: int, status: str) -> None:
         self.k, self.status = k, status
 
-    def refuse(self, form):
+    def refuse(self, form: Composite) -> str | None:
         return None
 
-    def predicted_passes(self, form):
+    def predicted_passes(self, form: Composite) -> float:
         return np.nan
 
-    def open(self, form, monitor):
+    def open(self, form: Composite, monitor: Monitor) -> Session:
         inner, outer, count = HiGHS().open(form, monitor), self, itertools.count()
 
         class Part(Session):
-            def place(self, w, b):
+            def place(self, w: Any, b: float) -> None:
                 inner.place(w, b)
 
-            def solve(self, form, tilt, tol):
+            def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
                 point = inner.solve(form, tilt, tol)
                 if next(count) < outer.k:
                     return point
@@ -463,7 +468,7 @@ class Failing(InnerSolver):
 
 
 @pytest.mark.parametrize("status", ["infeasible", "unbounded", "max_iter"])
-def test_the_last_good_iterate_comes_back_when_a_program_fails(status) -> None:
+def test_the_last_good_iterate_comes_back_when_a_program_fails(status: str) -> None:
     X, y = noisy(60, 6)
     model = models.rlsvm0(1.0)
     heights = [r["objective"] for r in ucm.solve(model, X, y).history]
@@ -483,7 +488,7 @@ def test_the_last_good_iterate_comes_back_when_a_program_fails(status) -> None:
     [Simplex(), Simplex(samples=5), HiGHS(), HiGHS(samples=5), ClarabelComposite()],
     ids=repr,
 )
-def test_an_unbounded_program_is_named(solver) -> None:
+def test_an_unbounded_program_is_named(solver: Any) -> None:
     X, y = noisy(30, 3)
     form = Composite(X, y, (ucm.Hinge(),), (0.5 * ucm.L1(),))
     tilt = Tilt(np.zeros(30), np.full(3, 200.0))  # no subgradient of any H: it outweighs the loss
@@ -506,7 +511,7 @@ def test_limits_of_the_programs() -> None:
     for bad in (
         lambda: HiGHS(pivots=0),
         lambda: Simplex(samples=0),
-        lambda: Simplex(fallback="highs"),
+        lambda: untyped.solvers.Simplex(fallback="highs"),
         lambda: Simplex(entries=0),
     ):
         with pytest.raises(ucm.ParameterError):
@@ -515,7 +520,8 @@ def test_limits_of_the_programs() -> None:
     with pytest.raises(ucm.SolverError, match="at most 100 entries"):
         ucm.solve(models.rlsvm1(0.1), X, y, solver=large)
     thin = sparse.random_array((60, 50), density=0.05, rng=np.random.default_rng(0))
-    assert ucm.compile(models.rlsvm1(0.1), thin, y).solver.inner.name == "highs"
+    solver: Any = ucm.compile(models.rlsvm1(0.1), thin, y).solver
+    assert solver.inner.name == "highs"
 
 
 @pytest.mark.parametrize(
@@ -528,7 +534,7 @@ def test_limits_of_the_programs() -> None:
     ],
     ids=repr,
 )
-def test_minima_that_are_not_attained_are_named(objective) -> None:
+def test_minima_that_are_not_attained_are_named(objective: Objective) -> None:
     X, y = noisy(30, 3, flipped=0.0)
     separated = X + 0.5 * y[:, None]
     with pytest.warns(ucm.ConvergenceWarning, match="add a multiple of L1"):
@@ -554,7 +560,9 @@ def test_minima_that_are_not_attained_are_named(objective) -> None:
         (20.0, 0.1, (1.0, 100.0), True),
     ],
 )
-def test_class_weights_count_where_an_objective_falls_for_ever(reach, w, weights, endless) -> None:
+def test_class_weights_count_where_an_objective_falls_for_ever(
+    reach: Any, w: Any, weights: Any, endless: bool
+) -> None:
     """The capped penalty tends to 1: it falls for ever from a point that lies above 1."""
     X, y = reach * np.array([[-1.0], [-1.0], [1.0], [1.0]]), np.array([-1.0, -1.0, 1.0, 1.0])
     objective, place = ucm.Logistic() + ucm.CappedL1(1.0), np.array([w])
@@ -573,7 +581,7 @@ def test_a_callback_stops() -> None:
 
 
 @pytest.mark.parametrize("name", EIGHT)
-def test_separable_data(name) -> None:
+def test_separable_data(name: str) -> None:
     X, y = noisy(30, 3, flipped=0.0)
     X = X + 0.5 * y[:, None]
     solution = ucm.solve(EIGHT[name](1e-3), X, y)
@@ -581,7 +589,7 @@ def test_separable_data(name) -> None:
 
 
 @pytest.mark.parametrize("name", EIGHT)
-def test_constant_features_get_no_weight(name) -> None:
+def test_constant_features_get_no_weight(name: str) -> None:
     X, y = noisy(40, 3)
     X = np.column_stack([X, np.full(40, 5.0), np.zeros(40)])
     solution = ucm.solve(EIGHT[name](0.5), X, y)
@@ -590,7 +598,7 @@ def test_constant_features_get_no_weight(name) -> None:
 
 
 @pytest.mark.parametrize("name", EIGHT)
-def test_all_labels_flipped_turns_the_classifier_around(name) -> None:
+def test_all_labels_flipped_turns_the_classifier_around(name: str) -> None:
     X, y = noisy(40, 4, seed=12)
     model = EIGHT[name](0.5)
     there, back = ucm.solve(model, X, y), ucm.solve(model, X, -y)
@@ -621,7 +629,7 @@ def test_a_large_weight_leaves_the_majority() -> None:
     ],
     ids=repr,
 )
-def test_a_loss_and_its_fitted_set_give_the_same_classifier(loss) -> None:
+def test_a_loss_and_its_fitted_set_give_the_same_classifier(loss: Any) -> None:
     X, y = noisy(40, 3, seed=13)
     fitted = ucm.solve(loss + 0.7 * ucm.L2(), X, y, tol=1e-9)
     U = loss.to_set(fitted)
@@ -649,7 +657,7 @@ def test_sets_and_losses_without_a_fit() -> None:
 
 # --- the classifier -----------------------------------------------------------------------------
 @pytest.mark.parametrize("name", EIGHT)
-def test_classifier(name) -> None:
+def test_classifier(name: str) -> None:
     X, y = noisy(80, 5, seed=3)
     fitted = ucm.Classifier(EIGHT[name](0.5)).fit(X, np.where(y > 0, "yes", "no"))
     assert fitted.score(X, np.where(y > 0, "yes", "no")) > 0.75

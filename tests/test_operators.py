@@ -138,7 +138,7 @@ def test_sparse_samples_are_never_densified(monkeypatch: pytest.MonkeyPatch) -> 
     import ucm
 
     rng = np.random.default_rng(6)
-    X = sparse.random(300, 4000, density=0.005, format="csr", random_state=7)  # pyright: ignore[reportCallIssue]
+    X = sparse.random(300, 4000, density=0.005, format="csr", random_state=7)  # pyright: ignore[reportCallIssue]  # SciPy 1.13 calls it so
     y = np.where(rng.random(300) < 0.5, 1.0, -1.0)
     models = (ucm.models.mm_mpm(0.3), ucm.models.mm_fda(0.3), ucm.models.nu_svm(0.5))
     for U in models:  # load what is compiled

@@ -13,8 +13,8 @@ from conftest import Loader
 from numpy.testing import assert_allclose
 from scipy import optimize
 from scipy import sparse as sp
-from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.svm import SVC, LinearSVC
+from typed import known, scikit
 
 import ucm
 from ucm.bench.kernels import dual_reference
@@ -36,7 +36,7 @@ def standardised(X: np.ndarray) -> np.ndarray:
 
 
 def sample(m: int = 80, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    X, y = make_classification(m, 6, n_informative=4, flip_y=0.2, random_state=seed)
+    X, y = scikit.make_classification(m, 6, n_informative=4, flip_y=0.2, random_state=seed)
     return standardised(X), 2.0 * y - 1.0
 
 
@@ -151,7 +151,8 @@ def test_powers_by_other_cones(p: float) -> None:
 @pytest.mark.parametrize("p", [1.0, 1.5, 2.0])
 def test_the_plan_verifies_itself(p: float) -> None:
     X, y = sample()
-    for options in ({}, {"kernel": "rbf"}):
+    kernels: list[dict[str, Any]] = [{}, {"kernel": "rbf"}]
+    for options in kernels:
         plan = ucm.compile(psvm(p, 1.0), X, y, **options)
         report = plan.verify()
         assert report, str(report)
@@ -254,7 +255,7 @@ def test_other_exponents_on_the_papers_data(name: str, p: float, shared_data: Lo
 
 # --- scikit-learn ----------------------------------------------------------------------------------
 def test_p_1_is_svc() -> None:
-    X, y = load_breast_cancer(return_X_y=True)
+    X, y = scikit.load_breast_cancer(return_X_y=True)
     X = standardised(X)
     theirs = SVC(C=1.0, tol=1e-8).fit(X, y)
     ours = ucm.Classifier(psvm(1.0, 1.0), kernel="rbf", tol=1e-9).fit(X, y)
@@ -263,8 +264,9 @@ def test_p_1_is_svc() -> None:
 
 def test_p_2_is_linear_svc() -> None:
     X, y = sample(300)
+    primal: Any = False
     theirs = LinearSVC(
-        loss="squared_hinge", dual=False, intercept_scaling=100, tol=1e-10, max_iter=100_000
+        loss="squared_hinge", dual=primal, intercept_scaling=100, tol=1e-10, max_iter=100_000
     ).fit(X, y)
     ours = ucm.solve(psvm(2.0, 1.0), X, y, tol=1e-9)
     assert_allclose(ours.decision(X), theirs.decision_function(X), atol=1e-4)
@@ -298,10 +300,10 @@ def test_the_bias_is_that_of_every_multiplier() -> None:
     X, y = sample()
     for p in (1.5, 3.0):
         found = ucm.solve(psvm(p, 1.0), X, y, tol=1e-10)
-        a = found.weights
+        a = known(found.weights)
         k = a > 1e-6 * a.max()
         xi = (a[k] / p) ** (1.0 / (p - 1.0))
-        assert_allclose(y[k] * (1.0 - xi) - X[k] @ found.w, found.b, atol=1e-5)
+        assert_allclose(y[k] * (1.0 - xi) - X[k] @ found.w, known(found.b), atol=1e-5)
 
 
 def test_warm_start_and_iteration_limit() -> None:
@@ -333,7 +335,7 @@ def test_sparse_float32_and_order() -> None:
 def test_duplicates_and_one_sample_per_class() -> None:
     X = np.array([[0.0], [2.0]])
     found = ucm.solve(psvm(2.0, 1e6), X, [-1, 1], kernel="linear")
-    assert_allclose([found.w[0], found.b], [1.0, -1.0], atol=1e-5)
+    assert_allclose([found.w[0], known(found.b)], [1.0, -1.0], atol=1e-5)
     X, y = sample(40)
     twice = ucm.solve(psvm(1.5, 0.5), np.vstack([X, X]), np.r_[y, y], kernel="rbf", gamma=0.2)
     once = ucm.solve(psvm(1.5, 1.0), X, y, kernel="rbf", gamma=0.2)
@@ -350,7 +352,8 @@ def test_bad_parameters() -> None:
             psvm(1.5, C)
     with pytest.raises(ucm.ParameterError, match="partner"):
         PSMO(partner="first")
-    for options in ({"seed": -1}, {"cap": 1}):
+    wrong: list[dict[str, Any]] = [{"seed": -1}, {"cap": 1}]
+    for options in wrong:
         with pytest.raises(ucm.ParameterError, match="seed >= 0 and cap >= 2"):
             PSMO(**options)
     with pytest.raises(ucm.ParameterError, match="max_order"):

@@ -242,7 +242,8 @@ def compare(c: Case) -> str:
     data = bind(c.X, c.y)
     reference = twin(RobustMargin(c.U), data)
     said = solve_reference(reference.unit)
-    form, refused = None, ""
+    form: Any = None
+    refused = ""
     try:
         form = ucm.compile(c.U, c.X, c.y).form
     except EmptySetError as error:
@@ -284,7 +285,7 @@ def compare(c: Case) -> str:
     derandomize=True,
     deadline=None,
     database=None,
-    suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]
+    suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]  # its metaclass iterates
 )
 @given(st.data())
 def test_custom_route_agrees_with_the_twin(data: st.DataObject) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,9 @@ def samples(m: int, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.9, 0.99])
 @pytest.mark.parametrize("make", [FDA, MPM])
 @pytest.mark.parametrize("shape", [(60, 5), (200, 60), (20, 40)])
-def test_both_ways_against_the_twin(make, share: float, shape: tuple[int, int]) -> None:
+def test_both_ways_against_the_twin(
+    make: Callable[[float], Any], share: float, shape: tuple[int, int]
+) -> None:
     X, y = samples(*shape)
     top = ucm.admissible(make(1.0), X, y)["kappa"].upper
     model = make(share * min(top, 5.0))
@@ -82,7 +85,7 @@ def test_other_sets_of_balls() -> None:
 
 @pytest.mark.parametrize("make", [FDA, MPM])
 @pytest.mark.parametrize("forming", [0.0, 1e9])
-def test_zero_in_the_set(make, forming: float) -> None:
+def test_zero_in_the_set(make: Callable[[float], Any], forming: float) -> None:
     for data in (samples(60, 5), samples(200, 60)):
         top = ucm.admissible(make(1.0), *data)["kappa"].upper
         for factor in (1.01, 1.5, 10.0):
@@ -95,7 +98,7 @@ def test_zero_in_the_set(make, forming: float) -> None:
 
 def test_sparse_wide_and_kernels() -> None:
     rng = np.random.default_rng(0)
-    X = sparse.random(60, 3000, 0.02, random_state=rng, format="csr")  # pyright: ignore[reportCallIssue]
+    X = sparse.random(60, 3000, 0.02, random_state=rng, format="csr")  # pyright: ignore[reportCallIssue]  # SciPy 1.13 calls it so
     y = np.where(np.arange(60) < 25, 1.0, -1.0)
     for make in (FDA, MPM):
         sol = ucm.solve(make(0.5), X, y)

@@ -11,6 +11,7 @@ import pytest
 from bundled import NAMES, load
 from scipy import sparse
 from scipy.optimize import nnls
+from typed import known
 
 import ucm
 from ucm import neg, pos, signed
@@ -59,7 +60,7 @@ def test_routes_against_the_twin_and_each_other(name: str, data: str) -> None:
     assert first.status == "optimal" and 0.0 <= first.certificate.violation <= 1e-6
     report = auto.verify()
     assert report.agrees and "agrees with" in str(report), str(report)
-    assert auto.solver.name in ("secular", "newton", "apg")
+    assert auto.solver.name.split("-")[0] in ("secular", "newton", "apg")
     for solver, limit in ((Newton(), 100), (APG(), 3000), (ALM(APG()), 20), (ALM(Newton()), 20)):
         if solver.refuse(auto.form) is not None or (solver.name == "alm" and data == "digits"):
             continue
@@ -93,16 +94,21 @@ STRATEGIES = ("backtracking", "decrease_L", "restart", "decrease_eta")
 def test_every_strategy_can_be_switched_off(off: tuple[str, ...]) -> None:
     model, X, y = prepared("nu-SVM", "iris")
     exact = ucm.solve(model, X, y)
-    options = {name: name not in off for name in STRATEGIES}
+    options: dict[str, Any] = {name: name not in off for name in STRATEGIES}
     sol = ucm.solve(model, X, y, solver=APG(**options), tol=1e-4)
     assert sol.status == "optimal"
     assert sol.objective == pytest.approx(exact.objective, rel=1e-4)
 
 
+def apg_without(strategy: str) -> APG:
+    options: dict[str, Any] = {strategy: False} if strategy else {}
+    return APG(**options)
+
+
 def test_strategies_change_the_run() -> None:
     model, X, y = prepared("nu-SVM", "wine")
     runs = {
-        off: ucm.solve(model, X, y, solver=APG(**{off: False} if off else {}), tol=1e-5).stats
+        off: ucm.solve(model, X, y, solver=apg_without(off), tol=1e-5).stats
         for off in ("", *STRATEGIES)
     }
     assert len({(s.iterations, round(s.passes, 6)) for s in runs.values()}) >= 4
@@ -238,7 +244,7 @@ def test_history_callback_and_table(solver: str, capsys: pytest.CaptureFixture[s
     last = seen[-1]
     assert last["objective"] == pytest.approx(sol.objective, rel=1e-5)
     assert (sol.stats.iterations, sol.stats.passes) == (last["iteration"], last["passes"])
-    assert sol.stats.solver == solver and sol.stats.solve_time >= last["seconds"]
+    assert sol.stats.solver.startswith(solver) and sol.stats.solve_time >= last["seconds"]
     plan.solve(tol=1e-5)
     assert capsys.readouterr().out == ""
 
@@ -336,7 +342,8 @@ def test_the_form_of_the_data_changes_nothing(name: str) -> None:
     if expected.weights is not None:
         assert expected.weights.shape == y.shape and (expected.weights >= 0).all()
         shuffled = ucm.solve(model, X[order], y[order])
-        assert shuffled.weights.sum() == pytest.approx(expected.weights.sum(), rel=1e-6)
+        total = known(expected.weights).sum()
+        assert known(shuffled.weights).sum() == pytest.approx(total, rel=1e-6)
 
 
 @pytest.mark.parametrize("scale", [1e12, 1e-12])
@@ -349,7 +356,7 @@ def test_units_change_nothing(name: str, scale: float) -> None:
     assert sol.status == "optimal" and plan.verify().agrees
     assert sol.objective == pytest.approx(scale * expected.objective, rel=2e-6)
     np.testing.assert_allclose(sol.w, expected.w, atol=2e-3)
-    assert sol.b == pytest.approx(scale * expected.b, abs=2e-3 * scale)
+    assert sol.b == pytest.approx(scale * known(expected.b), abs=2e-3 * scale)
     far = ucm.admissible(model, scale * X, y)
     for name, interval in ucm.admissible(model, X, y).items():
         assert far[name].lower == pytest.approx(interval.lower, rel=1e-5, abs=1e-7)
@@ -438,17 +445,10 @@ def test_the_route_table_and_its_refusals() -> None:
     form = ucm.compile(ucm.models.nu_svm(0.8), X, y).form
     names = [route.solver.name for route in routes(form)]
     by_rows = ["newton-gram", "clip-mdm"]
-    newton = ["newton"] * 3
-    automatic = [
-        "secular",
-        *newton,
-        "apg",
-        "newton",
-        "alm",
-        *by_rows,
-        "highs-distance",
-        "scaled-newton",
-    ]
+    newton = ["newton-hull", "newton-span", "newton"]
+    coupled = ["newton-cg", "alm"]
+    others = ["highs-distance", "scaled-newton"]
+    automatic = ["secular", *newton, "apg", *coupled, *by_rows, *others]
     assert names == [*automatic, "clarabel", "ecos", "scs", "gsk", "mdm", "clip-gsk"]
     text = ucm.compile(ucm.models.coherent_mm_mpm(0.3), X, y).explain()
     for name in names:
@@ -539,5 +539,6 @@ def test_a_signed_hull_is_half_of_the_two_hulls() -> None:
     whole = ucm.solve(ucm.Hull(pos) - ucm.Hull(neg), X, y, tol=1e-8)
     half = ucm.solve(ucm.Hull(signed), X, y, tol=1e-8)
     np.testing.assert_allclose(2 * half.x, whole.x, atol=1e-5)
-    assert whole.weights.sum() == pytest.approx(2.0) and half.weights.sum() == pytest.approx(1.0)
+    assert known(whole.weights).sum() == pytest.approx(2.0)
+    assert known(half.weights).sum() == pytest.approx(1.0)
     np.testing.assert_allclose((y * half.weights) @ X, half.x, atol=1e-10)

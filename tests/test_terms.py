@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,21 +13,22 @@ from catalogue import LOSSES, OBJECTIVES, OTHER_LOSSES, PENALTIES
 
 import ucm
 from ucm import Param
+from ucm.data.linear import Vec
 from ucm.testing import check_loss, check_penalty
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, *OTHER_LOSSES], ids=str)
-def test_losses(loss) -> None:
+def test_losses(loss: Any) -> None:
     check_loss(loss)
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)
-def test_penalties(penalty) -> None:
+def test_penalties(penalty: Any) -> None:
     check_penalty(penalty)
 
 
 @pytest.mark.parametrize("node", [*OTHER_LOSSES, *PENALTIES, *OBJECTIVES], ids=str)
-def test_declarations_survive_every_journey(node) -> None:
+def test_declarations_survive_every_journey(node: Any) -> None:
     assert ucm.from_json(ucm.to_json(node)) == node
     assert pickle.loads(pickle.dumps(node)) == node
     assert copy.deepcopy(node) is node
@@ -39,30 +41,30 @@ def test_a_check_fails_a_wrong_penalty() -> None:
     class Wrong(ucm.terms.ProximalPenalty):
         """`||w||_1` with the proximal map of half of it."""
 
-        def value(self, w):
+        def value(self, w: Vec) -> float:
             return float(np.abs(w).sum())
 
-        def split(self):
+        def split(self) -> Any:
             return (self,), ()
 
-        def prox(self, v, t):
+        def prox(self, v: Vec, t: float) -> Vec:
             return np.sign(v) * np.maximum(np.abs(v) - 0.5 * t, 0.0)
 
-        def conjugate(self, z):
+        def conjugate(self, z: Vec) -> float:
             return 0.0
 
-        def gauge(self, z):
+        def gauge(self, z: Vec) -> float:
             return float(np.abs(z).max())
 
-        def norms(self):
+        def norms(self) -> None:
             return None
 
-        def cvxpy(self, w, factor, scope):
+        def cvxpy(self, w: Any, factor: Any, scope: Any) -> Any:
             import cvxpy as cp
 
             return scope.of(factor) * cp.norm1(w)
 
-        def formula(self, notation):
+        def formula(self, notation: Any) -> str:
             return "wrong"
 
     with pytest.raises(AssertionError, match="at the proximal map"):
@@ -71,7 +73,7 @@ def test_a_check_fails_a_wrong_penalty() -> None:
 
 def test_a_check_fails_a_wrong_slope() -> None:
     class Steep(ucm.Hinge):
-        def conjugate_prox_slope(self, v, t, s):
+        def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
             return 0.5 * super().conjugate_prox_slope(v, t, s)
 
     for p in (1.0, 1.5):
@@ -158,7 +160,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_is_refused_when_written(text) -> None:
+def test_what_is_refused_when_written(text: str) -> None:
     with pytest.raises(ucm.CompositionError, match=REFUSED[text]) as caught:
         eval(text, {"ucm": ucm, "Param": Param, "np": np})
     assert re.search(r"[:;]", str(caught.value))  # what and got; remedy

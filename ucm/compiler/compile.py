@@ -22,12 +22,11 @@ from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import UncertaintySet
-from ucm.language.loss_algebra import ScaledLoss
 from ucm.language.losses import Hinge
 from ucm.language.objective import Objective
 from ucm.language.penalties import L2
-from ucm.language.penalty_algebra import ScaledPenalty
 from ucm.language.robust import RobustMargin, as_model
+from ucm.language.term_algebra import ScaledLoss, ScaledPenalty
 
 __all__ = ["behind", "compile", "plan_of", "solve"]
 

@@ -17,7 +17,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
 from ucm.language.penalties.gathered import Gathered
-from ucm.language.penalty_algebra import PenaltySum
+from ucm.language.term_algebra import PenaltySum
 from ucm.language.terms import (
     ConvexLoss,
     FoldedConcave,

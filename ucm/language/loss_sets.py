@@ -20,18 +20,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import xlogy
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.language.contracts import UncertaintySet, operator
+from ucm.language.contracts import Domain, UncertaintySet, operator
 from ucm.language.domains import CappedSimplex, KLBall, LossBall, NormBall
-from ucm.language.loss_algebra import ScaledLoss
 from ucm.language.losses.exponential import Exponential
 from ucm.language.losses.hinge import Hinge
 from ucm.language.node import Param
+from ucm.language.robust import dual_exponent
 from ucm.language.sets.hull import Hull
 from ucm.language.sets.reduced_hull import ReducedHull
 from ucm.language.statistics.samples import Samples, signed
+from ucm.language.term_algebra import ScaledLoss
 from ucm.language.terms import ConvexLoss
 
 __all__ = ["to_loss", "to_set"]
@@ -72,29 +74,28 @@ def to_set(loss: ConvexLoss, radius: Any) -> UncertaintySet:
     return Hull(signed, weights=_fitted(loss, base, np.asarray(weights, dtype=float)))
 
 
-def _ball(loss: ConvexLoss, base: ConvexLoss, radius: Any) -> Any:
+def _ball(loss: ConvexLoss, base: ConvexLoss, size: Any) -> Domain:
     if base.slope() is not None:
-        return CappedSimplex(radius)
+        return CappedSimplex(size)
     if isinstance(base, Hinge):
-        return NormBall(radius, p=base.p / (base.p - 1.0))
-    if isinstance(base, Exponential):
-        return KLBall(radius)
-    return LossBall(loss, radius)
+        return NormBall(size, p=dual_exponent(base.p))
+    return KLBall(size) if isinstance(base, Exponential) else LossBall(loss, size)
 
 
-def _fitted(loss: ConvexLoss, base: ConvexLoss, alpha: Vec) -> Any:
+def _fitted(loss: ConvexLoss, base: ConvexLoss, alpha: Vec) -> Domain:
+    """The ball that passes through q."""
     total = float(alpha.sum())
-    q = alpha / total
-    slope = loss.slope()
+    q, slope = alpha / total, loss.slope()
     if slope is not None:
-        return CappedSimplex(slope / total)
-    if isinstance(base, Hinge):
-        dual = base.p / (base.p - 1.0)
-        return NormBall(float(np.linalg.norm(q, dual)), p=dual)
-    if isinstance(base, Exponential):
-        some = q[q > 0.0]
-        return KLBall(float(np.exp(-(some * np.log(some * q.size)).sum())))
-    return LossBall((q.size / total) * loss, float(loss.conjugate(alpha).sum()) / total)
+        size = slope / total
+    elif isinstance(base, Hinge):
+        size = float(np.linalg.norm(q, dual_exponent(base.p)))
+    elif isinstance(base, Exponential):
+        size = float(np.exp(-xlogy(q, q * q.size).sum()))
+    else:
+        size = float(loss.conjugate(alpha).sum()) / total
+        loss = (q.size / total) * loss
+    return _ball(loss, base, size)
 
 
 @operator("to_loss")
@@ -118,7 +119,7 @@ def to_loss(U: UncertaintySet) -> ConvexLoss:
         if isinstance(D, CappedSimplex):
             return Hinge()
         if isinstance(D, NormBall) and 1.0 < D.p < np.inf:
-            return Hinge(D.p / (D.p - 1.0))
+            return Hinge(dual_exponent(D.p))
         if isinstance(D, KLBall):
             return Exponential()
         if isinstance(D, LossBall):

@@ -30,6 +30,7 @@ __all__ = [
     "outside",
     "project_capped",
     "snap",
+    "soft_to_mass",
     "uniform",
     "vector",
 ]
@@ -114,6 +115,17 @@ def delivered(q: Vec, out: Vec | None) -> Vec:
         return q
     out[...] = q
     return out
+
+
+def soft_to_mass(v: Vec, mass: float) -> Vec:
+    """The nearest point with `||q||_1 <= mass`: a soft threshold, found as theta above."""
+    size = np.abs(vector(v))
+    if size.sum() <= mass:
+        return vector(v).copy()
+    if mass <= 0.0:
+        return np.zeros(size.size)
+    ref, shift = numerics.threshold(size, np.inf, mass)
+    return np.sign(v) * np.maximum((size - ref) - shift, 0.0)
 
 
 def greedy(g: Vec, caps: list[float], classes: Vec | None) -> Vec:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import functools
-from numbers import Real
 from typing import Any
-
-import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
+from ucm.language.arithmetic import as_factor
 from ucm.language.contracts import operator
-from ucm.language.loss_algebra import LossSum, scaled_loss
 from ucm.language.node import Node, Notation, Param
-from ucm.language.penalty_algebra import PenaltySum, scaled_penalty
+from ucm.language.term_algebra import LossSum, PenaltySum, multiplied, summed
 from ucm.language.terms import (
     ConvexLoss,
     Loss,
@@ -75,8 +72,6 @@ class Objective(Term):
     ) -> float:
         """The objective at the margins `y_i (w'x_i + b)` and the normal w; with labels y, the losses of
         the samples of class +1 and -1 multiplied by `class_weight`."""
-        if y is None:
-            return self.loss.value(margin) + self.penalty.value(w)
         return loss_value(self.loss, margin, y, class_weight) + self.penalty.value(w)
 
     def dc(self) -> tuple[ConvexPart, ConvexPart]:
@@ -127,7 +122,6 @@ class ConvexPart(Node):
         class_weight: tuple[float, float] = (1.0, 1.0),
     ) -> float:
         """The function at the margins and the normal; y and `class_weight` as for `Objective`."""
-        y = np.ones_like(margin) if y is None else y
         return sum(loss_value(loss, margin, y, class_weight) for loss in self.losses) + sum(
             penalty.value(w) for penalty in self.penalties
         )
@@ -137,12 +131,11 @@ class ConvexPart(Node):
 
 
 def _scalar(c: Any, term: Term) -> float | Param:
-    if isinstance(c, np.ndarray) and c.ndim == 0:
-        c = c.item()
-    if isinstance(c, bool) or not isinstance(c, Param | Real):
+    factor = as_factor(c)
+    if factor is None:
         what = "two terms do not multiply" if isinstance(c, Term) else f"got the factor {c!r}"
         raise CompositionError(f"{term!r}: {what}; a term is multiplied by a number or a Param")
-    return c if isinstance(c, Param) else float(c)
+    return factor
 
 
 @operator("term *")
@@ -158,13 +151,10 @@ def divide(term: Any, c: Any) -> Any:
 
 
 def _scaled(factor: float | Param, term: Any, divisor: float | Param = 1.0) -> Any:
-    if isinstance(term, Loss):
-        return scaled_loss(factor, term, divisor)
-    if isinstance(term, Penalty):
-        return scaled_penalty(factor, term, divisor)
-    return Objective(
-        scaled_loss(factor, term.loss, divisor), scaled_penalty(factor, term.penalty, divisor)
-    )
+    if not isinstance(term, Objective):
+        return multiplied(factor, term, divisor)
+    parts = (multiplied(factor, part, divisor) for part in (term.loss, term.penalty))
+    return Objective(*parts)
 
 
 @operator("term +")
@@ -179,15 +169,10 @@ def add(a: Any, b: Any) -> Any:
                 "write for example Hinge() + 0.5 * L1()"
             )
         if isinstance(term, Objective | Loss):
-            loss = term.loss if isinstance(term, Objective) else term
-            losses += loss.terms if isinstance(loss, LossSum) else (loss,)
+            losses.append(term.loss if isinstance(term, Objective) else term)
         if isinstance(term, Objective | Penalty):
-            penalty = term.penalty if isinstance(term, Objective) else term
-            penalties += penalty.terms if isinstance(penalty, PenaltySum) else (penalty,)
-    loss = losses[0] if len(losses) == 1 else LossSum(tuple(losses)) if losses else None
-    penalty = (
-        penalties[0] if len(penalties) == 1 else PenaltySum(tuple(penalties)) if penalties else None
-    )
+            penalties.append(term.penalty if isinstance(term, Objective) else term)
+    loss, penalty = summed(LossSum, losses), summed(PenaltySum, penalties)
     return Objective(loss, penalty) if loss and penalty else loss or penalty
 
 

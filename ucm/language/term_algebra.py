@@ -1,16 +1,28 @@
-"""What multiples and sums of losses and of penalties share."""
+"""Positive multiples and sums of losses and of penalties."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.language.arithmetic import multiple, multiple_source, positive
-from ucm.language.node import Notation, Scalar, value
-from ucm.language.terms import Term
+from ucm.language import cvx as cp
+from ucm.language.arithmetic import in_parentheses
+from ucm.language.node import Node, Notation, Scalar, source, value
+from ucm.language.scope import Coefficient, Scope
+from ucm.language.terms import ConvexLoss, FoldedConcave, Loss, Penalty, ProximalPenalty, Term
 
-__all__ = ["TermMultiple", "TermSum"]
+__all__ = [
+    "LossSum",
+    "PenaltySum",
+    "ScaledDifference",
+    "ScaledFolded",
+    "ScaledLoss",
+    "ScaledPenalty",
+    "multiplied",
+    "summed",
+]
 
 
 class TermMultiple(Term):
@@ -91,3 +103,210 @@ class TermSum(Term):
 
     def formula(self, notation: Notation) -> str:
         return " + ".join(term.formula(notation) for term in self.terms)
+
+
+# --- losses ---------------------------------------------------------------------------------------
+class ScaledLoss(TermMultiple, ConvexLoss):
+    """A multiple of a convex loss.
+
+    With c = factor / divisor: `(c l)*(s) = c l*(s / c)`, and the proximal map of `t (c l)*` at v is
+    c times that of `(t / c) l*` at v / c.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> loss = ucm.Hinge() / ucm.Param("nu", 0.5)
+    >>> loss.value([0.0, 2.0])
+    2.0
+    """
+
+    of: ClassVar[type[Term]] = ConvexLoss
+
+    @property
+    def offset(self) -> float:
+        return self.term.offset
+
+    def slope(self) -> float | None:
+        inner = self.term.slope()
+        return None if inner is None else self.c() * inner
+
+    def smooth(self) -> bool:
+        return self.term.smooth()
+
+    def conjugate(self, s: Vec) -> Vec:
+        c = self.c()
+        return c * self.term.conjugate(s / c)
+
+    def conjugate_prox(self, v: Vec, t: float) -> Vec:
+        c = self.c()
+        return c * self.term.conjugate_prox(v / c, t / c)
+
+    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+        c = self.c()
+        return self.term.conjugate_prox_slope(v / c, t / c, s / c)
+
+    def gradient(self, u: Vec) -> Vec:
+        return self.c() * self.term.gradient(u)
+
+    def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
+        c = self.c()
+        return self.term.conjugate_constraint(s / c, size / c)
+
+    def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+        return self.term.cvxpy(margin, factor.scaled(self.factor, self.divisor), scope)
+
+
+class LossSum(TermSum, Loss):
+    """A sum of losses.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> print(ucm.Hinge() + 0.5 * ucm.SquaredHinge())
+    Σ_{i} max(0, 1 - t_i) + 0.5·Σ_{i} max(0, 1 - t_i)^2
+    """
+
+    of: ClassVar[type[Term]] = Loss
+
+
+class ScaledDifference(TermMultiple, Loss):
+    """A multiple of a loss that is not convex: its split is multiplied.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> (2 * ucm.Ramp()).value([-3.0])
+    4.0
+    """
+
+    of: ClassVar[type[Term]] = Loss
+    but: ClassVar[tuple[type[Term], ...]] = (ConvexLoss, LossSum)
+
+    def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
+        added, subtracted = self.term.split()
+        return (
+            tuple(ScaledLoss(self.factor, loss, self.divisor) for loss in added),
+            tuple(ScaledLoss(self.factor, loss, self.divisor) for loss in subtracted),
+        )
+
+
+# --- penalties ------------------------------------------------------------------------------------
+class ScaledPenalty(TermMultiple, ProximalPenalty):
+    """A multiple of a convex penalty; with c = factor / divisor, `(c R)*(z) = c R*(z / c)`.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.Param("lam", 0.5) * ucm.L1()
+    Param('lam', 0.5) * L1()
+    """
+
+    of: ClassVar[type[Term]] = ProximalPenalty
+
+    def prox(self, v: Vec, t: float) -> Vec:
+        return self.term.prox(v, self.c() * t)
+
+    def conjugate(self, z: Vec) -> float:
+        c = self.c()
+        return c * self.term.conjugate(z / c)
+
+    def gauge(self, z: Vec) -> float:
+        return self.term.gauge(z / self.c())
+
+    def norms(self) -> tuple[float, float, float] | None:
+        inner, c = self.term.norms(), self.c()
+        return None if inner is None else (c * inner[0], c * inner[1], c * inner[2])
+
+    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+        return self.term.cvxpy(w, factor.scaled(self.factor, self.divisor), scope)
+
+
+class ScaledFolded(TermMultiple, FoldedConcave):
+    """A multiple of a folded concave penalty.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> (2 * ucm.CappedL1(1)).value([3.0])
+    2.0
+    """
+
+    of: ClassVar[type[Term]] = FoldedConcave
+
+    def profile(self, s: Vec) -> Vec:
+        return self.c() * self.term.profile(s)
+
+    def slope(self, s: Vec) -> Vec:
+        return self.c() * self.term.slope(s)
+
+    def straight(self, s: Vec, tol: float) -> bool:
+        return self.term.straight(s, tol)
+
+    def tangent(self) -> ProximalPenalty:
+        return ScaledPenalty(self.factor, self.term.tangent(), self.divisor)
+
+    def relaxed(self) -> ProximalPenalty:
+        return ScaledPenalty(self.factor, self.term.relaxed(), self.divisor)
+
+    def excess_formula(self, notation: Notation) -> str:
+        return multiple(self.factor, self.divisor, self.term.excess_formula(notation), notation)
+
+
+class PenaltySum(TermSum, Penalty):
+    """A sum of penalties.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> print(ucm.L1() + 0.5 * ucm.L2())
+    ‖w‖₁ + 0.5·‖w‖₂^2
+    """
+
+    of: ClassVar[type[Term]] = Penalty
+
+
+# --- how they are made and written ----------------------------------------------------------------
+def multiplied(factor: Scalar, term: Any, divisor: Scalar = 1.0) -> Any:
+    """`factor / divisor` times a loss or a penalty; a sum is multiplied term by term."""
+    if isinstance(term, TermSum):
+        return type(term)(tuple(multiplied(factor, t, divisor) for t in term.terms))
+    for kind in (ScaledLoss, ScaledDifference, ScaledPenalty, ScaledFolded):
+        if isinstance(term, kind.of):
+            return kind(factor, term, divisor)
+    raise CompositionError(
+        f"{term!r}: only convex (ProximalPenalty) and folded concave penalties are multiplied"
+    )
+
+
+def summed(kind: type[TermSum], terms: list[Any]) -> Any:
+    """Terms as one sum, those of sums in them taken out; None when there are none."""
+    flat = [t for term in terms for t in (term.terms if isinstance(term, TermSum) else (term,))]
+    return kind(tuple(flat)) if len(flat) > 1 else flat[0] if flat else None
+
+
+def positive(node: Node, *scalars: Scalar) -> None:
+    """Refuse multiples that are not positive and finite."""
+    for scalar in scalars:
+        if not 0.0 < value(scalar) < math.inf:
+            raise CompositionError(
+                f"{type(node).__name__}: losses and penalties are multiplied by positive finite "
+                f"numbers, got {scalar!r}; a negative multiple would make the objective concave"
+            )
+
+
+def multiple_source(factor: Scalar, divisor: Scalar, term: Node) -> str:
+    """`factor * term / divisor` as source text."""
+    text = in_parentheses(repr(term))
+    if factor != 1.0:
+        text = f"{source(factor)} * {text}"
+    return text if divisor == 1.0 else f"{text} / {source(divisor)}"
+
+
+def multiple(factor: Scalar, divisor: Scalar, inner: str, notation: Notation) -> str:
+    """`factor / divisor` times a formula; a factor of 1 is not written."""
+    head = notation.scalar(factor)
+    if divisor != 1.0:
+        head = notation.fraction(head, notation.scalar(divisor))
+    elif factor == 1.0:
+        return inner
+    return head + notation.times + inner

@@ -134,9 +134,9 @@ class ConvexLoss(Loss):
         """`factor sum_i l(offset - margin_i)` in CVXPY."""
 
 
-def loss_value(loss: Loss, margin: Vec, y: Vec, class_weight: tuple[float, float]) -> float:
-    """`sum_i c_i l(t_i)`, c_i the weight of the class of sample i."""
-    if class_weight == (1.0, 1.0):
+def loss_value(loss: Loss, margin: Vec, y: Vec | None, class_weight: tuple[float, float]) -> float:
+    """`sum_i c_i l(t_i)`, c_i the weight of the class of sample i; 1 without labels."""
+    if y is None or class_weight == (1.0, 1.0):
         return loss.value(margin)
     up, down = class_weight
     return up * loss.value(margin[y > 0]) + down * loss.value(margin[y < 0])

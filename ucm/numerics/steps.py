@@ -17,7 +17,7 @@ MOST = 40  # Newton steps of one outer step
 
 
 def line_search(slope: Callable[[float, Any], float], parts: Any, start: float) -> float:
-    """t > 0 with `|slope(t, parts)| <= 0.3 |start|`, or the last of 40 trials.
+    """t > 0 with `|slope(t, parts)| <= 0.2 |start|`, or the last of 40 trials.
 
     The slope of a convex function along a descent direction does not fall, and starts at `start < 0`.
     From t = 1 the step is doubled until the slope is positive; then t is where the secant of the bracket
@@ -27,7 +27,7 @@ def line_search(slope: Callable[[float, Any], float], parts: Any, start: float) 
     low, f_low, high, f_high, t = 0.0, start, np.inf, np.inf, 1.0
     for _ in range(39):
         f = slope(t, parts)
-        if abs(f) <= 0.3 * abs(start):
+        if abs(f) <= 0.2 * abs(start):
             return t
         if f < 0.0:
             low, f_low, f_high = t, f, 0.5 * f_high

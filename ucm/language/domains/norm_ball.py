@@ -122,9 +122,8 @@ class NormBall(SemiSmooth):
             return q, np.full(v.size, radius / length), q
         sign = np.sign(v)
         if p == 1.0:
-            ref, shift = numerics.threshold(size, math.inf, radius)
-            q = np.maximum((size - ref) - shift, 0.0)
-            return sign * q, (q > 0.0).astype(float), sign
+            q = masses.soft_to_mass(v, radius)
+            return q, (q != 0.0).astype(float), sign
         # scaled to the unit ball; h'' and h' are those of the scaled point
         point = curved.solve(PowerCurve(p).prox, PowerCurve(p), size / radius, [], 1.0, 0.0)
         return radius * sign * point.q, point.w, sign * point.normal

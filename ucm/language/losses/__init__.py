@@ -1,12 +1,12 @@
 """Losses of the margin."""
 
 from ucm.language import loss_sets  # noqa: F401  installs to_set
-from ucm.language.loss_algebra import LossSum, ScaledDifference, ScaledLoss
 from ucm.language.losses.exponential import Exponential
 from ucm.language.losses.hinge import Hinge, SquaredHinge
 from ucm.language.losses.logistic import Logistic
 from ucm.language.losses.ramp import Ramp, RampPart
 from ucm.language.objective import Objective  # installs + and * between terms
+from ucm.language.term_algebra import LossSum, ScaledDifference, ScaledLoss
 
 __all__ = [
     "Exponential",

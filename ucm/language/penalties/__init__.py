@@ -2,9 +2,8 @@
 
 from ucm.language.objective import Objective  # installs + and * between terms
 from ucm.language.penalties.folded import MCP, SCAD, CappedL1, ExpL0
-from ucm.language.penalties.norms import L1, L2, ElasticNet, LInf
-from ucm.language.penalties.power import Lp
-from ucm.language.penalty_algebra import PenaltySum, ScaledFolded, ScaledPenalty
+from ucm.language.penalties.norms import L1, L2, ElasticNet, LInf, Lp
+from ucm.language.term_algebra import PenaltySum, ScaledFolded, ScaledPenalty
 from ucm.language.terms import Excess
 
 __all__ = [

@@ -10,7 +10,7 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language.node import Node, Notation, Scalar, value
 from ucm.language.penalties.norms import L1
-from ucm.language.penalty_algebra import scaled_penalty
+from ucm.language.term_algebra import ScaledPenalty
 from ucm.language.terms import FoldedConcave, ProximalPenalty
 
 __all__ = ["MCP", "SCAD", "CappedL1", "ExpL0"]
@@ -69,7 +69,7 @@ class ExpL0(FoldedConcave):
         return False
 
     def tangent(self) -> ProximalPenalty:
-        return scaled_penalty(self.a, L1())  # type: ignore[return-value]
+        return ScaledPenalty(self.a, L1())
 
     def relaxed(self) -> ProximalPenalty:
         return L1()
@@ -149,7 +149,7 @@ class _Clipped(FoldedConcave):
         """What says, with lam, where the slope is 0."""
 
     def tangent(self) -> ProximalPenalty:
-        return scaled_penalty(self.lam, L1())  # type: ignore[return-value]
+        return ScaledPenalty(self.lam, L1())
 
     def relaxed(self) -> ProximalPenalty:
         return self.tangent()

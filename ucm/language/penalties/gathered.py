@@ -9,7 +9,7 @@ import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.language.penalties.norms import LInf, soft
-from ucm.language.penalty_algebra import ScaledPenalty
+from ucm.language.term_algebra import ScaledPenalty
 from ucm.language.terms import ProximalPenalty
 
 __all__ = ["Gathered"]

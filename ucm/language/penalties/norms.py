@@ -1,17 +1,19 @@
-"""The norms: L1, L2, LInf and the elastic net."""
+"""The norms and their powers: L1, L2, the elastic net, LInf, Lp."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
+from ucm.language import masses
 from ucm.language.node import Notation, Scalar, value
 from ucm.language.scope import Coefficient, Scope
 from ucm.language.terms import ProximalPenalty
 
-__all__ = ["L1", "L2", "ElasticNet", "LInf", "soft", "soft_to_mass"]
+__all__ = ["L1", "L2", "ElasticNet", "LInf", "Lp", "soft"]
 
 
 def soft(v: Vec, t: float) -> Vec:
@@ -19,19 +21,32 @@ def soft(v: Vec, t: float) -> Vec:
     return np.sign(v) * np.maximum(np.abs(v) - t, 0.0)
 
 
-def soft_to_mass(v: Vec, mass: float) -> Vec:
-    """The nearest point with `||w||_1 <= mass`: a soft threshold found by sorting."""
-    a = np.abs(v)
-    if a.sum() <= mass:
-        return v.copy()
-    if mass <= 0.0:
-        return np.zeros_like(v)
-    top = -np.sort(-a)
-    theta = (np.cumsum(top) - mass) / np.arange(1, top.size + 1)
-    return soft(v, float(theta[np.flatnonzero(top > theta)[-1]]))
+class _Elastic(ProximalPenalty):
+    """`a ||w||_1 + c ||w||_2^2`, with its numbers in `norms`."""
+
+    def _numbers(self) -> tuple[float, float]:
+        a, c, _ = self.norms() or (0.0, 0.0, 0.0)
+        return a, c
+
+    def value(self, w: Vec) -> float:
+        (a, c), w = self._numbers(), np.asarray(w, dtype=float)
+        return a * float(np.abs(w).sum()) + c * float(w @ w)
+
+    def prox(self, v: Vec, t: float) -> Vec:
+        a, c = self._numbers()
+        return soft(v, t * a) / (1.0 + 2.0 * t * c)
+
+    def conjugate(self, z: Vec) -> float:
+        a, c = self._numbers()
+        rest = soft(z, a)
+        return 0.25 * float(rest @ rest) / c if c else 0.0
+
+    def gauge(self, z: Vec) -> float:
+        a, c = self._numbers()
+        return 0.0 if c else float(np.abs(z).max(initial=0.0)) / a
 
 
-class L1(ProximalPenalty):
+class L1(_Elastic):
     """`||w||_1`.
 
     Examples
@@ -40,18 +55,6 @@ class L1(ProximalPenalty):
     >>> ucm.L1().value([3.0, -4.0])
     7.0
     """
-
-    def value(self, w: Vec) -> float:
-        return float(np.abs(w).sum())
-
-    def prox(self, v: Vec, t: float) -> Vec:
-        return soft(v, t)
-
-    def conjugate(self, z: Vec) -> float:
-        return 0.0
-
-    def gauge(self, z: Vec) -> float:
-        return float(np.abs(z).max(initial=0.0))
 
     def norms(self) -> tuple[float, float, float] | None:
         return 1.0, 0.0, 0.0
@@ -63,7 +66,7 @@ class L1(ProximalPenalty):
         return notation.norm("w", "1")
 
 
-class L2(ProximalPenalty):
+class L2(_Elastic):
     """`||w||_2^2`, the squared Euclidean norm.
 
     Examples
@@ -72,19 +75,6 @@ class L2(ProximalPenalty):
     >>> ucm.L2().value([3.0, -4.0])
     25.0
     """
-
-    def value(self, w: Vec) -> float:
-        w = np.asarray(w, dtype=float)
-        return float(w @ w)
-
-    def prox(self, v: Vec, t: float) -> Vec:
-        return v / (1.0 + 2.0 * t)
-
-    def conjugate(self, z: Vec) -> float:
-        return 0.25 * float(z @ z)
-
-    def gauge(self, z: Vec) -> float:
-        return 0.0
 
     def norms(self) -> tuple[float, float, float] | None:
         return 0.0, 1.0, 0.0
@@ -110,7 +100,7 @@ class LInf(ProximalPenalty):
         return float(np.abs(w).max(initial=0.0))
 
     def prox(self, v: Vec, t: float) -> Vec:
-        return v - soft_to_mass(v, t)
+        return v - masses.soft_to_mass(v, t)
 
     def conjugate(self, z: Vec) -> float:
         return 0.0
@@ -128,7 +118,7 @@ class LInf(ProximalPenalty):
         return notation.norm("w", "inf")
 
 
-class ElasticNet(ProximalPenalty):
+class ElasticNet(_Elastic):
     """`ratio ||w||_1 + (1 - ratio) ||w||_2^2`.
 
     Parameters
@@ -157,24 +147,6 @@ class ElasticNet(ProximalPenalty):
                 f"ElasticNet: ratio lies in [0, 1], got {self.ratio!r}; 1 is L1(), 0 is L2()"
             )
 
-    def value(self, w: Vec) -> float:
-        r, w = value(self.ratio), np.asarray(w, dtype=float)
-        return r * float(np.abs(w).sum()) + (1.0 - r) * float(w @ w)
-
-    def prox(self, v: Vec, t: float) -> Vec:
-        r = value(self.ratio)
-        return soft(v, t * r) / (1.0 + 2.0 * t * (1.0 - r))
-
-    def conjugate(self, z: Vec) -> float:
-        r = value(self.ratio)
-        if r == 1.0:
-            return 0.0
-        rest = soft(z, r)
-        return 0.25 * float(rest @ rest) / (1.0 - r)
-
-    def gauge(self, z: Vec) -> float:
-        return float(np.abs(z).max(initial=0.0)) if value(self.ratio) == 1.0 else 0.0
-
     def norms(self) -> tuple[float, float, float] | None:
         return value(self.ratio), 1.0 - value(self.ratio), 0.0
 
@@ -186,3 +158,64 @@ class ElasticNet(ProximalPenalty):
         r = notation.scalar(self.ratio)
         one, two = notation.norm("w", "1"), notation.power(notation.norm("w", "2"), "2")
         return f"({r}{notation.times}{one} + (1 - {r}){notation.times}{two})"
+
+
+class Lp(ProximalPenalty):
+    """`||w||_p^p = sum_j |w_j|^p`; with 1/p + 1/p' = 1, `R*(z) = (p - 1) sum (|z_j|/p)^p'`.
+
+    Parameters
+    ----------
+    p : float
+        1 <= p < inf. Below 1 the power has an infinite slope at 0 and no split into convex parts
+        with a finite one: `ExpL0`, `CappedL1`, `MCP` and `SCAD` stand in for it.
+
+    Raises
+    ------
+    CompositionError
+        p is no plain number of at least 1.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.Lp(3).value([1.0, -2.0])
+    9.0
+    """
+
+    p: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.p, float) or not 1.0 <= self.p < np.inf:
+            raise CompositionError(
+                f"Lp: p is a plain number with 1 <= p < inf, got {self.p!r}; for p < 1 take "
+                "ExpL0(a), CappedL1(a), MCP() or SCAD(), for inf LInf()"
+            )
+
+    def value(self, w: Vec) -> float:
+        return float((np.abs(w) ** self.p).sum())
+
+    def prox(self, v: Vec, t: float) -> Vec:
+        if self.p == 1.0:
+            return soft(v, t)
+        size = np.ascontiguousarray(np.abs(v), dtype=float)
+        root = np.empty_like(size)
+        numerics.power_root(size, t * self.p, self.p - 1.0, root)  # x + t p x^(p-1) = |v|
+        return np.sign(v) * root
+
+    def conjugate(self, z: Vec) -> float:
+        if self.p == 1.0:
+            return 0.0
+        dual = self.p / (self.p - 1.0)
+        return (self.p - 1.0) * float(((np.abs(z) / self.p) ** dual).sum())
+
+    def gauge(self, z: Vec) -> float:
+        return float(np.abs(z).max(initial=0.0)) if self.p == 1.0 else 0.0
+
+    def norms(self) -> tuple[float, float, float] | None:
+        return {1.0: (1.0, 0.0, 0.0), 2.0: (0.0, 1.0, 0.0)}.get(self.p)
+
+    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+        return scope.of(factor) * cp.sum(cp.power(cp.abs(w), self.p, approx=False))
+
+    def formula(self, notation: Notation) -> str:
+        return notation.power(notation.norm("w", f"{self.p:g}"), f"{self.p:g}")

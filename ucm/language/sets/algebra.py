@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ucm.errors import CompositionError, brief
-from ucm.language.arithmetic import axes
+from ucm.language.arithmetic import as_factor, axes
 from ucm.language.contracts import Domain, UncertaintySet, operator
 from ucm.language.node import Node, Param
 from ucm.language.sets.combination import LinearImage, Scaled, Sum
@@ -56,35 +55,32 @@ def subtract(a: Any, b: Any) -> Sum:
 @operator("*")
 def scale(c: Any, a: UncertaintySet) -> UncertaintySet:
     """`{c x : x in A}`; constant factors are folded into one."""
-    if isinstance(c, np.ndarray) and c.ndim == 0:
-        c = c.item()
-    if isinstance(c, bool) or not isinstance(c, Param | Real):
+    factor = as_factor(c)
+    if factor is None:
         what = "two sets do not multiply" if isinstance(c, Node) else f"got the factor {brief(c)}"
         raise CompositionError(
             f"{a!r}: {what}; a set is multiplied by a number, and by a matrix with M @ U"
         )
-    if isinstance(c, Real):
-        if not np.isfinite(float(c)):
+    if isinstance(factor, float):
+        if not np.isfinite(factor):
             raise CompositionError(f"{c!r} * {a!r}: the factor must be finite")
         if isinstance(a, Scaled) and not isinstance(a.factor, Param):
-            return scale(float(c) * a.factor, a.operand)
-        if float(c) == 1.0:
+            return scale(factor * a.factor, a.operand)
+        if factor == 1.0:
             return a
-    return Scaled(c if isinstance(c, Param) else float(c), a)
+    return Scaled(factor, a)
 
 
 @operator("/")
 def divide(a: UncertaintySet, divisor: Any) -> UncertaintySet:
     """`{x / c : x in A}`."""
-    if isinstance(divisor, np.ndarray) and divisor.ndim == 0:
-        divisor = divisor.item()
-    number = isinstance(divisor, Real) and not isinstance(divisor, bool)
-    if not number or float(divisor) == 0.0 or not np.isfinite(float(divisor)):
+    number = as_factor(divisor)
+    if not isinstance(number, float) or number == 0.0 or not np.isfinite(number):
         raise CompositionError(
             f"{a!r} / {divisor!r}: a set is divided by a finite number other than 0; "
             "write Param times set for a tunable factor"
         )
-    return scale(1.0 / float(divisor), a)
+    return scale(1.0 / number, a)
 
 
 @operator("@")

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.linear import LinearMap, Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.contracts import AffineImage, Domain, Scope, Size, Splits, UncertaintySet
+from ucm.language.contracts import Domain, Scope, Size
 from ucm.language.domains import Simplex
 from ucm.language.node import CoordinateFree, Notation
-from ucm.language.sets.weights import WeightSpace, below, placed, weigh
+from ucm.language.sets.weights import OfWeights, WeightSpace, weigh
 from ucm.language.statistics.samples import Samples
 
 __all__ = ["Hull", "hull_formula"]
 
 
-class Hull(UncertaintySet, CoordinateFree):
+class Hull(OfWeights, CoordinateFree):
     """Convex combinations of samples: `{sum_i q_i x_i : q in the simplex, q in weights}`.
 
     Over `pos` or `neg` the weights sum to 1. Over `signed` the set is `{sum_i q_i y_i x_i}` and q a
@@ -71,7 +69,8 @@ class Hull(UncertaintySet, CoordinateFree):
             own = factors[kind == "neg"]
             factors = (own, own)
         domain = weigh(self.weights or Simplex(), factors)
-        return WeightSpace(domain, data.rows(kind).size, data.signs(kind))
+        rows = data.rows(kind)
+        return WeightSpace(domain, rows.size, data.signs(kind), samples=rows)
 
     def emptiness(self, data: Data) -> str | None:
         why = self.space(data).emptiness()
@@ -80,18 +79,8 @@ class Hull(UncertaintySet, CoordinateFree):
     def size(self, data: Data) -> Size | None:
         return None
 
-    def lower(self, data: Data) -> AffineImage:
-        kind = self.samples.kind
-        blocks, couplings = self.space(data).blocks(data.samples(kind), data.rows(kind), 1.0)
-        return AffineImage(np.zeros(data.n), tuple(blocks), placed(couplings, "weights"))
-
-    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
-        space = self.space(data)
-        weights, *_ = [next(q) for _ in range(space.count())]
-        violation = max(
-            space.violation(weights), Simplex().violation(weights, classes=space.classes)
-        )
-        return data.samples(self.samples.kind).matvec(weights), violation
+    def image(self, data: Data) -> tuple[Vec, LinearMap]:
+        return np.zeros(data.n), data.samples(self.samples.kind)
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         space = self.space(data)
@@ -100,11 +89,6 @@ class Hull(UncertaintySet, CoordinateFree):
         if self.weights is None or self.weights.on_simplex() != self.weights:
             constraints += Simplex().constraints(q, None, classes=space.classes)
         return data.samples(self.samples.kind).matrix() @ q, constraints
-
-    def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
-        A = data.samples(self.samples.kind)
-        height, q = self.space(data).support(A.rmatvec(d), below(splits, "weights"))
-        return height, None if q is None else A.matvec(q)
 
     def formula(self, notation: Notation) -> str:
         domain = None if self.weights is None else self.weights.formula(notation)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import MatrixMap
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.arithmetic import axes
-from ucm.language.contracts import AffineImage, Domain, Scope, Size, Splits, UncertaintySet
+from ucm.language.contracts import Domain, Scope, Size
 from ucm.language.node import Notation, converted
-from ucm.language.sets.weights import WeightSpace, below, placed
+from ucm.language.sets.weights import OfWeights, WeightSpace
 from ucm.language.statistics.vectors import Origin, VectorNode, as_vector, offset
 
 __all__ = ["Image", "as_linear_map"]
@@ -34,7 +33,7 @@ def as_linear_map(M: Any, where: str) -> Any:
     return np.asarray(M)
 
 
-class Image(UncertaintySet):
+class Image(OfWeights):
     """The image `{center + A q : q in D}` of a domain; it makes a set of a domain of your own.
 
     Parameters
@@ -76,38 +75,24 @@ class Image(UncertaintySet):
             )
         return self.A.shape[0]
 
-    def _space(self) -> WeightSpace:
+    def space(self, data: Data) -> WeightSpace:
         return WeightSpace(self.domain, self.A.shape[1], simplex=False)
 
-    def _center(self, data: Data) -> Vec:
-        if isinstance(self.center, Origin):
-            return np.zeros(self.A.shape[0])
-        return self.center.evaluate(data)
+    def image(self, data: Data) -> tuple[Vec, LinearMap]:
+        own = isinstance(self.center, Origin)
+        c = np.zeros(self.A.shape[0]) if own else self.center.evaluate(data)
+        return c, MatrixMap(self.A)
 
     def emptiness(self, data: Data) -> str | None:
-        why = self._space().emptiness()
+        why = self.space(data).emptiness()
         return None if why is None else f"{self!r}: {why}"
 
     def size(self, data: Data) -> Size | None:
         return None
 
-    def lower(self, data: Data) -> AffineImage:
-        blocks, couplings = self._space().blocks(MatrixMap(self.A), None, 0.0)
-        return AffineImage(self._center(data), tuple(blocks), placed(couplings, "domain"))
-
-    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
-        space = self._space()
-        first, *_ = [next(q) for _ in range(space.count())]
-        return self._center(data) + self.A @ first, space.violation(first)
-
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         q = cp.Variable(self.A.shape[1])
-        return self._center(data) + self.A @ q, self._space().twin(q, scope)
-
-    def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
-        c = self._center(data)
-        height, q = self._space().support(self.A.T @ d, below(splits, "domain"))
-        return float(c @ d) + height, None if q is None else c + self.A @ q
+        return self.image(data)[0] + self.A @ q, self.space(data).twin(q, scope)
 
     def formula(self, notation: Notation) -> str:
         image = offset(self.center, f"{notation.array(self.A)} q", notation)

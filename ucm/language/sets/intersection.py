@@ -82,17 +82,14 @@ class Intersection(UncertaintySet, CoordinateFree):
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
         # sigma(d) <= min(sigma_A(d), sigma_B(d), sigma_A(d - s) + sigma_B(s)) for any s
         at_left, at_right = below(splits, "left"), below(splits, "right")
-        bounds = [
-            self.left.support(data, d, at_left)[0],
-            self.right.support(data, d, at_right)[0],
-        ]
+
+        def heights(a: Vec, b: Vec) -> tuple[float, float]:
+            return self.left.support(data, a, at_left)[0], self.right.support(data, b, at_right)[0]
+
+        bound = min(heights(d, d))
         if () in splits:
-            share = splits[()]
-            bounds.append(
-                self.left.support(data, d - share, at_left)[0]
-                + self.right.support(data, share, at_right)[0]
-            )
-        return min(bounds), None
+            bound = min(bound, sum(heights(d - splits[()], splits[()])))
+        return bound, None
 
     def __repr__(self) -> str:
         return f"{in_parentheses(repr(self.left))} & {in_parentheses(repr(self.right))}"

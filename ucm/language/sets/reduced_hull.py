@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 
 import numpy as np
 
 from ucm.data.bound import Data
-from ucm.data.linear import Vec
+from ucm.data.linear import LinearMap, Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
-from ucm.language.contracts import AffineImage, Scope, Size, Splits, UncertaintySet
+from ucm.language.contracts import Scope, Size
 from ucm.language.domains import CappedSimplex
 from ucm.language.node import CoordinateFree, Notation, Param, Scalar, value
 from ucm.language.sets.hull import Hull, hull_formula
+from ucm.language.sets.weights import OfWeights, WeightSpace
 from ucm.language.statistics.samples import Samples
 
 __all__ = ["ReducedHull"]
 
 
-class ReducedHull(UncertaintySet, CoordinateFree):
+class ReducedHull(OfWeights, CoordinateFree):
     """The reduced convex hull `{sum_i q_i x_i : sum q = 1, 0 <= q <= eta}` of one class.
 
     Give either the cap `eta` or `nu`, which stands for `eta = 2 / (m nu)`, m all samples of both
@@ -81,15 +81,17 @@ class ReducedHull(UncertaintySet, CoordinateFree):
     def _eta(self) -> Scalar:
         return np.nan if self.eta is None else self.eta
 
-    def _plain(self, data: Data) -> Hull:
-        """The same set for these samples, its cap a number."""
-        return _with_cap(self.samples, self.size(data).number)
+    def space(self, data: Data) -> WeightSpace:
+        return _with_cap(self.samples, self.size(data).number).space(data)
+
+    def image(self, data: Data) -> tuple[Vec, LinearMap]:
+        return np.zeros(data.n), data.samples(self.samples.kind)
 
     def emptiness(self, data: Data) -> str | None:
         name = self.nu.name if isinstance(self.nu, Param) else "nu"
         if self.nu is not None and not 0.0 < value(self.nu) < float("inf"):
             return f"{self!r}: {name} must be positive, got {value(self.nu):g}"
-        if self._plain(data).emptiness(data) is None:
+        if self.space(data).emptiness() is None:
             return None
         rows = data.rows(self.samples.kind).size
         weights = {"pos": data.class_weight[0], "neg": data.class_weight[1]}
@@ -108,12 +110,6 @@ class ReducedHull(UncertaintySet, CoordinateFree):
             f"{name} must be at most {highest:.6g}{how}"
         )
 
-    def lower(self, data: Data) -> AffineImage:
-        return self._plain(data).lower(data)
-
-    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
-        return self._plain(data).rebuild(data, q)
-
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         kind = self.samples.kind
         rows = data.rows(kind).size
@@ -121,9 +117,6 @@ class ReducedHull(UncertaintySet, CoordinateFree):
         weight = data.class_weight[kind == "neg"]
         cap = scope.scalar(self.size(data)) * (weight * rows)
         return data.samples(kind).matrix() @ (s / rows), [s >= 0, s <= cap, cp.sum(s) == rows]
-
-    def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
-        return self._plain(data).support(data, d, splits)
 
     def formula(self, notation: Notation) -> str:
         q = notation.sub("q", "i")

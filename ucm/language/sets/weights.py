@@ -6,18 +6,31 @@ be equal; the first block carries the image.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import IdentityMap, ZeroMap
 from ucm.errors import CompositionError
+from ucm.language import cvx as cp
 from ucm.language import domains
-from ucm.language.contracts import Block, Coupling, Domain, Path, Scope, Splits
+from ucm.language.contracts import (
+    AffineImage,
+    Block,
+    Coupling,
+    Domain,
+    Path,
+    Scope,
+    Splits,
+    UncertaintySet,
+)
 
-__all__ = ["WeightSpace", "below", "placed", "weigh"]
+__all__ = ["OfWeights", "WeightSpace", "below", "placed", "weigh"]
 
 
 def below(splits: Splits, name: str) -> dict[Path, Vec]:
@@ -56,93 +69,97 @@ class WeightSpace:
     dim: int
     classes: Vec | None = None
     simplex: bool = True
+    samples: np.ndarray | None = None  # their indices
 
-    def _operands(self) -> tuple[Domain, Domain] | None:
-        """The two domains to be coupled; None when this one stands alone."""
-        if isinstance(self.domain, domains.DomainIntersection):
-            return self.domain.left, self.domain.right
-        if self.simplex and self.domain.on_simplex() is None:
-            return domains.Simplex(), self.domain
-        return None
+    @functools.cached_property
+    def pieces(self) -> list[Domain]:
+        """The domains whose intersection this is, those that know the simplex on it, first."""
+        found = _operands(self.domain)
+        if not self.simplex:
+            return found
+        on = [d.on_simplex() for d in found]
+        known = [d for d in on if d is not None] or [domains.Simplex()]
+        return known + [d for d, known_ in zip(found, on, strict=True) if known_ is None]
 
-    def _child(self, side: str, operand: Domain) -> WeightSpace:
-        # the second operand of a domain that knows no simplex is that domain by itself
-        implicit = not isinstance(self.domain, domains.DomainIntersection) and side == "right"
-        return WeightSpace(operand, self.dim, self.classes, self.simplex and not implicit)
-
-    def _alone(self) -> Domain:
-        return (self.domain.on_simplex() if self.simplex else None) or self.domain
-
-    def blocks(
-        self, image: LinearMap, samples: np.ndarray | None, weight: float
-    ) -> tuple[list[Block], list[Coupling]]:
-        """The blocks, the first of them with the image, and their couplings."""
-        operands = self._operands()
-        if operands is None:
-            return [Block(image, self._alone(), self.classes, samples, weight)], []
-        nothing = ZeroMap(image.shape[0], self.dim)
-        left, couplings = self._child("left", operands[0]).blocks(image, samples, weight)
-        right, others = self._child("right", operands[1]).blocks(nothing, None, 0.0)
-        meet = ((0, IdentityMap(self.dim)), (len(left), IdentityMap(self.dim, -1.0)))
-        return left + right, [
-            *placed(couplings, "left"),
-            *placed(others, "right", len(left)),
-            Coupling((), meet, np.zeros(self.dim)),
-        ]
-
-    def count(self) -> int:
-        """How many blocks there are."""
-        operands = self._operands()
-        if operands is None:
-            return 1
-        return sum(
-            self._child(side, d).count()
-            for side, d in zip(("left", "right"), operands, strict=True)
-        )
+    def blocks(self, image: LinearMap) -> tuple[list[Block], list[Coupling]]:
+        """One block for each piece, the first of them with the image, and what makes them equal."""
+        weight, nothing = 0.0 if self.samples is None else 1.0, ZeroMap(image.shape[0], self.dim)
+        first, *rest = self.pieces
+        blocks = [Block(image, first, self.classes, self.samples, weight)]
+        blocks += [Block(nothing, d, self.classes) for d in rest]
+        one, minus, none = IdentityMap(self.dim), IdentityMap(self.dim, -1.0), np.zeros(self.dim)
+        meets = [Coupling((str(k),), ((0, one), (k, minus)), none) for k in range(1, len(blocks))]
+        return blocks, meets
 
     def violation(self, q: Vec) -> float:
         """How far q is outside, relative, from the definitions."""
-        operands = self._operands()
-        if operands is None:
-            return self._alone().violation(q, classes=self.classes)
-        return max(
-            self._child(side, d).violation(q)
-            for side, d in zip(("left", "right"), operands, strict=True)
-        )
+        simplex = [domains.Simplex()] if self.simplex else []
+        return max(d.violation(q, classes=self.classes) for d in (*simplex, *self.pieces))
 
     def support(self, g: Vec, splits: Splits) -> tuple[float, Vec | None]:
         """An upper bound of `max <g, q>`; a maximiser unless there is an intersection.
 
-        For A & B and any split g = (g - s) + s:
-        `sigma(g) <= min(sigma_A(g), sigma_B(g), sigma_A(g - s) + sigma_B(s))`.
+        For any shares s_k of the pieces D_k but the first, some of them 0:
+        `sigma(g) <= min(min_k sigma_k(g), sigma_0(g - sum_k s_k) + sum_k sigma_k(s_k))`.
         """
-        operands = self._operands()
-        if operands is None:
-            return self._alone().support(g, classes=self.classes)
-        left, right = self._child("left", operands[0]), self._child("right", operands[1])
-        at_left, at_right = below(splits, "left"), below(splits, "right")
-        bounds = [left.support(g, at_left)[0], right.support(g, at_right)[0]]
-        if () in splits:
-            share = splits[()]
-            bounds.append(left.support(g - share, at_left)[0] + right.support(share, at_right)[0])
+        first, *rest = self.pieces
+        top, q = first.support(g, classes=self.classes)
+        if not rest:
+            return top, q
+        bounds = [top, *(d.support(g, classes=self.classes)[0] for d in rest)]
+        shares = [(d, splits[(str(k),)]) for k, d in enumerate(rest, 1) if (str(k),) in splits]
+        costs = [d.support(s, classes=self.classes)[0] for d, s in shares]
+        every = tuple(range(len(shares)))
+        for taken in {*((k,) for k in every), every} - {()}:
+            left = g - sum((shares[k][1] for k in taken), start=np.zeros(self.dim))
+            own = first.support(left, classes=self.classes)[0]
+            bounds.append(own + sum(costs[k] for k in taken))
         return min(bounds), None
 
     def emptiness(self) -> str | None:
         """Why no weights exist; None also when only a solver can tell."""
-        operands = self._operands()
-        if operands is None:
-            return self._alone().emptiness(self.dim, classes=self.classes)
-        for side, d in zip(("left", "right"), operands, strict=True):
-            why = self._child(side, d).emptiness()
-            if why is not None:
-                return why
-        return None
+        reasons = (d.emptiness(self.dim, classes=self.classes) for d in self.pieces)
+        return next((why for why in reasons if why is not None), None)
 
-    def twin(self, q, scope: Scope) -> list:  # type: ignore[no-untyped-def]
+    def twin(self, q: cp.Expression, scope: Scope) -> list[cp.Constraint]:
         """CVXPY constraints, from the declared domains."""
-        if isinstance(self.domain, domains.DomainIntersection):
-            sides = (self.domain.left, self.domain.right)
-            return [c for d in sides for c in WeightSpace(d, self.dim, self.classes).twin(q, scope)]
-        size = self.domain.size()
-        number = None if size is None else scope.scalar(size)
-        return self.domain.constraints(q, number, classes=self.classes)
+        found = []
+        for d in _operands(self.domain):
+            size = d.size()
+            number = None if size is None else scope.of(size)
+            found += d.constraints(q, number, classes=self.classes)
+        return found
+
+
+def _operands(domain: Domain) -> list[Domain]:
+    """The domains of an intersection, in order."""
+    if isinstance(domain, domains.DomainIntersection):
+        return _operands(domain.left) + _operands(domain.right)
+    return [domain]
+
+
+class OfWeights(UncertaintySet):
+    """`{c + A q : q in D}`, D a space of weights."""
+
+    @abstractmethod
+    def space(self, data: Data) -> WeightSpace:
+        """D over bound samples."""
+
+    @abstractmethod
+    def image(self, data: Data) -> tuple[Vec, LinearMap]:
+        """c and A."""
+
+    def lower(self, data: Data) -> AffineImage:
+        c, A = self.image(data)
+        blocks, couplings = self.space(data).blocks(A)
+        return AffineImage(c, tuple(blocks), tuple(couplings))
+
+    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
+        (c, A), space = self.image(data), self.space(data)
+        first, *_ = [next(q) for _ in space.pieces]
+        return c + A.matvec(first), space.violation(first)
+
+    def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
+        c, A = self.image(data)
+        height, q = self.space(data).support(A.rmatvec(d), splits)
+        return float(c @ d) + height, None if q is None else c + A.matvec(q)

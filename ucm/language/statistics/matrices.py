@@ -14,8 +14,15 @@ from ucm.data.bound import Data
 from ucm.data.linear import LinearMap
 from ucm.data.maps import MatrixMap, StackedMap, scaled
 from ucm.errors import CompositionError, brief
-from ucm.language.arithmetic import axes, coefficient, common_dimension, signed_sum
-from ucm.language.node import CoordinateFree, Node, Notation, number_source, source
+from ucm.language.arithmetic import axes
+from ucm.language.node import CoordinateFree, Node
+from ucm.language.statistics.sums import (
+    ConstantStatistic,
+    Statistic,
+    StatisticSum,
+    coefficient,
+    gathered,
+)
 
 __all__ = [
     "ConstantMatrix",
@@ -30,22 +37,12 @@ _ORDER = 500  # largest order of a root
 _FORMING = 25  # passes that forming S may cost: half the entries of a sample
 
 
-class MatrixNode(Node):
+class MatrixNode(Statistic):
     """A positive semidefinite matrix: a covariance, a constant, or a non-negative combination."""
-
-    __array_ufunc__ = None
-
-    @abstractmethod
-    def dimension(self, n: int | None) -> int | None:
-        """Its order over samples with n features."""
 
     @abstractmethod
     def factors(self, data: Data) -> list[LinearMap]:
         """Maps F_k with `sum_k F_k F_k'` the matrix."""
-
-    @abstractmethod
-    def evaluate(self, data: Data) -> NDArray[np.float64]:
-        """The matrix itself, dense (n, n)."""
 
     def __add__(self, other: Any) -> MatrixNode:
         return _matrix_sum((1.0, self), (1.0, as_matrix(other, repr(self))))
@@ -76,10 +73,8 @@ class MatrixNode(Node):
         return _matrix_sum((1.0 / divisor, self))
 
 
-class ConstantMatrix(MatrixNode):
-    """A fixed positive semidefinite matrix."""
-
-    entries: Any  # a dense array or a CSR matrix
+class ConstantMatrix(ConstantStatistic, MatrixNode):
+    """A fixed positive semidefinite matrix, dense or CSR."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -102,70 +97,20 @@ class ConstantMatrix(MatrixNode):
                 f"{least:.3g}; add a multiple of the identity"
             )
 
-    def dimension(self, n: int | None) -> int | None:
-        return self.entries.shape[0]
-
     def factors(self, data: Data) -> list[LinearMap]:
         return [MatrixMap(psd_root(self.evaluate(data)))]
 
-    def evaluate(self, data: Data) -> NDArray[np.float64]:
-        S = self.entries
-        return S.toarray() if sparse.issparse(S) else S
 
-    def __repr__(self) -> str:
-        return source(self.entries)
-
-    def formula(self, notation: Notation) -> str:
-        return notation.array(self.entries)
-
-
-class MatrixSum(MatrixNode, CoordinateFree):
-    """A non-negative combination of matrices; `terms` are pairs (coefficient, matrix)."""
-
-    terms: tuple[tuple[float, MatrixNode], ...]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.dimension(None)
-
-    def dimension(self, n: int | None) -> int | None:
-        return common_dimension(self, [S.dimension(n) for _, S in self.terms])
+class MatrixSum(StatisticSum, MatrixNode, CoordinateFree):
+    """A non-negative combination of matrices."""
 
     def factors(self, data: Data) -> list[LinearMap]:
         return [scaled(F, float(np.sqrt(c))) for c, S in self.terms for F in S.factors(data)]
 
-    def evaluate(self, data: Data) -> NDArray[np.float64]:
-        first, *rest = [c * S.evaluate(data) for c, S in self.terms]
-        return sum(rest, start=first)
-
-    def __repr__(self) -> str:
-        return signed_sum([(c, repr(S)) for c, S in self.terms], "*", number_source)
-
-    def formula(self, notation: Notation) -> str:
-        return signed_sum([(c, S.formula(notation)) for c, S in self.terms], " ")
-
 
 def _matrix_sum(*terms: tuple[float, MatrixNode]) -> MatrixNode:
-    flat: list[tuple[float, MatrixNode]] = []
-    for c, S in terms:
-        flat += [(c * a, T) for a, T in S.terms] if isinstance(S, MatrixSum) else [(c, S)]
-    flat = _merged(flat)
+    flat = gathered([*terms], ConstantMatrix)
     return flat[0][1] if len(flat) == 1 and flat[0][0] == 1.0 else MatrixSum(tuple(flat))
-
-
-def _merged(terms: list[tuple[float, MatrixNode]]) -> list[tuple[float, MatrixNode]]:
-    """All constants as one, in the place of the first; those of other orders stay, to be refused."""
-    at = [k for k, (_, S) in enumerate(terms) if isinstance(S, ConstantMatrix)]
-    if not at or len({terms[k][1].dimension(None) for k in at}) > 1:
-        return terms
-    entries = sum(c * S.entries for c, S in terms if isinstance(S, ConstantMatrix))
-    kept = [t for k, t in enumerate(terms) if k not in at[1:]]
-    return [
-        (1.0, ConstantMatrix(np.asarray(entries) if not sparse.issparse(entries) else entries))
-        if k == at[0]
-        else t
-        for k, t in enumerate(kept)
-    ]
 
 
 def as_matrix(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any, Literal
@@ -14,24 +13,21 @@ from scipy import sparse
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
-from ucm.language.arithmetic import axes, coefficient, common_dimension, signed_sum
-from ucm.language.node import CoordinateFree, Node, Notation, number_source, source
+from ucm.language.arithmetic import axes
+from ucm.language.node import CoordinateFree, Node, Notation
+from ucm.language.statistics.sums import (
+    ConstantStatistic,
+    Statistic,
+    StatisticSum,
+    coefficient,
+    gathered,
+)
 
 __all__ = ["ConstantVector", "Origin", "VectorNode", "VectorSum", "as_vector", "offset"]
 
 
-class VectorNode(Node):
+class VectorNode(Statistic):
     """A vector of feature space: a mean, a constant, or a linear combination of these."""
-
-    __array_ufunc__ = None
-
-    @abstractmethod
-    def dimension(self, n: int | None) -> int | None:
-        """Its length over samples with n features."""
-
-    @abstractmethod
-    def evaluate(self, data: Data) -> Vec:
-        """The vector, (n,)."""
 
     def __add__(self, other: object) -> Any:
         term = _vector_term(other)
@@ -75,10 +71,8 @@ class VectorNode(Node):
         )
 
 
-class ConstantVector(VectorNode):
+class ConstantVector(ConstantStatistic, VectorNode):
     """A fixed vector of feature space."""
-
-    entries: Vec
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,18 +81,6 @@ class ConstantVector(VectorNode):
                 f"a vector of feature space has one axis, got {brief(self.entries)}; "
                 "write for example [1.0, 2.0]"
             )
-
-    def dimension(self, n: int | None) -> int | None:
-        return self.entries.size
-
-    def evaluate(self, data: Data) -> Vec:
-        return self.entries
-
-    def __repr__(self) -> str:
-        return source(self.entries)
-
-    def formula(self, notation: Notation) -> str:
-        return notation.array(self.entries)
 
 
 class Origin(VectorNode, CoordinateFree):
@@ -117,29 +99,8 @@ class Origin(VectorNode, CoordinateFree):
         return "0"
 
 
-class VectorSum(VectorNode, CoordinateFree):
-    """A linear combination of vectors; `terms` are pairs (coefficient, vector)."""
-
-    terms: tuple[tuple[float, VectorNode], ...]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.dimension(None)
-
-    def dimension(self, n: int | None) -> int | None:
-        return common_dimension(self, [v.dimension(n) for _, v in self.terms])
-
-    def evaluate(self, data: Data) -> Vec:
-        return sum(
-            (c * v.evaluate(data) for c, v in self.terms[1:]),
-            start=self.terms[0][0] * self.terms[0][1].evaluate(data),
-        )
-
-    def __repr__(self) -> str:
-        return signed_sum([(c, repr(v)) for c, v in self.terms], "*", number_source)
-
-    def formula(self, notation: Notation) -> str:
-        return signed_sum([(c, v.formula(notation)) for c, v in self.terms], " ")
+class VectorSum(StatisticSum, VectorNode, CoordinateFree):
+    """A linear combination of vectors."""
 
 
 def _vector_term(x: Any) -> VectorNode | None:
@@ -153,27 +114,14 @@ def _vector_term(x: Any) -> VectorNode | None:
 
 
 def _vector_sum(*terms: tuple[float, VectorNode]) -> VectorNode:
-    flat: list[tuple[float, VectorNode]] = []
-    for c, v in terms:
-        flat += [(c * a, u) for a, u in v.terms] if isinstance(v, VectorSum) else [(c, v)]
-    flat = [(c, v) for c, v in _merged(flat) if not isinstance(v, Origin)] or [(1.0, Origin())]
+    flat = [(c, v) for c, v in gathered([*terms], ConstantVector) if not isinstance(v, Origin)]
+    flat = flat or [(1.0, Origin())]
     return flat[0][1] if len(flat) == 1 and flat[0][0] == 1.0 else VectorSum(tuple(flat))
 
 
 def offset(center: VectorNode, rest: str, notation: Notation) -> str:
     """`c + rest`, or `rest` alone around the origin."""
     return rest if isinstance(center, Origin) else f"{center.formula(notation)} + {rest}"
-
-
-def _merged(terms: list[tuple[float, VectorNode]]) -> list[tuple[float, VectorNode]]:
-    """All constants as one, in the place of the first; those of other lengths stay, to be refused."""
-    at = [k for k, (_, v) in enumerate(terms) if isinstance(v, ConstantVector)]
-    if not at or len({terms[k][1].dimension(None) for k in at}) > 1:
-        return terms
-    parts = [c * v.entries for c, v in terms if isinstance(v, ConstantVector)]
-    entries = np.sum(parts, axis=0)
-    kept = [t for k, t in enumerate(terms) if k not in at[1:]]
-    return [(1.0, ConstantVector(entries)) if k == at[0] else t for k, t in enumerate(kept)]
 
 
 def as_vector(

@@ -1,0 +1,116 @@
+"""What vectors and matrices of statistics share: constants, linear combinations, coefficients."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm.data.bound import Data
+from ucm.errors import CompositionError, brief
+from ucm.language.arithmetic import as_factor, common_dimension
+from ucm.language.node import Node, Notation, number_source, source
+
+__all__ = ["ConstantStatistic", "Statistic", "StatisticSum", "coefficient", "gathered"]
+
+Terms = list[tuple[float, Any]]  # pairs (coefficient, statistic)
+
+
+class Statistic(Node):
+    """A vector or a matrix over feature space: a mean, a covariance, a constant, a combination."""
+
+    __array_ufunc__ = None
+
+    @abstractmethod
+    def dimension(self, n: int | None) -> int | None:
+        """Its length or order over samples with n features."""
+
+    @abstractmethod
+    def evaluate(self, data: Data) -> NDArray[np.float64]:
+        """The vector (n,), or the matrix itself, dense (n, n)."""
+
+    @abstractmethod
+    def __add__(self, other: object) -> Any:
+        """The sum with another statistic or an array."""
+
+
+class ConstantStatistic(Statistic):
+    """A fixed array."""
+
+    entries: Any
+
+    def dimension(self, n: int | None) -> int | None:
+        return self.entries.shape[0]
+
+    def evaluate(self, data: Data) -> NDArray[np.float64]:
+        return self.entries.toarray() if sparse.issparse(self.entries) else self.entries
+
+    def __repr__(self) -> str:
+        return source(self.entries)
+
+    def formula(self, notation: Notation) -> str:
+        return notation.array(self.entries)
+
+
+class StatisticSum(Statistic):
+    """A linear combination; `terms` are pairs (coefficient, statistic)."""
+
+    terms: tuple[tuple[float, Any], ...]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.dimension(None)
+
+    def dimension(self, n: int | None) -> int | None:
+        return common_dimension(self, [v.dimension(n) for _, v in self.terms])
+
+    def evaluate(self, data: Data) -> NDArray[np.float64]:
+        return reduce(add, [c * v.evaluate(data) for c, v in self.terms])
+
+    def __repr__(self) -> str:
+        return _signed([(c, repr(v)) for c, v in self.terms], "*", number_source)
+
+    def formula(self, notation: Notation) -> str:
+        return _signed([(c, v.formula(notation)) for c, v in self.terms], " ", "{:.6g}".format)
+
+
+def coefficient(c: Any, node: Node) -> float:
+    """`c` as the finite number that multiplies `node`."""
+    factor = as_factor(c)
+    if not isinstance(factor, float) or not np.isfinite(factor):
+        raise CompositionError(
+            f"{node!r}: a statistic is multiplied by finite numbers only, got {brief(c)}"
+        )
+    return factor
+
+
+def gathered(terms: Terms, constant: type[ConstantStatistic]) -> Terms:
+    """The terms of a sum, those of sums in it taken out; all constants as one, in the place of the first.
+    Constants of other sizes stay, to be refused."""
+    flat: Terms = []
+    for c, v in terms:
+        flat += [(c * a, u) for a, u in v.terms] if isinstance(v, StatisticSum) else [(c, v)]
+    at = [k for k, (_, v) in enumerate(flat) if isinstance(v, constant)]
+    if not at or len({flat[k][1].dimension(None) for k in at}) > 1:
+        return flat
+    entries = reduce(add, [flat[k][0] * flat[k][1].entries for k in at])
+    flat[at[0]] = 1.0, constant(entries)
+    return [term for k, term in enumerate(flat) if k not in at[1:]]
+
+
+def _signed(terms: list[tuple[float, str]], times: str, number: Callable[[float], str]) -> str:
+    """`a x - b y` from pairs (coefficient, word); a coefficient of 1 is not written."""
+    text = ""
+    for c, word in terms:
+        body = word if abs(c) == 1.0 else f"{number(abs(c))}{times}{word}"
+        if text:
+            text += (" - " if c < 0 else " + ") + body
+        else:
+            text = ("-" if c < 0 else "") + body
+    return text
