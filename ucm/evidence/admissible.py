@@ -16,8 +16,8 @@ from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
 from ucm.language.domains import DomainIntersection
 from ucm.language.node import Param, Scalar
 from ucm.language.objective import Objective
+from ucm.language.parameter import Quantity
 from ucm.language.robust import RobustMargin, as_model
-from ucm.language.scope import Quantity
 from ucm.language.sets import Intersection
 from ucm.solvers.programs import attempt
 

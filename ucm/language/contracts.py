@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
+from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.masses import Jacobian
 from ucm.language.node import CoordinateFree, Node
-from ucm.language.scope import Scope, Size
+from ucm.language.parameter import Scope, Size
 
 __all__ = [
     "OPERATORS",
@@ -44,6 +45,7 @@ __all__ = [
     "Size",
     "Splits",
     "UncertaintySet",
+    "common_dimension",
     "operator",
 ]
 
@@ -253,6 +255,18 @@ class AffineImage:
     center: Vec
     blocks: tuple[Block, ...] = ()
     couplings: tuple[Coupling, ...] = field(default=())
+
+
+def common_dimension(node: Node, sizes: list[int | None]) -> int | None:
+    """The one dimension among `sizes`; None entries are not known yet."""
+    known = {d for d in sizes if d is not None}
+    if len(known) > 1:
+        low, high = min(known), max(known)
+        raise CompositionError(
+            f"{node!r}: its operands live in different spaces, of dimension {low} and {high}; "
+            "both must have the same dimension"
+        )
+    return known.pop() if known else None
 
 
 class UncertaintySet(Node):

@@ -18,7 +18,7 @@ from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.contracts import OPERATORS
 from ucm.language.node import CoordinateFree, Node, Notation
-from ucm.language.scope import Coefficient, Scope
+from ucm.language.parameter import Coefficient, Scope
 
 __all__ = [
     "Coefficient",

@@ -21,8 +21,8 @@ from ucm.data.linear import Vec
 from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Capped, Domain, Jacobian, Leveled, SemiSmooth, Size
-from ucm.language.domains._common import no_entries
 from ucm.language.domains.simplex import Simplex
+from ucm.language.masses import no_entries
 from ucm.language.node import Notation
 
 __all__ = ["Curve", "CutSimplex", "Point", "solve"]
