@@ -1,4 +1,4 @@
-"""Wall time: of one run, of several in turns, and of code in a process of its own."""
+"""Time: of one run, of several in turns, and of code in a process of its own."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Runs", "fresh", "in_turns", "timed"]
 T = TypeVar("T")
 
 
-def timed(work: Callable[[], T]) -> tuple[T, float]:
-    """The result of `work()` and the seconds it took."""
-    start = time.perf_counter()
+def timed(work: Callable[[], T], clock: Callable[[], float] = time.perf_counter) -> tuple[T, float]:
+    """The result of `work()` and the seconds it took; of the processor with `time.process_time`."""
+    start = clock()
     result = work()
-    return result, time.perf_counter() - start
+    return result, clock() - start
 
 
 @dataclass
@@ -40,14 +40,17 @@ class Runs(Generic[T]):
 
 
 def in_turns(
-    works: Mapping[str, Callable[[], T]], repeats: int, warm: bool = True
+    works: Mapping[str, Callable[[], T]],
+    repeats: int,
+    warm: bool = True,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Runs[T]]:
     """`repeats` runs of every work, after one that is not counted where `warm`; they take turns, so
     that a busy machine slows all of them."""
     runs = {}
     for turn in range(repeats + warm):
         for name, work in works.items():
-            result, seconds = timed(work)
+            result, seconds = timed(work, clock)
             found = runs.setdefault(name, Runs(result))
             found.result = result
             if turn >= warm:

@@ -24,6 +24,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Block
+from ucm.language.robust import dual_exponent
 
 __all__ = ["ScaledNewton"]
 
@@ -71,19 +72,13 @@ class ScaledNewton(Solver[MinNorm]):
             return answer
         q, x = answer.q, form.matvec(answer.q)
         answer = Answer(q)
-        best, since = np.inf, 0
-        gap, h = np.inf, np.ones(form.n)
-        limit = monitor.limit(100)
-        for step in range(1, limit + 1):
-            size = form.space.norm(x, form.norm)
-            if size <= 0.5 * max(monitor.tol, 1e-9) * _size(form, q):
-                answer.q = q  # 0: no bound is relative to it
-                return answer
+        best, since, gap = np.inf, 0, np.inf
+        for step in range(1, monitor.limit(100) + 1):
+            if form.space.norm(x, form.norm) <= 0.5 * max(monitor.tol, 1e-9) * _size(form, q):
+                return replace(answer, q=q)  # 0: no bound is relative to it
             h, target = _model(x, form.norm)
-            scaled = _scaled(form, np.sqrt(h), target)
-            inner = self._ask(
-                solver, scaled, monitor, max(min(1e-3, 1e-2 * gap), 1e-3 * monitor.tol), Answer(q)
-            )
+            tol = max(min(1e-3, 1e-2 * gap), 1e-3 * monitor.tol)
+            inner = self._ask(solver, _scaled(form, np.sqrt(h), target), monitor, tol, Answer(q))
             if inner.status == "infeasible":
                 return inner
             z = form.matvec(inner.q)
@@ -98,24 +93,20 @@ class ScaledNewton(Solver[MinNorm]):
             q = [a + t * (b - a) for a, b in zip(q, inner.q, strict=True)]
             x = x + t * (z - x)
             size = form.space.norm(x, form.norm)
-            gap = abs(size - bound) / max(size, 1e-300)
+            gap, since = abs(size - bound) / max(size, 1e-300), since + 1
             if gap < best:
-                best, since = gap, 0
-                answer.q, answer.w, answer.multipliers = q, w, list(multipliers)
-            else:
-                since += 1
+                best, since, answer = gap, 0, Answer(q, w, multipliers=multipliers)
             if monitor.report(step, -size, gap):
                 return answer.interrupted()
             if gap <= 0.7 * monitor.tol:
                 return answer
             if since >= 10:
                 break
-        answer.status = "max_iter"
-        answer.message = (
+        message = (
             f"the gap stayed at {best:.2g} after {monitor.iterations} steps; raise max_iter, scale the "
             'features, or take solver="clarabel"'
         )
-        return answer
+        return answer.ended("max_iter", message)
 
     def _ask(
         self,
@@ -133,7 +124,7 @@ class ScaledNewton(Solver[MinNorm]):
         return answer
 
     def _duals(self, form, z, h, target, inner):  # type: ignore[no-untyped-def]
-        p = form.norm / (form.norm - 1.0)
+        p = dual_exponent(form.norm)
         slope = h * (z - target)
         length = form.space.norm(slope, p)
         if length > 0.0:

@@ -35,6 +35,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.domains import NormBall
+from ucm.solvers.distance.basis import columns, coordinates, factoring
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["Secular"]
@@ -87,7 +88,8 @@ class Secular(Solver[MinNorm]):
         return form.n <= self.max_order and _forming(form) <= self.max_forming
 
     def _spans(self, form: MinNorm) -> bool:
-        return _columns(form) < form.n and _spanning(form) <= 2.0 * self.max_forming
+        order = 1 + columns(form)
+        return order < form.n and factoring(form, form.n, order) <= 2.0 * self.max_forming
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         unit = _unit(form)
@@ -122,16 +124,6 @@ def _forming(form: MinNorm) -> float:
     return 0.5 * sum(A.squares for A in maps) / max(1, form.stored)
 
 
-def _columns(form: MinNorm) -> int:
-    """The dimension of the span of all columns, at most."""
-    return 1 + sum(b.map.shape[1] for b in form.blocks)
-
-
-def _spanning(form: MinNorm) -> float:
-    """Passes that an orthonormal basis of the span of all columns costs."""
-    return form.n * _columns(form) ** 2 / (2.0 * max(1, form.stored))
-
-
 class _Run:
     """One solve.
 
@@ -159,14 +151,10 @@ class _Run:
     def spanned(self) -> Answer:
         """By the S_k in coordinates of the span of all columns."""
         form = self.form
-        columns = [b.map.matmat(np.eye(b.map.shape[1])) for b in form.blocks]
-        Q, R = np.linalg.qr(np.column_stack([form.center, *columns]))
-        self.monitor.forming += _spanning(form)
+        Q, center, parts = coordinates(form.center, [b.map for b in form.blocks])
+        self.monitor.forming += factoring(form, *Q.shape)
         self.monitor.systems += 1
-        ends = np.cumsum([1, *(A.shape[1] for A in columns)])
-        parts = np.split(R, ends, axis=1)
-        S = [Spectrum.of(A @ A.T) for A in parts[1:-1]]
-        x, s = _nearest(S, R[:, 0], self.radii, None)
+        x, s = _nearest([Spectrum.of(A @ A.T) for A in parts], center, self.radii, None)
         return self.finish(Q @ x, s)
 
     def finish(self, x: Vec, s: Vec) -> Answer:

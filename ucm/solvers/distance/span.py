@@ -24,6 +24,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Block, Coupling
+from ucm.solvers.distance.basis import columns, coordinates, factoring
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["InSpan"]
@@ -56,31 +57,29 @@ class InSpan(Solver[MinNorm]):
         small = _shape(form)
         order = small.n + small.coupled
         if _FEWER * order > form.n + form.coupled:
-            return f"{form.n} features are not many for {_columns(form)} parameters"
+            return f"{form.n} features are not many for {columns(form)} parameters"
         if (form.n + form.coupled) * order > _ENTRIES:
             return f"a basis of the span would hold {form.n + form.coupled} x {order} numbers"
-        if not form.couplings and _forming(form, form.n, small.n) > _WORTH:
-            return f"a basis of the span would cost {_forming(form, form.n, small.n):.3g} passes"
+        if not form.couplings and factoring(form, form.n, small.n) > _WORTH:
+            return f"a basis of the span would cost {factoring(form, form.n, small.n):.3g} passes"
         return self.inner.refuse(small)
 
     def predicted_passes(self, form: MinNorm) -> float:
         return self.inner.predicted_passes(_shape(form))
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        with blas_threads(_columns(form)):
+        with blas_threads(columns(form)):
             return self._solve(form, monitor, start)
 
     def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
-        dense = [b.map.matmat(np.eye(b.map.shape[1])) for b in form.blocks]
-        Q, center, parts = _coordinates(form.center, dense)
+        Q, center, parts = coordinates(form.center, [b.map for b in form.blocks])
         blocks = tuple(_with(b, M) for b, M in zip(form.blocks, parts, strict=True))
         couplings, bases = [], []
         for c in form.couplings:
-            dense = [B.matmat(np.eye(B.shape[1])) for _, B in c.terms]
-            basis, offset, parts = _coordinates(c.offset, dense)
+            basis, offset, parts = coordinates(c.offset, [B for _, B in c.terms])
             bases.append(basis)
             couplings.append(_coupled(c, offset, parts))
-        monitor.forming += sum(_forming(form, *A.shape) for A in (Q, *bases))
+        monitor.forming += sum(factoring(form, *A.shape) for A in (Q, *bases))
         small = MinNorm(
             center, blocks, tuple(couplings), 2.0, form.stored, EuclideanSpace(center.size)
         )
@@ -88,13 +87,6 @@ class InSpan(Solver[MinNorm]):
         answer.w = None if answer.w is None else Q @ answer.w
         answer.multipliers = [A @ mu for A, mu in zip(bases, answer.multipliers, strict=False)]
         return answer
-
-
-def _coordinates(point: Vec, matrices: Sequence[Matrix]) -> tuple[Matrix, Vec, list[Matrix]]:
-    """An orthonormal basis of the span of all columns, and everything in its coordinates."""
-    Q, R = np.linalg.qr(np.column_stack([point, *matrices]))
-    ends = np.cumsum([1, *(M.shape[1] for M in matrices)])
-    return Q, R[:, 0], np.split(R, ends, axis=1)[1:-1]
 
 
 def _with(block: Block, M: Matrix) -> Block:
@@ -106,18 +98,9 @@ def _coupled(coupling: Coupling, offset: Vec, parts: Sequence[Matrix]) -> Coupli
     return replace(coupling, terms=tuple(terms), offset=offset)
 
 
-def _forming(form: MinNorm, rows: int, columns: int) -> float:
-    """What a basis costs, in passes: `rows columns^2` multiplications; a pass has two an entry."""
-    return rows * columns**2 / (2.0 * form.stored)
-
-
-def _columns(form: MinNorm) -> int:
-    return sum(b.map.shape[1] for b in form.blocks)
-
-
 def _shape(form: MinNorm) -> MinNorm:
     """The form in the span, its sizes only: the matrices hold nothing."""
-    r = min(form.n, 1 + _columns(form))
+    r = min(form.n, 1 + columns(form))
     blocks = tuple(_with(b, np.empty((r, b.map.shape[1]))) for b in form.blocks)
     couplings = []
     for c in form.couplings:

@@ -11,6 +11,10 @@ smaller amount, at last with none.
 
 A problem with a start moves few margins past their kinks: it is solved over the samples near them, the
 others as linear functions, and again with those that are then on the wrong side.
+
+HiGHS solves the same programs, as warm, in 2.3 times the seconds of the processor over whole runs of DCA
+(geometric mean of 90, from 1 to 7.1 times; `ucm bench dca-speed simplex`): it goes through all samples
+where this goes through those near their kinks, and follows an edge over many kinks at once.
 """
 
 from __future__ import annotations
