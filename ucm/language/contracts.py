@@ -11,7 +11,7 @@ Linear maps stand in `ucm.data.linear`, solvers in `ucm.forms.solver`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,8 @@ from ucm.data.linear import LinearMap, Vec
 from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.masses import Jacobian
-from ucm.language.node import CoordinateFree, Node
+from ucm.language.node import CoordinateFree
+from ucm.language.operators import OPERATORS, Arithmetic, operator
 from ucm.language.scope import Scope, Size
 
 __all__ = [
@@ -51,20 +52,6 @@ Path = tuple[str, ...]
 """The way from a node to one below it: of each on the way its field, or its place among the terms."""
 Splits = Mapping[Path, Vec]
 """Path of an intersection -> the share of the direction that its *right* operand supports."""
-
-
-OPERATORS: dict[str, Callable[..., Any]] = {}
-"""What `+ - * / @ &` do. The floors above install their nodes here, so that no contract imports one."""
-
-
-def operator(symbol: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Install a function as the meaning of an operator between declarations."""
-
-    def install(function: Callable[..., Any]) -> Callable[..., Any]:
-        OPERATORS[symbol] = function
-        return function
-
-    return install
 
 
 # --- parameter space U' ----------------------------------------------------------------------------
@@ -255,7 +242,7 @@ class AffineImage:
     couplings: tuple[Coupling, ...] = field(default=())
 
 
-class UncertaintySet(Node):
+class UncertaintySet(Arithmetic["UncertaintySet"]):
     """A closed convex set in feature space, symbolic: it meets data only as an argument."""
 
     @abstractmethod
@@ -294,41 +281,6 @@ class UncertaintySet(Node):
         """The loss whose generalised nu-SVM this set is: `ucm.language.loss_sets.to_loss`."""
         return OPERATORS["to_loss"](self)
 
-    # --- algebra: sugar for the nodes of `ucm.language.sets` -----------------------------------
-    __array_ufunc__ = None  # lets `array + U` reach `__radd__`
-
-    def __add__(self, other: object) -> UncertaintySet:
-        return OPERATORS["+"](self, other)
-
-    def __radd__(self, other: object) -> UncertaintySet:
-        return OPERATORS["+"](other, self)
-
-    def __sub__(self, other: object) -> UncertaintySet:
-        return OPERATORS["-"](self, other)
-
-    def __rsub__(self, other: object) -> UncertaintySet:
-        return OPERATORS["-"](other, self)
-
-    def __neg__(self) -> UncertaintySet:
-        return OPERATORS["*"](-1.0, self)
-
-    def __mul__(self, factor: object) -> UncertaintySet:
-        return OPERATORS["*"](factor, self)
-
-    def __rmul__(self, factor: object) -> UncertaintySet:
-        return OPERATORS["*"](factor, self)
-
-    def __truediv__(self, divisor: object) -> UncertaintySet:
-        return OPERATORS["/"](self, divisor)
-
-    def __rmatmul__(self, matrix: object) -> UncertaintySet:
-        return OPERATORS["@"](matrix, self)
-
-    def __matmul__(self, other: object) -> UncertaintySet:
-        return OPERATORS["@"](self, other)
-
-    def __and__(self, other: object) -> UncertaintySet:
-        return OPERATORS["&"](self, other)
-
-    def __rand__(self, other: object) -> UncertaintySet:
-        return OPERATORS["&"](other, self)
+    def combine(self, symbol: str, a: Any, b: Any) -> UncertaintySet:
+        """The nodes of `ucm.language.sets`."""
+        return OPERATORS[symbol](a, b)
