@@ -180,7 +180,7 @@ def test_balanced_class_weights_in_the_classifier() -> None:
 def test_more_features_than_samples_with_l2() -> None:
     X, y = noisy(20, 60, seed=5)
     plan = ucm.compile(models.svm(0.1), X, y, solver="newton")
-    assert plan.solver.name == "newton"
+    assert plan.solver.name == "newton-dual"
     assert plan.solve().status == "optimal"
     assert plan.verify().agrees
 

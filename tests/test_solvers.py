@@ -60,7 +60,7 @@ def test_routes_against_the_twin_and_each_other(name: str, data: str) -> None:
     assert first.status == "optimal" and 0.0 <= first.certificate.violation <= 1e-6
     report = auto.verify()
     assert report.agrees and "agrees with" in str(report), str(report)
-    assert auto.solver.name in ("secular", "newton", "apg")
+    assert auto.solver.name.split("-")[0] in ("secular", "newton", "apg")
     for solver, limit in ((Newton(), 100), (APG(), 3000), (ALM(APG()), 20), (ALM(Newton()), 20)):
         if solver.refuse(auto.form) is not None or (solver.name == "alm" and data == "digits"):
             continue
@@ -244,7 +244,7 @@ def test_history_callback_and_table(solver: str, capsys: pytest.CaptureFixture[s
     last = seen[-1]
     assert last["objective"] == pytest.approx(sol.objective, rel=1e-5)
     assert (sol.stats.iterations, sol.stats.passes) == (last["iteration"], last["passes"])
-    assert sol.stats.solver == solver and sol.stats.solve_time >= last["seconds"]
+    assert sol.stats.solver.startswith(solver) and sol.stats.solve_time >= last["seconds"]
     plan.solve(tol=1e-5)
     assert capsys.readouterr().out == ""
 
@@ -445,17 +445,10 @@ def test_the_route_table_and_its_refusals() -> None:
     form = ucm.compile(ucm.models.nu_svm(0.8), X, y).form
     names = [route.solver.name for route in routes(form)]
     by_rows = ["newton-gram", "clip-mdm"]
-    newton = ["newton"] * 3
-    automatic = [
-        "secular",
-        *newton,
-        "apg",
-        "newton",
-        "alm",
-        *by_rows,
-        "highs-distance",
-        "scaled-newton",
-    ]
+    newton = ["newton-hull", "newton-span", "newton"]
+    coupled = ["newton-cg", "alm"]
+    others = ["highs-distance", "scaled-newton"]
+    automatic = ["secular", *newton, "apg", *coupled, *by_rows, *others]
     assert names == [*automatic, "clarabel", "ecos", "scs", "gsk", "mdm", "clip-gsk"]
     text = ucm.compile(ucm.models.coherent_mm_mpm(0.3), X, y).explain()
     for name in names:

@@ -55,9 +55,13 @@ class Answer:
     message: str = ""
     witness: Witness | None = None
 
+    def ended(self, status: str, message: str) -> Answer:
+        """The same with a status, and what the person should know."""
+        return replace(self, status=status, message=message)
+
     def interrupted(self) -> Answer:
         """The same, where `monitor.report` asked to stop."""
-        return replace(self, status="interrupted", message="stopped by the callback")
+        return self.ended("interrupted", "stopped by the callback")
 
     @property
     def plane(self) -> tuple[Vec, float]:

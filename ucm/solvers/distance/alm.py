@@ -106,8 +106,7 @@ class ALM(Solver[MinNorm]):
                 answer.message = "a separating direction was found"
                 return answer
             if stop:
-                answer.status, answer.message = "interrupted", "stopped by the callback"
-                return answer
+                return answer.interrupted()
             if residual > self.decrease * last:
                 sigma = min(sigma * self.growth, 1e8)
             last = residual

@@ -47,7 +47,7 @@ class NewtonHull(Solver[MinNorm]):
 
     max_order: int = 2000
     coarse: int = 1500
-    name: ClassVar[str] = "newton"
+    name: ClassVar[str] = "newton-hull"
 
     def __post_init__(self) -> None:
         if self.max_order < 1 or self.coarse < 1:

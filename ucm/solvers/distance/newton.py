@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -53,7 +52,11 @@ class Newton(Solver[MinNorm]):
     max_order: int = 1500
     max_inner: int = 40
     iterative: bool = False
-    name: ClassVar[str] = "newton"
+
+    @property
+    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Its own for either kind of system."""
+        return "newton-cg" if self.iterative else "newton"
 
     def __post_init__(self) -> None:
         if self.max_order < 1 or self.max_inner < 1:

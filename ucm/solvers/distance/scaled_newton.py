@@ -105,8 +105,7 @@ class ScaledNewton(Solver[MinNorm]):
             else:
                 since += 1
             if monitor.report(step, -size, gap):
-                answer.status, answer.message = "interrupted", "stopped by the callback"
-                return answer
+                return answer.interrupted()
             if gap <= 0.7 * monitor.tol:
                 return answer
             if since >= 10:

@@ -228,8 +228,7 @@ class _Run:
             if done:
                 return self.answer
             if stop:
-                self.answer.status, self.answer.message = "interrupted", "stopped by the callback"
-                return self.answer
+                return self.answer.interrupted()
             length = float(np.linalg.norm(x))
             v = x - point
             spent = not length > 0.0 or not float(np.linalg.norm(v)) > 1e-14 * self.largest

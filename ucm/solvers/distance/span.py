@@ -44,7 +44,7 @@ class InSpan(Solver[MinNorm]):
     """
 
     inner: Solver[MinNorm]
-    name: ClassVar[str] = "newton"
+    name: ClassVar[str] = "newton-span"
 
     def __post_init__(self) -> None:
         if not isinstance(self.inner, Solver):

@@ -53,7 +53,7 @@ class DualNewton(InnerSolver):
 
     max_order: int = 3000
     max_outer: int = 60
-    name: ClassVar[str] = "newton"
+    name: ClassVar[str] = "newton-dual"
 
     def __post_init__(self) -> None:
         if self.max_order < 1 or self.max_outer < 1:

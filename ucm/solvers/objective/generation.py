@@ -14,7 +14,7 @@ both are tested over all of them, and what fails is taken in, until nothing does
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from ucm.data.linear import Vec
 from ucm.forms.answer import Answer
 from ucm.forms.objective import Composite, Session, Tilt
 
-__all__ = ["Generation", "Optimum", "Program", "linear_program"]
+__all__ = ["Generation", "Program", "linear_program"]
 
 Index = NDArray[np.intp]
 
@@ -45,29 +45,22 @@ def linear_program(form: Composite) -> str | None:
     return None
 
 
-@dataclass
-class Optimum:
-    """Of a program: w of its features, b, alpha of its samples (None: no dual point), what it cost in
-    passes over its own part of the data."""
-
-    w: Vec
-    b: float
-    alpha: Vec | None
-    passes: float
-    status: str = "converged"
-    message: str = ""
-
-
 class Program(ABC):
-    """One linear program, which grows and keeps its basis from call to call."""
+    """One linear program, which grows and keeps its basis from call to call.
+
+    passes : over its own part of the data, so far
+    """
+
+    passes: float = 0.0
 
     @abstractmethod
     def take(self, samples: Index, features: Index) -> None:
         """Take these in, after those that are inside."""
 
     @abstractmethod
-    def solve(self, a: float, linear: Vec, bias: float) -> Optimum:
-        """Minimise `sum c_i max(0, o - t_i) + a ||w||_1 - <linear, w> - bias b` over what is inside."""
+    def solve(self, a: float, linear: Vec, bias: float) -> Answer:
+        """Minimise `sum c_i max(0, o - t_i) + a ||w||_1 - <linear, w> - bias b` over what is inside: w of
+        the features there, b, the slopes of the samples there."""
 
 
 class Generation(Session):
@@ -140,18 +133,19 @@ class Generation(Session):
         if part.status == "converged":
             self._nearest(part, int(_NEAR * form.m))
 
-    def _solve(self, form: Composite, tilt: Tilt, a: float) -> Optimum:
+    def _solve(self, form: Composite, tilt: Tilt, a: float) -> Answer:
         """The program over the samples inside and all features."""
         rest = np.where(self.inside, 0.0, self.alpha) + tilt.margin
         linear = form.pull(rest) + tilt.normal if rest.any() else tilt.normal
         bias = float(form.y @ rest)
         while True:
+            before = self.program.passes
             answer = self.program.solve(a, linear[self.features], bias)
             share = self.features.size * self.samples.size / max(1, form.m * form.n)
-            self.monitor.passes += share * answer.passes + 0.5
-            if answer.status != "converged" or answer.alpha is None:
+            self.monitor.passes += share * (self.program.passes - before) + 0.5
+            if answer.status != "converged" or answer.slopes is None:
                 return answer
-            self.alpha[self.samples] = answer.alpha
+            self.alpha[self.samples] = answer.slopes
             if self.all_features:
                 return answer
             z = form.pull(np.where(self.inside, self.alpha, 0.0)) + linear
@@ -164,20 +158,24 @@ class Generation(Session):
                 short, most = np.arange(form.n), form.n
             self._take(short[:0], short[_largest(z[short], most)])
 
-    def _margins(self, answer: Optimum) -> Vec:
-        w = np.zeros(self.form.n)
+    def _whole(self, answer: Answer) -> tuple[Vec, float]:
+        """Normal and bias over all features."""
+        w, b = np.zeros(self.form.n), answer.plane[1]
         w[self.features] = answer.w
-        self.monitor.passes += 0.5
-        return self.form.margins(w, answer.b)
+        return w, b
 
-    def _nearest(self, answer: Optimum, count: int) -> None:
+    def _margins(self, answer: Answer) -> Vec:
+        self.monitor.passes += 0.5
+        return self.form.margins(*self._whole(answer))
+
+    def _nearest(self, answer: Answer, count: int) -> None:
         """Put every sample on the side where it stands, and take in those nearest to their kinks."""
         away = self._margins(answer) - self.form.losses[0].offset
         self.alpha = np.where(self.inside, self.alpha, np.where(away < 0.0, self.caps, 0.0))
         count = min(count, away.size)
         self._take(np.argpartition(np.abs(away), count - 1)[:count], self.features[:0])
 
-    def _wrong_sides(self, answer: Optimum) -> Index:
+    def _wrong_sides(self, answer: Answer) -> Index:
         if self.samples.size == self.form.m:
             return self.samples[:0]
         over = self._margins(answer) - self.form.losses[0].offset
@@ -190,11 +188,9 @@ class Generation(Session):
         up, down = float(self.caps[form.y > 0].sum()), float(self.caps[form.y < 0].sum())
         return np.where(form.y > 0, min(1.0, down / up), min(1.0, up / down))
 
-    def _answer(self, found: Optimum) -> Answer:
-        w = np.zeros(self.form.n)
-        w[self.features] = found.w
-        slopes = None if found.alpha is None else self.alpha.copy()
-        return Answer(w=w, b=found.b, slopes=slopes, status=found.status, message=found.message)
+    def _answer(self, found: Answer) -> Answer:
+        w, b = self._whole(found)
+        return replace(found, w=w, b=b, slopes=None if found.slopes is None else self.alpha.copy())
 
 
 def _largest(z: Vec, count: int) -> Index:

@@ -21,9 +21,10 @@ from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
+from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session
-from ucm.solvers.objective.generation import Generation, Index, Optimum, Program, linear_program
+from ucm.solvers.objective.generation import Generation, Index, Program, linear_program
 from ucm.solvers.programs import LinearProgram
 
 __all__ = ["HiGHS"]
@@ -93,14 +94,14 @@ class _Dual(Program):
             return self.X[np.ix_(samples, features)] * self.y[samples, None]
         return self.X[:, features][samples].multiply(self.y[samples, None])
 
-    def solve(self, a: float, linear: Vec, bias: float) -> Optimum:
+    def solve(self, a: float, linear: Vec, bias: float) -> Answer:
         self.program.sides(np.append(-bias, -a - linear), np.append(-bias, a - linear))
         found = self.program.solve()
         dual = -found.dual if found.dual.size else np.zeros(self.features.size + 1)
-        alpha = found.x if found.x.size else None
-        answer = Optimum(dual[1:], float(dual[0]), alpha, 0.5 * max(1, found.pivots))
-        if found.status != "optimal":
-            answer.status = _OF_THE_PRIMAL.get(found.status, "max_iter")
-            advice = "raise pivots" if answer.status == "max_iter" else "scale the features"
-            answer.message = f"HiGHS ended with the status {found.words!r}; {advice}"
-        return answer
+        answer = Answer(w=dual[1:], b=float(dual[0]), slopes=found.x if found.x.size else None)
+        self.passes += 0.5 * max(1, found.pivots)
+        if found.status == "optimal":
+            return answer
+        status = _OF_THE_PRIMAL.get(found.status, "max_iter")
+        advice = "raise pivots" if status == "max_iter" else "scale the features"
+        return answer.ended(status, f"HiGHS ended with the status {found.words!r}; {advice}")

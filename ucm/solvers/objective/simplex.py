@@ -27,7 +27,7 @@ from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
-from ucm.solvers.objective.generation import Generation, Index, Optimum, Program, linear_program
+from ucm.solvers.objective.generation import Generation, Index, Program, linear_program
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["Simplex"]
@@ -154,7 +154,7 @@ class _Vertex(Program):
         self.z = np.concatenate([self.z[:before], np.zeros(n - before), self.z[-1:]])
         self.alpha = np.zeros(self.samples.size)
 
-    def solve(self, a: float, linear: Vec, bias: float) -> Optimum:
+    def solve(self, a: float, linear: Vec, bias: float) -> Answer:
         everything = np.arange(self.samples.size)
         if self.basic.size == 0:  # w = 0, and the kink of a sample of the heavier class
             heavier = np.sign(float(self.columns[-1] @ self.caps) + bias) or 1.0
@@ -163,10 +163,8 @@ class _Vertex(Program):
         else:
             near = self._near()
         u = np.append(linear, bias)
-        passes = 0.0
         while True:
             answer = self._among(near, u, a)
-            answer.passes = passes = passes + answer.passes
             if near.size == everything.size:
                 return answer
             if answer.status != "converged":
@@ -189,7 +187,7 @@ class _Vertex(Program):
         self.alpha = np.where(over < 0.0, self.caps, 0.0)
         return np.union1d(near, self.basic)
 
-    def _among(self, near: Index, u: Vec, a: float) -> Optimum:
+    def _among(self, near: Index, u: Vec, a: float) -> Answer:
         """The program with the other samples as linear functions."""
         every = near.size == self.samples.size
         rows, columns, caps = self.rows, self.columns, self.caps
@@ -199,26 +197,24 @@ class _Vertex(Program):
             u = u + columns @ fixed
             rows, caps = rows[near], caps[near]
             columns = np.ascontiguousarray(rows.T)
-        answer = Optimum(np.zeros(u.size - 1), 0.0, None, 0.0)
+        answer = Answer(w=np.zeros(u.size - 1), b=0.0)
         for apart in _APART:
             moved = self.offset + apart * abs(self.offset) * self.apart[self.samples[near]]
             try:
                 pivots, alpha = self._descend(near, rows, columns, u, moved, caps, a)
                 self.z = self._solution()
             except np.linalg.LinAlgError:
-                answer.status, answer.message = "max_iter", "a basis became singular"
-                break
-            passes = answer.passes + (0.5 * abs(pivots) + 1.0) * near.size / self.samples.size
+                return answer.ended("max_iter", "a basis became singular")
+            self.passes += (0.5 * abs(pivots) + 1.0) * near.size / self.samples.size
             self.alpha[near] = alpha
-            answer = Optimum(self.z[:-1], float(self.z[-1]), self.alpha.copy(), passes)
+            answer = Answer(w=self.z[:-1], b=float(self.z[-1]))
             if pivots < 0:
-                answer.alpha, answer.status = None, "unbounded"
-                answer.message = "an edge falls without end; scale the features"
-            elif pivots == self.limit():
-                answer.status, answer.message = "max_iter", f"{pivots} pivots made"
-            elif self._missed(rows, caps, alpha, a) > _GAP:
-                continue
-            break
+                return answer.ended("unbounded", "an edge falls without end; scale the features")
+            answer.slopes = self.alpha.copy()
+            if pivots == self.limit():
+                return answer.ended("max_iter", f"{pivots} pivots made")
+            if self._missed(rows, caps, alpha, a) <= _GAP:
+                break
         return answer
 
     def limit(self) -> int:

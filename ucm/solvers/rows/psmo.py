@@ -29,6 +29,7 @@ __all__ = ["PSMO"]
 
 
 _STEP = 96  # samples of each class to begin with, and the fewest that join at a time
+_NO_KERNEL = "the kernel is indefinite: {}; use a positive semidefinite kernel such as rbf"
 _DONE, _LIMIT, _INDEFINITE, _MISSING, _FULL = 0, 1, 2, 3, 4
 
 
@@ -75,49 +76,36 @@ class PSMO(Solver[HingeDual]):
     def _run(self, form: HingeDual, monitor: Monitor, first: Vec | None) -> Answer:
         state: _State | _WorkingSet = (_WorkingSet if self.shrinking else _State)(form, self, first)
         limit = monitor.limit(100 * form.m + 10_000_000)
-        answer = Answer(slopes=state.a)
         eps, gap, best = 1e-2, np.inf, np.inf
         while True:
             violation, code = state.reduce(eps, limit)
+            answer = Answer(slopes=state.a)
             if code == _FULL:
                 rest = _State(form, self, state.a)
                 rest.updates, state = state.updates, rest
-                answer.slopes = state.a
                 continue
             if code == _INDEFINITE:
-                answer.status = "indefinite"
-                answer.message = (
-                    "the kernel is indefinite: a pair of samples has a negative squared distance; "
-                    "use a positive semidefinite kernel such as rbf"
-                )
-                break
+                why = "a pair of samples has a negative squared distance"
+                return answer.ended("indefinite", _NO_KERNEL.format(why))
             value, gap = _gap(state)
             monitor.kernel_operations, monitor.passes = form.gram.computed, state.passes
             stop = monitor.report(state.updates, value, gap)
             if gap < -1e-6:
-                answer.status = "indefinite"
-                answer.message = (
-                    "the kernel is indefinite: the dual exceeds the primal objective; "
-                    "use a positive semidefinite kernel such as rbf"
-                )
-                break
+                why = "the dual exceeds the primal objective"
+                return answer.ended("indefinite", _NO_KERNEL.format(why))
             if violation <= eps:
                 if gap <= 0.5 * monitor.tol:
-                    break
+                    return answer
                 if eps <= 1e-13 or (eps <= 1e-9 and gap > 0.5 * best):
-                    answer.status = "max_iter"
-                    answer.message = f"rounding leaves a gap of {gap:.2g}; raise tol, or lower C"
-                    break
+                    message = f"rounding leaves a gap of {gap:.2g}; raise tol, or lower C"
+                    return answer.ended("max_iter", message)
                 best = min(best, gap)
                 eps *= 0.1
             if stop:
-                answer.status, answer.message = "interrupted", "stopped by the callback"
-                break
+                return answer.interrupted()
             if state.updates >= limit:
-                answer.status = "max_iter"
-                answer.message = f"{limit} pair updates left a relative gap of {gap:.2g}"
-                break
-        return answer
+                message = f"{limit} pair updates left a relative gap of {gap:.2g}"
+                return answer.ended("max_iter", message)
 
 
 class _State:

@@ -55,23 +55,19 @@ class Faces(UnitSolver):
         best = np.inf
         for g in form.vertices():
             if not monitor.goes_on:
-                answer.status = "max_iter"
-                answer.message = f"{monitor.iterations} faces searched; raise max_iter"
-                return answer
+                return answer.ended(
+                    "max_iter", f"{monitor.iterations} faces searched; raise max_iter"
+                )
             found = reach(g)
             monitor.passes += 1.0
             if found is None:
-                answer.status = "max_iter"
-                answer.message = "the program of a face had no answer; scale the features"
-                return answer
+                return answer.ended(
+                    "max_iter", "the program of a face had no answer; scale the features"
+                )
             points.append(found.q)
             if found.s < best:
-                best, answer.q = found.s, found.q
-                length = form.length(found.v)
-                answer.w = form.lift(found.v) / length
-                answer.multipliers = [mu / length for mu in found.multipliers]
+                best, answer = found.s, found.answer(form)
             if monitor.report(monitor.iterations + 1, best, float("nan")):
-                answer.status, answer.message = "interrupted", "stopped by the callback"
-                return answer
+                return answer.interrupted()
         answer.witness = Witness("vertices", points)
         return answer

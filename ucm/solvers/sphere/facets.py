@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, QhullError
 
 from ucm.data.linear import Vec
@@ -59,56 +60,75 @@ class Facets(UnitSolver):
         return float("nan")
 
     def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        answer = Answer(form.image.centers(), form.lift(form.start()))
-        best, v = np.inf, form.start()
-        points: list[Vec] = []
-        blocks: list[list[Vec]] = []
-
-        def push(direction: Vec) -> float:
-            """How far U reaches along a direction; that point joins the polytope."""
-            nonlocal best, v
-            height, q = form.highest(-direction)
-            monitor.passes += 1.0
-            points.append(form.lower(form.image.matvec(q)))
-            blocks.append(q)
-            far = height / form.length(direction)
-            if far < best:
-                best, v = far, form.unit(-direction)
-            return height
-
-        generator = np.random.default_rng(0)
-        for e in np.vstack([np.eye(form.rank), generator.standard_normal((2, form.rank))]):
-            push(e)
-            push(-e)
-        scale = float(np.abs(np.array(points)).max())
+        inner = _Polytope(form, monitor)
         limit = monitor.limit(self.max_steps) if form.rank > 1 else 0
         target = _SAME if form.hulls is not None else min(1e-2 * monitor.tol, 1e-7)
         for _ in range(limit):
             try:
-                equations = ConvexHull(np.array(points)).equations
+                normals, far = inner.facets()
             except QhullError:
-                answer.message = "the points of U are too flat for Qhull"
-                break
-            equations = np.unique(equations, axis=0)
-            far = -equations[:, -1] / [form.length(a) for a in equations[:, :-1]]
-            near = far < best * (1.0 - target) - 1e-15 * scale
-            if monitor.report(monitor.iterations + 1, best, best - float(far.min())):
-                answer.status, answer.message = "interrupted", "stopped by the callback"
-                break
-            moved = False
-            for a, b in zip(equations[near, :-1], equations[near, -1], strict=True):
-                moved |= push(a) > -b + 1e-13 * scale
-            if not moved:
-                break
-        else:
-            if limit:
-                answer.status, answer.message = "max_iter", f"{limit} rounds; raise max_iter"
-        answer.w, answer.witness = form.lift(v), Witness("points", blocks)
+                return inner.answer().ended("converged", "the points of U are too flat for Qhull")
+            if monitor.report(monitor.iterations + 1, inner.best, inner.best - float(far.min())):
+                return inner.answer().interrupted()
+            near = far < inner.best * (1.0 - target) - 1e-15 * inner.scale
+            if not inner.pushed(normals[near], far[near]):
+                return inner.answer()
+        answer = inner.answer()
+        return answer.ended("max_iter", f"{limit} rounds; raise max_iter") if limit else answer
+
+
+class _Polytope:
+    """P, and the best w so far.
+
+    points, blocks : of U, in the coordinates of the form, and their parameters
+    v, best : the direction, and f there
+    scale : of the points
+    """
+
+    def __init__(self, form: UnitNorm, monitor: Monitor) -> None:
+        self.form, self.monitor = form, monitor
+        self.v, self.best = form.start(), np.inf
+        self.points: list[Vec] = []
+        self.blocks: list[list[Vec]] = []
+        generator = np.random.default_rng(0)
+        for e in np.vstack([np.eye(form.rank), generator.standard_normal((2, form.rank))]):
+            self.push(e)
+            self.push(-e)
+        self.scale = float(np.abs(np.array(self.points)).max())
+
+    def push(self, direction: Vec) -> float:
+        """How far U reaches along a direction; that point joins the polytope."""
+        form = self.form
+        height, q = form.highest(-direction)
+        self.monitor.passes += 1.0
+        self.points.append(form.lower(form.image.matvec(q)))
+        self.blocks.append(q)
+        far = height / form.length(direction)
+        if far < self.best:
+            self.best, self.v = far, form.unit(-direction)
+        return height
+
+    def facets(self) -> tuple[NDArray[np.float64], Vec]:
+        """The outer normals of the facets, of Euclidean length 1, and how far 0 is from each of them."""
+        equations = np.unique(ConvexHull(np.array(self.points)).equations, axis=0)
+        normals = equations[:, :-1]
+        return normals, -equations[:, -1] / [self.form.length(a) for a in normals]
+
+    def pushed(self, normals: NDArray[np.float64], far: Vec) -> bool:
+        """Push out facets; whether any of them moved."""
+        moved = False
+        for a, distance in zip(normals, far, strict=True):
+            moved |= self.push(a) > distance * self.form.length(a) + 1e-13 * self.scale
+        return moved
+
+    def answer(self) -> Answer:
+        """The best w, and the point of U or of P that it leads to."""
+        form, v = self.form, self.v
         if form.hulls is not None:
-            answer.q = form.hulls.blocks(form.residual(v)[1])
+            q = form.hulls.blocks(form.residual(v)[1])
         else:
-            answer.q = _nearest(form, v, best, np.array(points), blocks)
-        return answer
+            q = _nearest(form, v, self.best, np.array(self.points), self.blocks)
+        return Answer(q, form.lift(v), witness=Witness("points", self.blocks))
 
 
 def _nearest(

@@ -61,23 +61,17 @@ class Linearize(UnitSolver):
                 found = reach(g)
                 monitor.passes += 1.0
                 if found is None:
-                    answer.status = "max_iter"
-                    answer.message = "a program had no answer; scale the features"
-                    return answer
+                    return answer.ended("max_iter", "a program had no answer; scale the features")
                 length = form.length(found.v)
                 new = found.v / length
                 below = found.s / length if form.image.couplings else form.height(new)
                 better = below < height * (1.0 - same)
                 answer.q = found.q
                 if better:
-                    v, height = new, below
-                    answer.w = form.lift(v)
-                    answer.multipliers = [mu / length for mu in found.multipliers]
+                    v, height, answer = new, below, found.answer(form)
                     break
             if monitor.report(monitor.iterations + 1, height, float("nan")):
-                answer.status, answer.message = "interrupted", "stopped by the callback"
-                return answer
+                return answer.interrupted()
             if not better:
                 return answer
-        answer.status, answer.message = "max_iter", f"{limit} programs solved; raise max_iter"
-        return answer
+        return answer.ended("max_iter", f"{limit} programs solved; raise max_iter")

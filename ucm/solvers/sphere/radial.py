@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear import Vec
+from ucm.forms.answer import Answer
 from ucm.forms.hulls import Hulls
 from ucm.forms.sphere import UnitNorm
 from ucm.solvers.programs import Blocks, LinearProgram, accuracy, attempt, numbers
@@ -84,6 +85,12 @@ class Reached(NamedTuple):
     v: Vec
     q: list[Vec]
     multipliers: list[Vec]
+
+    def answer(self, form: UnitNorm) -> Answer:
+        """At `w = v / ||v||_p`."""
+        length = form.length(self.v)
+        multipliers = [mu / length for mu in self.multipliers]
+        return Answer(self.q, form.lift(self.v) / length, multipliers=multipliers)
 
 
 Reach = Callable[[Vec], Reached | None]

@@ -94,11 +94,10 @@ class Rapminos(UnitSolver):
         count = 0 if self.step == "nearest" else self.width * form.rank
         steep = True
         whole = Radial.of(hulls) if count and hulls.points.size <= _WHOLE else None
-        limit, status, message = monitor.limit(self.max_steps), "max_iter", ""
+        limit = monitor.limit(self.max_steps)
         for _ in range(limit):
             if monitor.report(monitor.iterations + 1, at.value, float("nan")):
-                status, message = "interrupted", "stopped by the callback"
-                break
+                return _answer(form, hulls, at).interrupted()
             new = None
             if steep:
                 new = self._along(form, hulls, at, count)
@@ -110,14 +109,10 @@ class Rapminos(UnitSolver):
                 new = _escape(form, hulls, at)
             monitor.passes += 1.0
             if new is None:
-                status = "converged"
-                break
+                return _answer(form, hulls, at)
             at = new
-        else:
-            message = f"{limit} steps taken; raise max_iter"
-        v = _pinned(form, hulls, at)
-        _, weights, _ = form.residual(v)
-        return Answer(hulls.blocks(weights), form.lift(v), status=status, message=message)
+        message = f"{limit} steps taken; raise max_iter"
+        return _answer(form, hulls, at).ended("max_iter", message)
 
     def _along(self, form: UnitNorm, hulls: Hulls, at: _State, count: int) -> _State | None:
         """A step along the steepest direction; None when there is none."""
@@ -131,6 +126,11 @@ class Rapminos(UnitSolver):
             return _moved(form, hulls, at.v, d, hulls.nearest_kink(at.v, d))
         first = 1.0 / float(np.linalg.norm(d))
         return _moved(form, hulls, at.v, d, hulls.line_minimum(at.scores, at.v, d, first))
+
+
+def _answer(form: UnitNorm, hulls: Hulls, at: _State) -> Answer:
+    v = _pinned(form, hulls, at)
+    return Answer(hulls.blocks(form.residual(v)[1]), form.lift(v))
 
 
 def _state(hulls: Hulls, v: Vec) -> _State:

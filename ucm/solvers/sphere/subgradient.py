@@ -60,6 +60,5 @@ class Subgradient(UnitSolver):
             if height < best:
                 best, answer.q, answer.w = height, q, form.lift(v)
             if monitor.report(k, best, float("nan")):
-                answer.status, answer.message = "interrupted", "stopped by the callback"
-                break
+                return answer.interrupted()
         return answer
