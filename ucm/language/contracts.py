@@ -3,9 +3,12 @@
 A *declaration* (`Domain`, `UncertaintySet`) is an immutable `Node` that knows no solver. Losses and
 penalties have a page of their own, `ucm.language.terms`.
 A set *lowers* to an `AffineImage`, `x(q) = c + sum_k A_k q_k` with `q_k in D_k` and linear couplings.
-Capabilities are abstract subclasses (`Projectable`, `SemiSmooth`, `Leveled`), asked by `isinstance`.
+Capabilities are abstract subclasses (`Projectable`, `SemiSmooth`, `Leveled`, `Capped`), asked by
+`isinstance`, and `CoordinateFree` for what has a meaning behind a kernel. A set that is made of other
+sets by sums, multiples and matrices is a `ucm.Combination`, which leaves its terms to be said.
 
-Linear maps stand in `ucm.data.linear`, solvers in `ucm.forms.solver`.
+Linear maps stand in `ucm.data.linear`, what stands for a size in CVXPY in `ucm.language.scope`, solvers
+in `ucm.forms.solver`.
 """
 
 from __future__ import annotations
@@ -51,7 +54,8 @@ __all__ = [
 Path = tuple[str, ...]
 """The way from a node to one below it: of each on the way its field, or its place among the terms."""
 Splits = Mapping[Path, Vec]
-"""Path of an intersection -> the share of the direction that its *right* operand supports."""
+"""Path of an intersection -> the share of the direction that its *right* operand supports; of weights in
+an intersection of domains, that of each domain but the first."""
 
 
 # --- parameter space U' ----------------------------------------------------------------------------
@@ -225,7 +229,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Coupling:
-    """`offset + sum_j B_j q_{k_j} = 0`: both operands of the intersection at `path` meet. Its
+    """`offset + sum_j B_j q_{k_j} = 0`: two operands of the intersection at `path` meet. Its
     multiplier, up to sign and scale, is a split of the support function (see `Splits`)."""
 
     path: Path

@@ -3,7 +3,6 @@
 An objective is `sum_i l(t_i) + R(w)`, `t_i = y_i (w'x_i + b)`. Each term knows its value and its *split*:
 the convex terms to add and the convex terms to subtract. A convex term brings what solvers,
 certificates and the CVXPY twin need; reading this page is enough to write one.
-
 """
 
 from __future__ import annotations
