@@ -10,7 +10,7 @@ from ucm.data.linear import Vec
 from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Domain, Jacobian, SemiSmooth, Size
-from ucm.language.domains import _common as common
+from ucm.language.domains import wording
 from ucm.language.domains.simplex import CappedSimplex
 from ucm.language.node import Notation, Scalar, value
 
@@ -74,9 +74,9 @@ class Box(SemiSmooth):
         if lower <= upper and lower < np.inf and upper > -np.inf:
             return None
         return (
-            f"{self!r}: empty, {common.named(self.upper, 'upper bound')} is below "
-            f"{common.named(self.lower, 'lower bound')}; "
-            f"{common.subject(self.upper, 'upper bound')} must be at least {lower:.6g}"
+            f"{self!r}: empty, {wording.named(self.upper, 'upper bound')} is below "
+            f"{wording.named(self.lower, 'lower bound')}; "
+            f"{wording.subject(self.upper, 'upper bound')} must be at least {lower:.6g}"
         )
 
     def size(self) -> Size:

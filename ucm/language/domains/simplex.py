@@ -12,7 +12,7 @@ from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Capped, Size
-from ucm.language.domains import _common as common
+from ucm.language.domains import wording
 from ucm.language.node import Notation, Scalar, value
 
 __all__ = ["CappedSimplex", "Simplex"]
@@ -34,7 +34,7 @@ class Simplex(Capped):
         return [math.inf] if classes is None else [math.inf, math.inf]
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        return common.no_entries(self, dim, classes)
+        return wording.no_entries(self, dim, classes)
 
     def size(self) -> Size | None:
         return None
@@ -97,7 +97,7 @@ class CappedSimplex(Capped):
         return [value(self.cap) * w for w in weights[: 1 if classes is None else 2]]
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        reason = common.no_entries(self, dim, classes)
+        reason = wording.no_entries(self, dim, classes)
         if reason:
             return reason
         weights = self.class_weight or (1.0, 1.0)
@@ -109,8 +109,8 @@ class CappedSimplex(Capped):
         entries, weight = min(zip(sizes, weights, strict=False), key=lambda pair: pair[0] * pair[1])
         scaled = "" if weight == 1.0 else f" (times the class weight {weight:.6g})"
         return (
-            f"{self!r}: empty, {common.named(self.cap, 'cap')}{scaled} times {entries} entries is "
-            f"below {mass:g}; {common.subject(self.cap, 'cap')} must be at least {least:.6g}"
+            f"{self!r}: empty, {wording.named(self.cap, 'cap')}{scaled} times {entries} entries is "
+            f"below {mass:g}; {wording.subject(self.cap, 'cap')} must be at least {least:.6g}"
         )
 
     def size(self) -> Size:
