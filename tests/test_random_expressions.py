@@ -26,8 +26,8 @@ from ucm.evidence.reference import twin
 from ucm.forms.distance import MinNorm
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Domain, UncertaintySet
+from ucm.language.parameter import Parameters
 from ucm.language.robust import RobustMargin
-from ucm.language.scope import Parameters
 from ucm.solvers import ALM, APG, Newton
 
 TOUCH = 1e-6

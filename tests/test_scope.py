@@ -12,7 +12,7 @@ import ucm
 from ucm import Param, UncertaintySet, neg, pos, signed
 from ucm.data.bound import bind
 from ucm.language.objective import Objective
-from ucm.language.scope import Coefficient, Numbers, Parameters, Size
+from ucm.language.parameter import Coefficient, Numbers, Parameters, Size
 
 RNG = np.random.default_rng(0)
 Y = np.where(np.arange(20) % 2, 1.0, -1.0)

@@ -22,8 +22,7 @@ from ucm.language.contracts import AffineImage, Block, Scope, Size, Splits, Unce
 from ucm.language.domains import NormBall
 from ucm.language.node import Node
 from ucm.language.notation import Notation
-from ucm.language.parameter import Param, Scalar
-from ucm.language.scope import Parameters
+from ucm.language.parameter import Param, Parameters, Scalar
 from ucm.testing import check_set
 
 RNG = np.random.default_rng(3)

@@ -53,7 +53,10 @@ from .language.losses import SquaredHinge as SquaredHinge
 from .language.node import CoordinateFree as CoordinateFree
 from .language.node import Node as Node
 from .language.objective import Objective as Objective
+from .language.parameter import Coefficient as Coefficient
 from .language.parameter import Param as Param
+from .language.parameter import Scope as Scope
+from .language.parameter import Size as Size
 from .language.parameter import value as value
 from .language.penalties import L1 as L1
 from .language.penalties import L2 as L2
@@ -65,9 +68,6 @@ from .language.penalties import ExpL0 as ExpL0
 from .language.penalties import LInf as LInf
 from .language.penalties import Lp as Lp
 from .language.robust import RobustMargin as RobustMargin
-from .language.scope import Coefficient as Coefficient
-from .language.scope import Scope as Scope
-from .language.scope import Size as Size
 from .language.sets import Ball as Ball
 from .language.sets import Ellipsoid as Ellipsoid
 from .language.sets import Hull as Hull

@@ -15,7 +15,7 @@ from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective
-from ucm.language.scope import Coefficient, Numbers
+from ucm.language.parameter import Coefficient, Numbers
 
 __all__ = ["direction", "optimum", "split", "unit", "written"]
 

@@ -15,8 +15,8 @@ from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
 from ucm.language.node import Param, Scalar
 from ucm.language.objective import Objective
+from ucm.language.parameter import Quantity
 from ucm.language.robust import RobustMargin, as_model
-from ucm.language.scope import Quantity
 from ucm.solvers.programs import attempt
 
 __all__ = ["Interval", "admissible", "advice", "sizes_of"]

@@ -14,8 +14,8 @@ from ucm.evidence.objective import InFeatures, tangent_plane
 from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
+from ucm.language.parameter import Coefficient, Parameters
 from ucm.language.penalties.gathered import Gathered
-from ucm.language.scope import Coefficient, Parameters
 from ucm.language.terms import ConvexLoss, ProximalPenalty, loss_cvxpy
 
 if TYPE_CHECKING:

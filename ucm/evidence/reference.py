@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.language import cvx as cp
+from ucm.language.parameter import Parameters
 from ucm.language.robust import RobustMargin
-from ucm.language.scope import Parameters
 
 __all__ = ["Twin", "twin"]
 

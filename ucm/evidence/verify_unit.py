@@ -13,8 +13,8 @@ from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.answer import Answer
 from ucm.forms.solution import Solution
 from ucm.forms.sphere import UnitNorm
+from ucm.language.parameter import Parameters
 from ucm.language.robust import RobustMargin
-from ucm.language.scope import Parameters
 
 if TYPE_CHECKING:
     import cvxpy as cp

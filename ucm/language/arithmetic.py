@@ -1,4 +1,4 @@
-"""What the nodes of feature space share: axes, dimensions, parentheses."""
+"""What the nodes of feature space share: factors, axes, parentheses."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 from scipy import sparse
 
 from ucm.errors import CompositionError, brief
-from ucm.language.node import Node, Param
+from ucm.language.node import Param
 
-__all__ = ["as_factor", "axes", "common_dimension", "in_parentheses"]
+__all__ = ["as_factor", "axes", "in_parentheses"]
 
 
 def as_factor(c: Any) -> float | Param | None:
@@ -31,18 +31,6 @@ def axes(x: Any, where: str) -> int:
         return np.ndim(x)
     except ValueError as error:
         raise CompositionError(f"{where}: expected rows of equal length, got {brief(x)}") from error
-
-
-def common_dimension(node: Node, sizes: list[int | None]) -> int | None:
-    """The one dimension among `sizes`; None entries are not known yet."""
-    known = {d for d in sizes if d is not None}
-    if len(known) > 1:
-        low, high = min(known), max(known)
-        raise CompositionError(
-            f"{node!r}: its operands live in different spaces, of dimension {low} and {high}; "
-            "both must have the same dimension"
-        )
-    return known.pop() if known else None
 
 
 def in_parentheses(text: str) -> str:

@@ -7,8 +7,8 @@ Capabilities are abstract subclasses (`Projectable`, `SemiSmooth`, `Leveled`, `C
 `isinstance`, and `CoordinateFree` for what has a meaning behind a kernel. A set that is made of other
 sets by sums, multiples and matrices is a `ucm.Combination`, which leaves its terms to be said.
 
-Linear maps stand in `ucm.data.linear`, what stands for a size in CVXPY in `ucm.language.scope`, solvers
-in `ucm.forms.solver`.
+Linear maps stand in `ucm.data.linear`, what stands for a size in CVXPY in
+`ucm.language.parameter`, solvers in `ucm.forms.solver`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from numpy.typing import NDArray
 
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
+from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.masses import Jacobian
-from ucm.language.node import CoordinateFree
+from ucm.language.node import CoordinateFree, Node
 from ucm.language.operators import OPERATORS, Arithmetic, operator
-from ucm.language.scope import Scope, Size
+from ucm.language.parameter import Scope, Size
 
 __all__ = [
     "OPERATORS",
@@ -48,6 +49,7 @@ __all__ = [
     "Size",
     "Splits",
     "UncertaintySet",
+    "common_dimension",
     "operator",
 ]
 
@@ -244,6 +246,18 @@ class AffineImage:
     center: Vec
     blocks: tuple[Block, ...] = ()
     couplings: tuple[Coupling, ...] = field(default=())
+
+
+def common_dimension(node: Node, sizes: list[int | None]) -> int | None:
+    """The one dimension among `sizes`; None entries are not known yet."""
+    known = {d for d in sizes if d is not None}
+    if len(known) > 1:
+        low, high = min(known), max(known)
+        raise CompositionError(
+            f"{node!r}: its operands live in different spaces, of dimension {low} and {high}; "
+            "both must have the same dimension"
+        )
+    return known.pop() if known else None
 
 
 class UncertaintySet(Arithmetic["UncertaintySet"]):

@@ -30,8 +30,7 @@ from ucm.language.losses.exponential import Exponential
 from ucm.language.losses.hinge import Hinge
 from ucm.language.node import Param
 from ucm.language.robust import dual_exponent
-from ucm.language.sets.hull import Hull
-from ucm.language.sets.reduced_hull import ReducedHull
+from ucm.language.sets.hull import Hull, ReducedHull
 from ucm.language.statistics.samples import Samples, signed
 from ucm.language.term_algebra import ScaledLoss
 from ucm.language.terms import ConvexLoss

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.language import cvx as cp
+from ucm.language.node import Node
 
 __all__ = [
     "ROUNDING",
@@ -26,6 +27,7 @@ __all__ = [
     "groups",
     "jacobian",
     "labels",
+    "no_entries",
     "order_interval",
     "outside",
     "project_capped",
@@ -206,3 +208,12 @@ def jacobian(w: Vec, parts: list[tuple[Any, float]], normal: Vec | None = None) 
         inverse.append(1.0 / rest)
     U = np.column_stack(columns) if columns else np.zeros((w.size, 0))
     return Jacobian(d=w, U=U, S=-np.diag(inverse) if inverse else np.zeros((0, 0)))
+
+
+def no_entries(node: Node, dim: int, classes: Vec | None) -> str | None:
+    """Why a simplex is empty in this dimension whatever its parameter."""
+    if min(counts(dim, classes)) > 0:
+        return None
+    where = "there are no entries" if classes is None else "one class has no entries"
+    each = "" if classes is None else " of each class"
+    return f"{node!r}: empty, {where}; give at least one{each}"

@@ -10,7 +10,7 @@ from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.arithmetic import in_parentheses
 from ucm.language.node import Node, Notation, Scalar, source, value
-from ucm.language.scope import Coefficient, Scope
+from ucm.language.parameter import Coefficient, Scope
 from ucm.language.terms import ConvexLoss, FoldedConcave, Loss, Penalty, ProximalPenalty, Term
 
 __all__ = [

@@ -17,7 +17,7 @@ from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.node import CoordinateFree, Node, Notation
 from ucm.language.operators import OPERATORS, Arithmetic
-from ucm.language.scope import Coefficient, Scope
+from ucm.language.parameter import Coefficient, Scope
 
 __all__ = [
     "Coefficient",

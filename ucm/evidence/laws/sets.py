@@ -13,7 +13,7 @@ from ucm.errors import CompositionError
 from ucm.evidence.laws.judge import Judge, check_size, check_support, optimum
 from ucm.language.contracts import AffineImage, UncertaintySet
 from ucm.language.json import from_json, to_json
-from ucm.language.scope import Parameters
+from ucm.language.parameter import Parameters
 
 __all__ = ["check_set"]
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.evidence.laws.judge import Judge
+from ucm.language.parameter import Coefficient, Parameters
 from ucm.language.penalties.gathered import Gathered
-from ucm.language.scope import Coefficient, Parameters
 from ucm.language.terms import (
     ConvexLoss,
     FoldedConcave,

@@ -10,9 +10,9 @@ from ucm.data.linear import Vec
 from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Domain, Jacobian, SemiSmooth, Size
-from ucm.language.domains import wording
 from ucm.language.domains.simplex import CappedSimplex
 from ucm.language.node import Notation, Scalar, value
+from ucm.language.parameter import named, subject
 
 __all__ = ["Box"]
 
@@ -74,9 +74,9 @@ class Box(SemiSmooth):
         if lower <= upper and lower < np.inf and upper > -np.inf:
             return None
         return (
-            f"{self!r}: empty, {wording.named(self.upper, 'upper bound')} is below "
-            f"{wording.named(self.lower, 'lower bound')}; "
-            f"{wording.subject(self.upper, 'upper bound')} must be at least {lower:.6g}"
+            f"{self!r}: empty, {named(self.upper, 'upper bound')} is below "
+            f"{named(self.lower, 'lower bound')}; "
+            f"{subject(self.upper, 'upper bound')} must be at least {lower:.6g}"
         )
 
     def size(self) -> Size:

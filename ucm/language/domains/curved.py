@@ -22,7 +22,7 @@ from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Capped, Domain, Jacobian, Leveled, SemiSmooth, Size
 from ucm.language.domains.simplex import Simplex
-from ucm.language.domains.wording import no_entries
+from ucm.language.masses import no_entries
 from ucm.language.node import Notation
 
 __all__ = ["Curve", "CutSimplex", "Point", "solve"]

@@ -13,9 +13,10 @@ from ucm.data.linear import Vec
 from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Capped, Domain, Size
-from ucm.language.domains import curved, wording
+from ucm.language.domains import curved
 from ucm.language.domains.simplex import Simplex
 from ucm.language.node import Notation, Scalar, value
+from ucm.language.parameter import named, subject
 
 __all__ = ["KLBall", "SimplexKL"]
 
@@ -189,6 +190,6 @@ def _emptiness(node: Domain, alpha: Scalar, largest: float) -> str | None:
         else "gives a divergence bound -log(alpha) below the smallest divergence"
     )
     return (
-        f"{node!r}: empty, {wording.named(alpha, 'level')} {why}; "
-        f"{wording.subject(alpha, 'alpha')} must lie in (0, {largest:.6g}]"
+        f"{node!r}: empty, {named(alpha, 'level')} {why}; "
+        f"{subject(alpha, 'alpha')} must lie in (0, {largest:.6g}]"
     )

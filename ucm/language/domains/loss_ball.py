@@ -12,9 +12,10 @@ from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Capped, Domain, Size
-from ucm.language.domains import curved, wording
+from ucm.language.domains import curved
 from ucm.language.domains.simplex import CappedSimplex
 from ucm.language.node import Notation, Scalar, value
+from ucm.language.parameter import named, subject
 from ucm.language.terms import ConvexLoss
 
 __all__ = ["LossBall", "SimplexLoss"]
@@ -210,6 +211,6 @@ def _emptiness(node: Domain, radius: Scalar, least: float) -> str | None:
     if value(radius) >= least - masses.ROUNDING * max(abs(least), 1.0):
         return None
     return (
-        f"{node!r}: empty, {wording.named(radius, 'radius')} is below the smallest mean of the "
-        f"conjugate; {wording.subject(radius, 'radius')} must be at least {least:.6g}"
+        f"{node!r}: empty, {named(radius, 'radius')} is below the smallest mean of the "
+        f"conjugate; {subject(radius, 'radius')} must be at least {least:.6g}"
     )

@@ -13,9 +13,10 @@ from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Capped, Domain, Jacobian, SemiSmooth, Size
-from ucm.language.domains import curved, wording
+from ucm.language.domains import curved
 from ucm.language.domains.simplex import CappedSimplex, Simplex
 from ucm.language.node import Notation, Param, Scalar, value
+from ucm.language.parameter import named, subject
 
 __all__ = ["NormBall", "SimplexBall"]
 
@@ -162,12 +163,12 @@ class NormBall(SemiSmooth):
             return None
         if value(self.radius) > 0.0:
             return (
-                f"{self!r}: unbounded, {wording.named(self.radius, 'radius')}; "
-                f"{wording.subject(self.radius, 'radius')} must be below 1e150"
+                f"{self!r}: unbounded, {named(self.radius, 'radius')}; "
+                f"{subject(self.radius, 'radius')} must be below 1e150"
             )
         return (
-            f"{self!r}: empty, {wording.named(self.radius, 'radius')} is negative; "
-            f"{wording.subject(self.radius, 'radius')} must be at least 0"
+            f"{self!r}: empty, {named(self.radius, 'radius')} is negative; "
+            f"{subject(self.radius, 'radius')} must be at least 0"
         )
 
     def size(self) -> Size:
@@ -257,6 +258,6 @@ class SimplexBall(curved.CutSimplex):
         if value(self.radius) >= least * (1.0 - masses.ROUNDING):
             return None
         return (
-            f"{self!r}: empty, {wording.named(self.radius, 'radius')} is below the norm of the "
-            f"uniform vector; {wording.subject(self.radius, 'radius')} must be at least {least:.6g}"
+            f"{self!r}: empty, {named(self.radius, 'radius')} is below the norm of the "
+            f"uniform vector; {subject(self.radius, 'radius')} must be at least {least:.6g}"
         )

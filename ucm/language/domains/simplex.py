@@ -12,8 +12,9 @@ from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Capped, Size
-from ucm.language.domains import wording
+from ucm.language.masses import no_entries
 from ucm.language.node import Notation, Scalar, value
+from ucm.language.parameter import named, subject
 
 __all__ = ["CappedSimplex", "Simplex"]
 
@@ -34,7 +35,7 @@ class Simplex(Capped):
         return [math.inf] if classes is None else [math.inf, math.inf]
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        return wording.no_entries(self, dim, classes)
+        return no_entries(self, dim, classes)
 
     def size(self) -> Size | None:
         return None
@@ -97,7 +98,7 @@ class CappedSimplex(Capped):
         return [value(self.cap) * w for w in weights[: 1 if classes is None else 2]]
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        reason = wording.no_entries(self, dim, classes)
+        reason = no_entries(self, dim, classes)
         if reason:
             return reason
         weights = self.class_weight or (1.0, 1.0)
@@ -109,8 +110,8 @@ class CappedSimplex(Capped):
         entries, weight = min(zip(sizes, weights, strict=False), key=lambda pair: pair[0] * pair[1])
         scaled = "" if weight == 1.0 else f" (times the class weight {weight:.6g})"
         return (
-            f"{self!r}: empty, {wording.named(self.cap, 'cap')}{scaled} times {entries} entries is "
-            f"below {mass:g}; {wording.subject(self.cap, 'cap')} must be at least {least:.6g}"
+            f"{self!r}: empty, {named(self.cap, 'cap')}{scaled} times {entries} entries is "
+            f"below {mass:g}; {subject(self.cap, 'cap')} must be at least {least:.6g}"
         )
 
     def size(self) -> Size:

@@ -11,7 +11,7 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.node import Notation
-from ucm.language.scope import Coefficient, Scope
+from ucm.language.parameter import Coefficient, Scope
 from ucm.language.terms import ConvexLoss
 
 __all__ = ["Hinge", "SquaredHinge"]

@@ -10,7 +10,7 @@ from scipy.special import expit, xlogy
 from ucm.data.linear import Vec
 from ucm.language import cvx as cp
 from ucm.language.node import Notation
-from ucm.language.scope import Coefficient, Scope
+from ucm.language.parameter import Coefficient, Scope
 from ucm.language.terms import ConvexLoss
 
 __all__ = ["Logistic"]

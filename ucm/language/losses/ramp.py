@@ -10,7 +10,7 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.node import Node, Notation, Param, Scalar, value
-from ucm.language.scope import Coefficient, Scope
+from ucm.language.parameter import Coefficient, Scope
 from ucm.language.terms import ConvexLoss, Loss
 
 __all__ = ["Ramp", "RampPart"]

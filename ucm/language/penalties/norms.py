@@ -10,7 +10,7 @@ from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.node import Notation, Scalar, value
-from ucm.language.scope import Coefficient, Scope
+from ucm.language.parameter import Coefficient, Scope
 from ucm.language.terms import ProximalPenalty
 
 __all__ = ["L1", "L2", "ElasticNet", "LInf", "Lp", "soft"]

@@ -5,11 +5,10 @@ from ucm.language.sets import algebra
 from ucm.language.sets.ball import Ball
 from ucm.language.sets.combination import LinearImage, Scaled, Sum
 from ucm.language.sets.ellipsoid import Ellipsoid
-from ucm.language.sets.hull import Hull
+from ucm.language.sets.hull import Hull, ReducedHull
 from ucm.language.sets.image import Image
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.point import Point
-from ucm.language.sets.reduced_hull import ReducedHull
 
 __all__ = [
     "Ball",

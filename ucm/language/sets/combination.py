@@ -15,10 +15,18 @@ from ucm.data.linear import Vec
 from ucm.data.maps import ComposedMap, scaled
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
-from ucm.language.arithmetic import common_dimension, in_parentheses
-from ucm.language.contracts import AffineImage, Block, Scope, Size, Splits, UncertaintySet
+from ucm.language.arithmetic import in_parentheses
+from ucm.language.contracts import (
+    AffineImage,
+    Block,
+    Scope,
+    Size,
+    Splits,
+    UncertaintySet,
+    common_dimension,
+)
 from ucm.language.node import CoordinateFree, Notation, Param, Scalar, number_source, source, value
-from ucm.language.scope import Coefficient
+from ucm.language.parameter import Coefficient
 from ucm.language.sets.image import as_linear_map
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.weights import below, placed

@@ -11,8 +11,15 @@ from scipy import sparse
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.language import cvx as cp
-from ucm.language.arithmetic import common_dimension
-from ucm.language.contracts import AffineImage, Block, Scope, Size, Splits, UncertaintySet
+from ucm.language.contracts import (
+    AffineImage,
+    Block,
+    Scope,
+    Size,
+    Splits,
+    UncertaintySet,
+    common_dimension,
+)
 from ucm.language.domains import NormBall
 from ucm.language.node import CoordinateFree, Notation, Scalar, converted
 from ucm.language.statistics.matrices import MatrixNode, as_matrix, covariance_map

@@ -1,6 +1,8 @@
-"""Convex hulls of samples, their weights confined to a domain."""
+"""Convex hulls of samples, their weights confined to a domain or, reduced, below a cap."""
 
 from __future__ import annotations
+
+import functools
 
 import numpy as np
 
@@ -9,12 +11,12 @@ from ucm.data.linear import LinearMap, Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size
-from ucm.language.domains import Simplex
-from ucm.language.node import CoordinateFree, Notation
+from ucm.language.domains import CappedSimplex, Simplex
+from ucm.language.node import CoordinateFree, Notation, Param, Scalar, value
 from ucm.language.sets.weights import OfWeights, WeightSpace, weigh
 from ucm.language.statistics.samples import Samples
 
-__all__ = ["Hull", "hull_formula"]
+__all__ = ["Hull", "ReducedHull", "hull_formula"]
 
 
 class Hull(OfWeights, CoordinateFree):
@@ -104,3 +106,115 @@ def hull_formula(samples: Samples, condition: str | None, notation: Notation) ->
         term = notation.sum_over(f"{y} = {'+1' if samples.kind == 'pos' else '-1'}", f"{q} {x}")
     simplex = f"q{notation.element}{notation.symbol('Delta')}"
     return notation.set_of(term, simplex if condition is None else f"{simplex}, {condition}")
+
+
+class ReducedHull(OfWeights, CoordinateFree):
+    """The reduced convex hull `{sum_i q_i x_i : sum q = 1, 0 <= q <= eta}` of one class.
+
+    Give either the cap `eta` or `nu`, which stands for `eta = 2 / (m nu)`, m all samples of both
+    classes: `ReducedHull(pos, nu=nu) - ReducedHull(neg, nu=nu)` is the nu-SVM.
+
+    Parameters
+    ----------
+    samples : pos or neg
+    eta : float or Param in [1/m_o, inf)
+    nu : float or Param in (0, 2 m_o / m]
+
+    Raises
+    ------
+    CompositionError
+        Both or neither of `eta` and `nu`, or samples of both classes.
+
+    Notes
+    -----
+    Barbero, Takeda and Lopez (2015), equation (6); Ito, Takeda and Toh (2015), Example 2.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> print(ucm.ReducedHull(ucm.pos, nu=ucm.Param("nu", 0.3)))
+    {Σ_{y_i = +1} q_i x_i : q ∈ Δ, q_i ≤ 2/(m ν)},  ν = 0.3
+    """
+
+    samples: Samples
+    eta: Scalar | None = None
+    nu: Scalar | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.samples, Samples) or self.samples.kind == "signed":
+            raise CompositionError(
+                f"ReducedHull: expected pos or neg, got {brief(self.samples)}; over all samples "
+                "write Hull(signed, weights=CappedSimplex(cap))"
+            )
+        if (self.eta is None) == (self.nu is None):
+            raise CompositionError(
+                f"ReducedHull({self.samples!r}): give exactly one of eta and nu, got "
+                f"eta={self.eta!r} and nu={self.nu!r}"
+            )
+        super().__post_init__()
+
+    def dimension(self, n: int | None) -> int | None:
+        return n
+
+    def size(self, data: Data) -> Size:
+        if self.nu is None:
+            return Size(self._eta())
+        m = data.m
+
+        def cap(nu: float) -> float:
+            return 2.0 / (m * nu) if nu > 0.0 else float("inf")
+
+        return Size(self.nu, cap, cap, ("2/(m nu)", m))
+
+    def _eta(self) -> Scalar:
+        return np.nan if self.eta is None else self.eta
+
+    def space(self, data: Data) -> WeightSpace:
+        return _with_cap(self.samples, self.size(data).number).space(data)
+
+    def image(self, data: Data) -> tuple[Vec, LinearMap]:
+        return np.zeros(data.n), data.samples(self.samples.kind)
+
+    def emptiness(self, data: Data) -> str | None:
+        name = self.nu.name if isinstance(self.nu, Param) else "nu"
+        if self.nu is not None and not 0.0 < value(self.nu) < float("inf"):
+            return f"{self!r}: {name} must be positive, got {value(self.nu):g}"
+        if self.space(data).emptiness() is None:
+            return None
+        rows = data.rows(self.samples.kind).size
+        weights = {"pos": data.class_weight[0], "neg": data.class_weight[1]}
+        weight = weights[self.samples.kind]
+        cap = self.size(data).number * weight
+        if self.nu is None:
+            name = self.eta.name if isinstance(self.eta, Param) else "eta"
+            return (
+                f"{self!r}: empty, the cap {cap:.4g} times {rows} samples is below 1; "
+                f"{name} must be at least {1.0 / (rows * weight):.6g}"
+            )
+        highest = min(2.0 * data.rows(k).size * w / data.m for k, w in weights.items())
+        how = " (= 2 min(m+, m-)/m)" if data.class_weight == (1.0, 1.0) else ""
+        return (
+            f"{self!r}: empty, the cap 2/(m nu) = {cap:.4g} times {rows} samples is below 1; "
+            f"{name} must be at most {highest:.6g}{how}"
+        )
+
+    def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
+        kind = self.samples.kind
+        rows = data.rows(kind).size
+        s = cp.Variable(rows)  # s = m_o q, entries near 1
+        weight = data.class_weight[kind == "neg"]
+        cap = scope.scalar(self.size(data)) * (weight * rows)
+        return data.samples(kind).matrix() @ (s / rows), [s >= 0, s <= cap, cp.sum(s) == rows]
+
+    def formula(self, notation: Notation) -> str:
+        q = notation.sub("q", "i")
+        if self.nu is None:
+            cap = notation.scalar(self._eta())
+        else:
+            cap = notation.fraction("2", f"m {notation.scalar(self.nu)}")
+        return hull_formula(self.samples, f"{q}{notation.leq}{cap}", notation)
+
+
+@functools.lru_cache(maxsize=64)
+def _with_cap(samples: Samples, cap: float) -> Hull:
+    return Hull(samples, weights=CappedSimplex(cap))

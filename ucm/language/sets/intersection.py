@@ -11,8 +11,16 @@ from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.data.maps import ZeroMap, scaled
 from ucm.language import cvx as cp
-from ucm.language.arithmetic import common_dimension, in_parentheses
-from ucm.language.contracts import AffineImage, Coupling, Scope, Size, Splits, UncertaintySet
+from ucm.language.arithmetic import in_parentheses
+from ucm.language.contracts import (
+    AffineImage,
+    Coupling,
+    Scope,
+    Size,
+    Splits,
+    UncertaintySet,
+    common_dimension,
+)
 from ucm.language.node import CoordinateFree, Notation
 from ucm.language.sets.weights import below, placed
 

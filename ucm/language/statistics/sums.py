@@ -14,7 +14,8 @@ from scipy import sparse
 
 from ucm.data.bound import Data
 from ucm.errors import CompositionError, brief
-from ucm.language.arithmetic import as_factor, common_dimension
+from ucm.language.arithmetic import as_factor
+from ucm.language.contracts import common_dimension
 from ucm.language.node import Node, Notation, number_source, source
 from ucm.language.operators import Arithmetic
 

@@ -11,7 +11,7 @@ from ucm.data.linear import Vec
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
-from ucm.language.scope import Coefficient, Numbers
+from ucm.language.parameter import Coefficient, Numbers
 from ucm.language.terms import loss_cvxpy
 from ucm.solvers.programs import accuracy, attempt, numbers
 
