@@ -24,7 +24,7 @@ from ucm.data.kernels import Kernel, kernel_of
 from ucm.evidence.objective import BehindKernel, InFeatures, certify_objective
 from ucm.language.models import psvm
 from ucm.numerics import psmo
-from ucm.solvers import PSMO, HingeNewton
+from ucm.solvers import PSMO, DualNewton
 
 EXPONENTS = (1.0, 1.1, 1.5, 2.0, 3.0, 10.0)
 BINARY = ("uci_wdbc", "uci_heart", "uci_ionosphere", "uci_winequality", "uci_banknote")
@@ -357,7 +357,7 @@ def test_bad_parameters() -> None:
         with pytest.raises(ucm.ParameterError, match="seed >= 0 and cap >= 2"):
             PSMO(**options)
     with pytest.raises(ucm.ParameterError, match="max_order"):
-        HingeNewton(max_order=0)
+        DualNewton(max_order=0)
     with pytest.raises(ucm.SolverError, match="hides them"):
         ucm.compile(psvm(1.5, 1.0), X, y, kernel="rbf", solver="hinge-newton")
 

@@ -17,7 +17,8 @@ from ucm.compiler.route import named
 from ucm.data.bound import Data, bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import KERNEL_OPTIONS
-from ucm.errors import CompositionError, EmptySetError, ParameterError
+from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
+from ucm.forms.objective import Composite
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
@@ -114,12 +115,18 @@ def _of_objective(
     terms = _hinge_terms(model)
     pairs = () if terms is None else (ToPair(model, terms, data, gram, solver),)
     if gram is None or gram.kernel.name == "linear":
-        return (*pairs, ToObjective(model, data, solver))
+        return (*pairs, ToObjective(model, data, solver, ToPair.rules if pairs else ("auto",)))
     if not pairs:
         raise CompositionError(
             f"kernel: {model!r} needs the coordinates of w, or has no route behind a kernel; "
             'C * Hinge(p) + lam * L2() has one with solver="auto" or "psmo", or map the features '
             "first with sklearn.kernel_approximation.Nystroem"
+        )
+    if named(solver, Composite):
+        name = solver if isinstance(solver, str) else solver.name
+        raise SolverError(
+            f"solver {name!r} does not take this model: it works on features, and a kernel hides "
+            'them; use solver="auto"'
         )
     return pairs
 

@@ -33,10 +33,15 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
 
     model: Objective
     wrong = "a dual point above the primal one); the conjugate of a term"
-    rules = ("auto",)
 
-    def __init__(self, model: Objective, data: Data, asked: str | Solver[Any] = "auto") -> None:
-        self.model, self.data, self.asked = model, data, asked
+    def __init__(
+        self,
+        model: Objective,
+        data: Data,
+        asked: str | Solver[Any] = "auto",
+        rules: tuple[str, ...] = ("auto",),
+    ) -> None:
+        self.model, self.data, self.asked, self.rules = model, data, asked, rules
         self.split = DifferenceOfConvex.of(model, data)
         composite = self.split.convex and asked != DCA.name and not isinstance(asked, DCA)
         self.form = self.split.G if composite else self.split

@@ -35,7 +35,6 @@ from ucm.solvers import (
     GramNewton,
     HiGHS,
     HiGHSDistance,
-    HingeNewton,
     InSpan,
     Linearize,
     Newton,
@@ -72,9 +71,9 @@ def _round(form: MinNorm) -> bool:
     return _free(form) and not any(isinstance(b.domain, Capped) for b in form.blocks)
 
 
-def _few_features(form: HingeDual) -> bool:
-    """Where a linear system costs less than pair updates."""
-    return form.X is not None and form.X.shape[1] <= 128
+def _many_features(form: HingeDual) -> bool:
+    """Where pair updates cost less than linear systems in w."""
+    return form.X is None or form.X.shape[1] > 128
 
 
 def _second(form: UnitNorm) -> bool:
@@ -132,12 +131,15 @@ ROUTES = (
     Route(Linearize(), "any set, any norm: a stationary point"),
     Route(Subgradient(), "any set without intersections: a baseline", _never),
     # hinge losses with the squared l2 norm, by their dual
-    Route(HingeNewton(), "few features: some ten products with the samples", _few_features),
-    Route(PSMO(), "pair updates; linear kernels on a working set of support vectors"),
+    Route(
+        PSMO(),
+        "pair updates; linear kernels on a working set of support vectors",
+        _many_features,
+    ),
     # loss + penalty, and the convex problems inside of DCA
     Route(Simplex(HiGHS()), "piecewise linear, dense: compiled simplex, warm, taken in as needed"),
     Route(HiGHS(), "piecewise linear: dual simplex, warm, taken in as needed"),
-    Route(DualNewton(), "squared l2 norm: semismooth Newton on the dual quadratic program"),
+    Route(DualNewton(), "one loss, squared l2 norm: some tens of products with the samples"),
     Route(PrimalAPG(), "smooth losses: accelerated proximal gradient on the primal"),
     Route(ClarabelComposite(), "anything convex: interior point, through CVXPY, built once"),
 )
@@ -150,13 +152,14 @@ newton (semismooth projections), apg (exact projections), newton-cg, alm (couple
 clip-mdm (inner products only) |
 | `MinNorm`, other norms | highs-distance (1 and inf, polyhedral), scaled-newton, clarabel |
 | `UnitNorm` | secular-sphere, facets, faces: global minima; rapminos, linearize |
-| `HingeDual` | hinge-newton (few features), psmo |
-| `Composite` | simplex, highs (piecewise linear, l1), newton-dual (squared l2), apg-primal (smooth), \
-clarabel-loss |
+| `HingeDual` | psmo (kernels, many features; with few features `Composite`) |
+| `Composite` | simplex, highs (piecewise linear, l1), newton-dual (one loss, squared l2), apg-primal \
+(smooth), clarabel-loss |
 | `DifferenceOfConvex` | dca around the first row that takes the convex part |
 """
 
 _FAMILIES = {
+    "hinge-newton": ("newton-dual",),
     "newton": ("newton-hull", "newton-span", "newton", "newton-cg", "newton-dual"),
     "apg": ("apg", "apg-primal"),
     "highs": ("highs", "highs-distance"),

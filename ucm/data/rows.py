@@ -11,7 +11,7 @@ from scipy import sparse
 from ucm import numerics
 from ucm.data.linear import Vec
 
-__all__ = ["CHUNK", "Matrix", "row_norms", "weighted_gram"]
+__all__ = ["CHUNK", "Matrix", "row_norms", "weighted_gram", "weighted_sums"]
 
 Matrix = Any  # a dense array or a CSR matrix
 CHUNK = 1 << 20  # entries of a temporary
@@ -38,6 +38,11 @@ def row_norms(X: Matrix, center: Vec | None = None) -> Vec:
 
 def weighted_gram(X: Matrix, d: Vec, center: Vec | None = None) -> NDArray[np.float64]:
     """`(X - 1 c')' diag(d) (X - 1 c')` over the rows with d != 0, which all have d > 0."""
+    return weighted_sums(X, d, center)[0]
+
+
+def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray[np.float64], Vec]:
+    """`(X - 1 c')' diag(d) (X - 1 c')` and `(X - 1 c')' d`, as `weighted_gram`."""
     if sparse.issparse(X):
         gram, s = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
         columns, starts = (v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))
@@ -47,13 +52,16 @@ def weighted_gram(X: Matrix, d: Vec, center: Vec | None = None) -> NDArray[np.fl
         if center is not None:  # X'DX - s c' - c s' + (1'd) c c',  s = X'd
             cross = np.outer(s, center)
             gram += d.sum() * np.outer(center, center) - cross - cross.T
-        return gram
+            s -= d.sum() * center
+        return gram, s
     rows = np.flatnonzero(d)
-    out = np.zeros((X.shape[1], X.shape[1]))
+    gram, s = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
     step = max(1, CHUNK // X.shape[1])
     for i in range(0, rows.size, step):
         index = rows[i : i + step]
         part = X[index] if center is None else X[index] - center
-        part = part * np.sqrt(d[index])[:, None]
-        out += part.T @ part
-    return out
+        roots = np.sqrt(d[index])
+        part = part * roots[:, None]
+        gram += part.T @ part
+        s += roots @ part
+    return gram, s

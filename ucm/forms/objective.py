@@ -237,7 +237,14 @@ def _relaxed(penalty: Penalty) -> tuple[ProximalPenalty, ...]:
 
 
 class Session(ABC):
-    """An inner solver at work on one set of samples: it keeps what it can from call to call."""
+    """An inner solver at work on one set of samples: it keeps what it can from call to call.
+
+    Attributes
+    ----------
+    whole : whether its problem is all there is to solve, so that its own steps are those to report
+    """
+
+    whole: bool = False
 
     @abstractmethod
     def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
@@ -258,9 +265,12 @@ class InnerSolver(Solver[Composite]):
 
     def solve(self, form: Composite, monitor: Monitor, start: Answer | None = None) -> Answer:
         session = self.open(form, monitor)
+        session.whole = True
         if start is not None:
             session.place(*start.plane)
         answer = session.solve(form, form.flat(), monitor.tol)
-        w, b = answer.plane
-        monitor.report(max(1, monitor.iterations), form.value(form.margins(w, b), w), float("nan"))
+        if not monitor.history:
+            w, b = answer.plane
+            height = form.value(form.margins(w, b), w)
+            monitor.report(max(1, monitor.iterations), height, float("nan"))
         return answer

@@ -10,7 +10,7 @@ import numpy as np
 from numba import types
 
 from ucm.numerics._jit import READ, WRITE, f8, i8, inner, jit
-from ucm.numerics.palm import MOST, growth, line_search, ridge_solve
+from ucm.numerics.palm import MOST, PATIENCE, accuracy, growth, line_search, ridge_solve
 from ucm.numerics.vectors import copy, dot, plus
 
 __all__ = ["plus_newton"]
@@ -99,21 +99,21 @@ def slope_along(s, parts):
 
 
 @inner(inline=True)
-def minimise(Z, v, z, t, alpha, offset, top, sigma, c, b0, curve, tol, free, H, work, a, log):
+def minimise(Z, v, z, t, alpha, offset, top, sigma, c, curve, share, free, H, work, a, log):
     """Newton steps on (w, b) until the gradient is small against the proximal step; their number."""
     k = z.size
     g, d = np.empty(k), np.empty(k)
     steps = stuck = 0
     least = np.inf
     while True:
-        for j in range(k):
-            g[j] = curve[j] * z[j]
-        g[k - 1] -= curve[k - 1] * b0
+        for j in range(k - 1):
+            g[j] = 2.0 * c * z[j]
+        g[k - 1] = 0.0
         moved, mass, changed = settle(Z, v, t, alpha, offset, top, sigma, free, H, a, g)
         log[PASSES] += 0.5
         log[ROWS] += changed
         size = np.sqrt(dot(g, g))
-        small = 0.1 * np.sqrt(moved / sigma * 2.0 * c) * min(1.0, 1e3 * tol)
+        small = share * np.sqrt(moved / sigma * 2.0 * c)
         if size <= max(small, 1e-13 * (1.0 + mass)) or steps == MOST:
             return steps
         # a gradient that rounding keeps from falling further
@@ -131,9 +131,7 @@ def minimise(Z, v, z, t, alpha, offset, top, sigma, c, b0, curve, tol, free, H, 
         start = dot(g, d)
         if not start < 0.0:
             return steps
-        bent = 0.0
-        for j in range(k):
-            bent += curve[j] * d[j] * d[j]
+        bent = 2.0 * c * dot(d[: k - 1], d[: k - 1])
         along = Z @ d
         log[PASSES] += 0.5
         s = line_search(slope_along, (t, along, alpha, offset, top, sigma, a, start, bent), start)
@@ -146,34 +144,44 @@ def minimise(Z, v, z, t, alpha, offset, top, sigma, c, b0, curve, tol, free, H, 
 def plus_newton(Z, v, z, alpha, offset, top, c, sigma, tol, log):
     """`min c |w|^2 + sum top_i max(0, offset - t_i) - <v, t>`, t = Z z, z = (w, b).
 
-    z and alpha are overwritten. One outer step for each row of `log`, fewer when the gap is proven; returns
-    how many. A row holds the objective, the relative gap, and what was spent so far: products with Z, in
-    passes; systems; samples that entered or left them.
+    z and alpha, a start, become those of the smallest gap. One outer step for each row of `log`, fewer when
+    the gap is proven or does not fall; returns how many. A row holds the objective, the relative gap, and
+    what was spent so far: products with Z, in passes; systems; samples that entered or left them.
     """
     m, k = Z.shape
     t = Z @ z
+    best_z, best_alpha = z.copy(), alpha.copy()
     a, curve = np.empty(m), np.full(k, 2.0 * c)
     H, work = np.zeros((k, k)), np.empty((k, k))  # H sums z z' over the free samples
     free = np.zeros(m, dtype=np.bool_)
     log[0, PASSES], log[0, SYSTEMS], log[0, ROWS] = 0.5, 0.0, 0.0
-    for outer in range(log.shape[0]):
-        own = log[outer]
-        b0 = z[k - 1]
-        curve[k - 1] = 1e-8 * sigma
+    best = np.inf
+    done = since = 0
+    while done < log.shape[0] and since < PATIENCE:
+        own = log[done]
+        if done > 0:
+            copy(log[done - 1], own)
+        curve[k - 1] = 1e-8 * sigma  # b has no curvature of its own where no sample is free
         steps = minimise(
-            Z, v, z, t, alpha, offset, top, sigma, c, b0, curve, tol, free, H, work, a, own
+            Z, v, z, t, alpha, offset, top, sigma, c, curve, accuracy(best), free, H, work, a, own
         )
         copy(Z @ z, t)
         value = c * dot(z[: k - 1], z[: k - 1])
         for i in range(m):
             alpha[i] = min(max(alpha[i] + sigma * (offset - t[i]), 0.0), top[i])
             value += top[i] * max(0.0, offset - t[i]) - v[i] * t[i]
-        own[VALUE] = value
-        own[GAP] = (value - dual_value(Z, v, alpha, offset, top, c)) / max(abs(value), 1e-300)
+        gap = (value - dual_value(Z, v, alpha, offset, top, c)) / max(abs(value), 1e-300)
+        own[VALUE], own[GAP] = value, gap
         own[PASSES] += 1.0
-        if own[GAP] <= 0.3 * tol or sigma > 1e13:
-            return outer + 1
+        done += 1
+        since = 0 if gap < 0.5 * best else since + 1
+        if gap < best:
+            best = gap
+            copy(z, best_z)
+            copy(alpha, best_alpha)
+        if gap <= tol:
+            break
         sigma *= growth(steps, 9.0)
-        if outer + 1 < log.shape[0]:
-            copy(own, log[outer + 1])
-    return log.shape[0]
+    copy(best_z, z)
+    copy(best_alpha, alpha)
+    return done

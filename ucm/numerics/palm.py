@@ -10,9 +10,10 @@ from ucm.numerics import steps
 from ucm.numerics._jit import inner
 from ucm.numerics._lapack import cholesky_solve
 
-__all__ = ["MOST", "growth", "line_search", "ridge_solve"]
+__all__ = ["MOST", "PATIENCE", "accuracy", "growth", "line_search", "ridge_solve"]
 
-MOST = steps.MOST
+MOST, PATIENCE = steps.MOST, steps.PATIENCE
+accuracy = inner()(steps.accuracy)
 line_search = inner(inline=True)(steps.line_search)
 growth = inner()(steps.growth)
 

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["MOST", "growth", "line_search"]
+__all__ = ["MOST", "PATIENCE", "SHRINK", "accuracy", "growth", "line_search"]
 
 MOST = 40  # Newton steps of one outer step
+PATIENCE = 8  # outer steps in which the gap is not halved
+SHRINK = 0.1  # of sigma, where they did not suffice: its kinks are too sharp for this start
 
 
 def line_search(slope: Callable[[float, Any], float], parts: Any, start: float) -> float:
@@ -40,9 +42,15 @@ def line_search(slope: Callable[[float, Any], float], parts: Any, start: float) 
 
 def growth(steps: int, at_once: float) -> float:
     """The factor of sigma after an outer step of so many Newton steps: the fewer, the larger; `at_once`
-    where none was needed. When all allowed did not suffice, the kinks are too sharp for this start."""
+    where none was needed."""
     if steps == 0:
         return at_once
     if steps >= MOST:
-        return 0.1
+        return SHRINK
     return (9.0, 6.0, 4.2, 3.0, 3.0)[steps - 1] if steps <= 5 else 2.1
+
+
+def accuracy(gap: float) -> float:
+    """How large the gradient may be at the end of an outer step, over the length of the proximal step as both
+    count in psi; the smaller the gap so far, the less."""
+    return 0.5 * min(1.0, 10.0 * max(gap, 1e-6) ** 0.5)

@@ -13,7 +13,6 @@ from ucm.solvers.objective.convex import ClarabelComposite
 from ucm.solvers.objective.dca import DCA
 from ucm.solvers.objective.dual_newton import DualNewton
 from ucm.solvers.objective.highs import HiGHS
-from ucm.solvers.objective.hinge_newton import HingeNewton
 from ucm.solvers.objective.primal import PrimalAPG
 from ucm.solvers.objective.simplex import Simplex
 from ucm.solvers.rows.clip_gsk import ClipGSK
@@ -47,7 +46,6 @@ __all__ = [
     "GramNewton",
     "HiGHS",
     "HiGHSDistance",
-    "HingeNewton",
     "InSpan",
     "Linearize",
     "Newton",

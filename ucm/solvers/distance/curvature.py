@@ -1,10 +1,9 @@
 """Newton systems of proximal terms, `(diag(r) + sum_k s_k A_k J_k A_k') d = -g`.
 
-J_k is the Jacobian of a projection, diagonal plus low rank, and changes little from one step to the
-next. The matrices `A_k diag(d_k) A_k'` are formed once and then kept up to date by the columns whose
-weight has changed. Where they would be too large, conjugate gradients take their place, preconditioned
-by the eigenvalues that the systems before have shown: if `A J A' ~ Y diag(t) Y'` with orthonormal
-columns Y, then `(I + s A J A')^-1 ~ I - Y diag(s t / (1 + s t)) Y'`.
+J_k is the Jacobian of a projection, diagonal plus low rank. The matrices `A_k diag(d_k) A_k'` follow the
+columns whose weight has changed. Where they would be too large, conjugate gradients take their place,
+preconditioned by the eigenvalues that the systems before have shown: if `A J A' ~ Y diag(t) Y'` with
+orthonormal columns Y, then `(I + s A J A')^-1 ~ I - Y diag(s t / (1 + s t)) Y'`.
 """
 
 from __future__ import annotations
@@ -15,15 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
 from ucm.data.linear import LinearMap, Vec
 from ucm.language.contracts import Jacobian
+from ucm.solvers.palm import WeightedSum, ridge_solve
 
 __all__ = ["ConjugateGradients", "Formed", "Step", "Systems"]
 
 Matrix = NDArray[np.float64]
-_SAME = 1e-14  # of the largest weight: less is rounding
 _KEPT = 60  # directions that make a preconditioner
 
 
@@ -53,65 +51,20 @@ class Formed(Systems):
     """
 
     def __init__(self, maps: Sequence[LinearMap], stored: int) -> None:
-        self.terms = [_Term(A) for A in maps]
+        self.terms = [(A, WeightedSum(A.weighted_gram, *A.shape, A.squares)) for A in maps]
         self.stored = max(1, stored)
 
     def step(self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec) -> Step:
         """d, by forming what has changed."""
         H, work = np.diag(ridge), 0.0
-        for term, jacobian, factor in zip(self.terms, J, s, strict=True):
-            work += term.follow(jacobian.d)
-            H += factor * term.gram
+        for (A, diagonal), jacobian, factor in zip(self.terms, J, s, strict=True):
+            work += diagonal.follow(jacobian.d)
+            H += factor * diagonal.value
             if jacobian.U.shape[1]:
-                AU = term.A.matmat(jacobian.U)
-                work += float(term.A.entries) * jacobian.U.shape[1]
+                AU = A.matmat(jacobian.U)
+                work += float(A.entries) * jacobian.U.shape[1]
                 H += factor * (AU @ jacobian.S @ AU.T)
-        return Step(-_cholesky(H, g), 0.0, float(0.5 * work / self.stored))
-
-
-class _Term:
-    """`A diag(d) A'` for the latest d."""
-
-    def __init__(self, A: LinearMap) -> None:
-        self.A = A
-        self.d = np.zeros(A.shape[1])
-        self.gram: Matrix = np.zeros((A.shape[0], A.shape[0]))
-
-    def follow(self, d: Vec) -> float:
-        """Go over to d; answers the multiplications it took.
-
-        Where d is, but for some columns, a multiple of the weights before, these columns suffice.
-        """
-        top, old = float(d.max(initial=0.0)), float(self.d.max(initial=0.0))
-        scale = top / old if old > 0.0 else 0.0
-        change = d - scale * self.d
-        change[np.abs(change) <= _SAME * top] = 0.0
-        changed = np.count_nonzero(change)
-        if changed < np.count_nonzero(d):
-            self.d = scale * self.d + change
-            self.gram *= scale
-            if changed:
-                self.gram += self.A.weighted_gram(np.maximum(change, 0.0))
-                if change.min() < 0.0:
-                    self.gram -= self.A.weighted_gram(np.maximum(-change, 0.0))
-        else:
-            changed = np.count_nonzero(d)
-            self.d, self.gram = d.copy(), self.A.weighted_gram(d)
-        return self.A.squares * changed / max(1, d.size)
-
-
-def _cholesky(H: Matrix, g: Vec) -> Vec:
-    """`H^-1 g` for a positive definite H that may be singular to rounding."""
-    ridge = 0.0
-    top = float(np.diagonal(H).max())
-    for _ in range(8):
-        try:
-            factor = linalg.cho_factor(H, check_finite=False)
-            return linalg.cho_solve(factor, g, check_finite=False)
-        except linalg.LinAlgError:
-            ridge = max(10.0 * ridge, 1e-15 * top)
-            H = H + ridge * np.eye(H.shape[0])
-    return np.linalg.lstsq(H, g)[0].astype(np.float64)
+        return Step(-ridge_solve(H, g), 0.0, float(0.5 * work / self.stored))
 
 
 class ConjugateGradients(Systems):

@@ -1,44 +1,57 @@
-"""Semismooth Newton on the augmented Lagrangian of `loss + c ||w||_2^2`: the dual quadratic route.
+"""Semismooth Newton on the augmented Lagrangian of `loss + c ||w||_2^2`.
 
-With multipliers alpha of the equations `u = o - t` and `beta = alpha + v` (v the tilt of the margins),
-one outer step minimises over (w, b)
+With multipliers alpha of the equations `u = o - t` and `beta = alpha + v` (v the tilt of the margins, r
+that of the normal), one outer step minimises over (w, b)
 
-    psi = c |w|^2 - <v, t> + (b - b0)^2 / (2 tau)
-          + sum_i max_a [ a (o - t_i) - l*(a) - (a - alpha_i)^2 / (2 sigma) ],
+    psi = c |w|^2 - <r, w> - <v, t> + sum_i max_a [ a (o - t_i) - l_i*(a) - (a - alpha_i)^2 / (2 sigma) ],
 
-whose inner maximiser is `a_i = prox_{sigma l*}(alpha_i + sigma (o - t_i))`, whose gradient is
-`2 c w - Z'(a + v)` (Z the samples times their labels), and whose generalised Hessian is
-`2 c I + sigma Z'DZ`, D the derivative of the proximal map: for the hinge loss 1 on the samples with
-`0 < a_i < slope`. Then alpha becomes a, and sigma grows. In the limit alpha solves the dual quadratic
-program, a box and one equation.
+whose inner maximiser is `a_i = prox_{sigma l_i*}(alpha_i + sigma (o - t_i))`, whose gradient is
+`(2 c w - r, 0) - Z'(a + v)` (Z the samples and a constant 1, times their labels), and whose generalised
+Hessian is `diag(2 c, 0) + sigma Z'DZ`, D the derivative of the proximal map: for the hinge loss 1 on the
+samples with `0 < a_i < slope`. Then alpha becomes a, and sigma grows. In the limit alpha solves the dual
+program, for the hinge loss a quadratic one with a box and one equation. The loss itself may
+have no second derivative (hinge losses with p < 2); psi has a bounded one for every convex loss.
 
-With more features than samples w lies in the span of the samples: an orthonormal basis of it makes the
-problem one of m variables. Zhao, Sun and Toh (2010) give the method; (A.1) and (A.4) of Ong and Le
-Thi (2013) the problems.
+With more features than samples w lies in the span of the samples, but for `r / 2c`: coordinates of the
+span make the problem one of m variables. Zhao, Sun and Toh (2010) give the method; (A.1) and (A.4) of Ong
+and Le Thi (2013) and (9) of Sun (2024) the problems.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+import functools
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import sparse
 
 from ucm import numerics
 from ucm.data.linear import Vec
+from ucm.data.maps import SampleMap
+from ucm.data.rows import row_norms, weighted_sums
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
+from ucm.language.term_algebra import ScaledLoss
+from ucm.language.terms import ConvexLoss
+from ucm.numerics.steps import PATIENCE, accuracy, growth
+from ucm.solvers.coordinates import ByInnerProducts, Orthonormal, Span
+from ucm.solvers.palm import Lagrangian, WeightedSum, ridge_solve, run
 
 __all__ = ["DualNewton"]
 
-_GROWTH = {0: 9.0, 1: 9.0, 2: 6.0, 3: 4.2}  # of sigma, by inner steps; else 3
-_STEPS = 40  # of Newton in one outer step; sigma shrinks when they do not suffice
 _COMPILED = 200_000  # entries of Z up to which the whole loop runs in compiled code
-_START = 10.0  # sigma of a problem that starts from the answer of another, in slopes
+_KINKED, _SMOOTH = 1.0, 30.0  # the first sigma, in slopes at margin o - 1: kinks want it blunt
+_AGAIN = 10.0  # times that, near the solution of another problem
+_ENOUGH = 0.3  # of the tolerance
+_FAR = 1e3  # slopes of a start, in typical ones, at most
+_LARGEST = 1e16  # sigma, in slopes
+_ROUNDING = 1e-14  # of the terms that meet in a gradient
+_BIAS = 1e-10  # of the curvature in b
+Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -70,184 +83,245 @@ class DualNewton(InnerSolver):
         return None
 
     def predicted_passes(self, form: Composite) -> float:
-        return 30.0
+        return 15.0 if form.losses[0].slope() is None else 40.0
 
     def open(self, form: Composite, monitor: Monitor) -> Session:
         return _Multipliers(form, monitor, self.max_outer)
 
 
 class _Multipliers(Session):
-    """The state: normal and bias, the dual point, the step of the multipliers.
+    """What lasts from one tilted problem to the next.
 
-    Z : (m, k + 1) samples times labels in the basis, then the labels
-    basis : (n, k) with orthonormal columns, or None where it is the identity
+    Attributes
+    ----------
+    form : the samples, in coordinates of their span where features outnumber them
+    span : these coordinates, or None
+    entries : of the samples as they are bound, half a pass
+    typical : the mean slope of the losses at the margin o - 1, what alpha and sigma are measured in
+    first, sigma : the proximal parameters of the first problem, and of the next
+    z, alpha : (n + 1,) the normal and the bias, (m,) the dual point
     """
 
     def __init__(self, form: Composite, monitor: Monitor, max_outer: int) -> None:
         self.monitor, self.max_outer = monitor, max_outer
-        X = form.X.toarray() if sparse.issparse(form.X) else form.X
-        self.basis: NDArray[np.float64] | None = None
+        self.entries = form.entries
+        self.span: Span | None = None
         if form.n > form.m:
-            self.basis, triangle = np.linalg.qr(X.T)
-            X = triangle.T
-        self.Z = np.ascontiguousarray(np.column_stack([X, np.ones(form.m)]) * form.y[:, None])
-        self.loss = form.losses[0]
-        self.factors, self.top = form.factors, form.caps
-        self.weighted = form.class_weight != (1.0, 1.0)
-        self.kinked = self.loss.slope() is not None
-        self.z = np.zeros(self.Z.shape[1])
-        self.alpha = 0.5 * np.minimum(self.top, 2.0)
-        self.sigma = min(float(self.top.min()), 1.0)
+            X = form.X
+            self.span = ByInnerProducts([X]) if sparse.issparse(X) else Orthonormal(X)
+            form = replace(form, X=self.span.tables[0])
+            monitor.forming += 0.5 * self.span.forming / self.entries
+        self.form, loss = form, form.losses[0]
+        self.typical = float(np.mean(form.factors * loss.gradient(np.ones(form.m)))) or 1.0
+        self.kinked = loss.slope() is not None
+        self.sigma = self.first = self.typical * (_KINKED if self.kinked else _SMOOTH)
+        self.z, self.alpha = np.zeros(form.n + 1), np.zeros(form.m)
+
+    @functools.cached_property
+    def table(self) -> Matrix:
+        """(m, n + 1) the samples and a constant 1, times their labels."""
+        X, y = self.form.X, self.form.y
+        X = X.toarray() if sparse.issparse(X) else X
+        return np.ascontiguousarray(np.column_stack([X, np.ones(y.size)]) * y[:, None])
+
+    @functools.cached_property
+    def curvature(self) -> WeightedSum:
+        """`Z'DZ`, for the D of the last system."""
+        form = self.form
+        squares = SampleMap(form.X).squares + form.entries
+        return WeightedSum(self._bordered, form.n + 1, form.m, squares)
+
+    def _bordered(self, d: Vec) -> Matrix:
+        n = self.form.n
+        H = np.empty((n + 1, n + 1))
+        H[:n, :n], H[:n, n] = weighted_sums(self.form.X, d)
+        H[n, :n], H[n, n] = H[:n, n], d.sum()
+        return H
+
+    @functools.cached_property
+    def reach(self) -> float:
+        """The mean norm of the samples and a constant 1."""
+        return float(np.mean(np.hypot(row_norms(self.form.X), 1.0)))
 
     def place(self, w: Vec, b: float) -> None:
-        self.z[:-1] = w if self.basis is None else self.basis.T @ w
+        self.z[:-1] = w if self.span is None else self.span.inward(w)
         self.z[-1] = b
-        u = self.loss.offset - self.Z @ self.z
-        self.alpha = np.minimum(self.factors * self.loss.gradient(u), np.minimum(self.top, 1e3))
+        slopes = self.form.gradient(self.form.margins(self.z[:-1], b))
+        self.alpha = np.minimum(slopes, np.minimum(self.form.caps, _FAR * self.typical))
+        self.sigma = _AGAIN * self.first
 
     def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
-        c = form.norms[1]
-        v = tilt.margin
-        if self.kinked and self.Z.size <= _COMPILED:
-            log = np.empty((self.max_outer, 5))
-            outer = numerics.plus_newton(
-                self.Z, np.ascontiguousarray(v), self.z, self.alpha, self.loss.offset, self.top, c,
-                self.sigma, tol, log,
-            )  # fmt: skip
-            _, gap, passes, systems, rows = log[outer - 1].tolist()
-            self.monitor.passes += passes
-            self.monitor.systems += int(systems)
-            self.monitor.forming += 0.25 * rows * self.Z.shape[1] / self.Z.shape[0]
-            return self._answer(gap <= 0.3 * tol, gap, outer)
-        status = "max_iter"
-        sigma = self.sigma
-        b0 = self.z[-1]
-        gap = value = np.inf
-        for outer in range(self.max_outer):
-            steps = self._inner(c, v, sigma, b0, tol)
-            self.alpha = self._dual(sigma, self.Z @ self.z)
-            b0 = self.z[-1]
-            t = self.Z @ self.z
-            value = c * float(self.z[:-1] @ self.z[:-1]) + form.loss(t) - float(v @ t)
-            gap = value - self._bound(c, v)
-            self.monitor.passes += 1.0
-            if gap <= 0.3 * tol * abs(value):
-                status = "converged"
-                break
-            if outer > 25 and sigma >= 1e13:
-                break
-            sigma *= _GROWTH.get(steps, 3.0) if steps < _STEPS else 0.3
+        outside: float | Vec = 0.0  # the part of w outside of the span, which moves no margin
+        if self.span is not None:
+            normal = np.zeros(self.form.n)
+            if tilt.normal.any():
+                normal = self.span.inward(tilt.normal)
+                outside = (tilt.normal - self.span.outward(normal)) / (2.0 * form.norms[1])
+            form, tilt = replace(form, X=self.form.X), Tilt(tilt.margin, normal)
+        watched = self.whole and (self.monitor.callback is not None or self.monitor.verbose)
+        small = self.kinked and form.m * (form.n + 1) <= _COMPILED
+        if small and not watched and not tilt.normal.any():
+            status, left = self._compiled(form, tilt.margin, tol)
         else:
-            outer = self.max_outer
-        return self._answer(status == "converged", gap / max(abs(value), 1e-300), outer)
-
-    def _answer(self, solved: bool, gap: float, outer: int) -> Answer:
-        self.sigma = _START * min(float(self.top.min()), 1.0)
-        w = self.z[:-1] if self.basis is None else self.basis @ self.z[:-1]
-        answer = Answer(w=w.copy(), b=float(self.z[-1]), slopes=self.alpha.copy())
-        if not solved:
-            answer.status = "max_iter"
-            answer.message = f"{outer} multiplier steps left a relative gap of {gap:.2g}"
+            status, left = self._interpreted(form, tilt, tol)
+        self.sigma = _AGAIN * self.first
+        w = self.z[:-1].copy() if self.span is None else self.span.outward(self.z[:-1])
+        answer = Answer(w=w + outside, b=float(self.z[-1]), slopes=self.alpha.copy(), status=status)
+        if status == "max_iter":
+            answer.message = left
+        elif status == "interrupted":
+            answer.message = "stopped by the callback"
         return answer
 
-    def _dual(self, sigma: float, t: Vec) -> Vec:
-        return self._prox(self.alpha + sigma * (self.loss.offset - t), sigma)
+    def _interpreted(self, form: Composite, tilt: Tilt, tol: float) -> tuple[str, str]:
+        """How it ended, and what was left."""
+        at = _Tilted(self, form, tilt, tol)
+        status = run(at, self._limit(), self._report)
+        self.z, self.alpha = at.kept
+        return status, _left(at.steps, at.best)
 
-    def _prox(self, v: Vec, sigma: float) -> Vec:
-        """The proximal map of `sigma c_i l*(. / c_i)`."""
-        if self.weighted:
-            parts = np.empty_like(v)
-            for c in np.unique(self.factors):
-                k = self.factors == c
-                parts[k] = c * self.loss.conjugate_prox(v[k] / c, sigma / c)
-            return parts
-        return self.loss.conjugate_prox(v, sigma)
+    def _compiled(self, form: Composite, v: Vec, tol: float) -> tuple[str, str]:
+        monitor, Z = self.monitor, self.table
+        log = np.empty((self._limit(), 5))
+        done = numerics.plus_newton(
+            Z, np.ascontiguousarray(v), self.z, self.alpha, form.losses[0].offset, form.caps,
+            form.norms[1], self.sigma, _ENOUGH * tol, log,
+        )  # fmt: skip
+        spent, share = monitor.passes, Z.size / self.entries
+        for step, (value, gap, passes, _, _) in enumerate(log[:done].tolist()):
+            monitor.passes = spent + share * passes
+            self._report(step + 1, value, gap)
+        gap, (systems, rows) = log[:done, 1].min(), log[done - 1, 3:]
+        monitor.systems += int(systems)
+        monitor.forming += 0.25 * share * rows * Z.shape[1] / Z.shape[0]
+        return "converged" if gap <= _ENOUGH * tol else "max_iter", _left(done, gap)
 
-    def _bound(self, c: float, v: Vec) -> float:
-        """The dual value, once the heavier class is scaled down to `y'beta = 0`."""
-        beta = self.alpha + v
-        signed = self.Z[:, -1] * beta
-        up, down = signed[signed > 0].sum(), -signed[signed < 0].sum()
-        if not (up > 0.0 and down > 0.0):
-            beta = np.zeros_like(beta)
-        else:
-            beta = beta * np.where(signed > 0, min(1.0, down / up), min(1.0, up / down))
-        alpha = np.clip(beta - v, 0.0, self.top)
-        z = self.Z[:, :-1].T @ beta
-        total = self.loss.offset * float(alpha.sum()) - float(
-            self.factors @ self.loss.conjugate(alpha / self.factors)
+    def _limit(self) -> int:
+        return self.monitor.limit(self.max_outer) if self.whole else self.max_outer
+
+    def _report(self, step: int, objective: float, gap: float) -> bool:
+        return self.whole and self.monitor.report(step, objective, gap)
+
+
+def _left(steps: int, gap: float) -> str:
+    return f"{steps} multiplier steps left a relative gap of {gap:.2g}"
+
+
+class _Tilted(Lagrangian):
+    """One tilted problem.
+
+    Attributes
+    ----------
+    parts : the samples by class weight, and the loss of each part
+    z, t : normal and bias, and the margins there
+    alpha, a : the multipliers, and those that z calls for
+    ridge : the curvature of `c |w|^2`
+    gap, best, kept : the relative gap, the smallest so far, and z and alpha there
+    since : outer steps since it was halved
+    """
+
+    most = 40
+
+    def __init__(self, session: _Multipliers, form: Composite, tilt: Tilt, tol: float) -> None:
+        self.session, self.form, self.tilt, self.tol = session, form, tilt, tol
+        self.monitor, self.cost = session.monitor, form.entries / session.entries
+        loss = form.losses[0]
+        self.parts: list[tuple[Any, ConvexLoss]] = [(slice(None), loss)]
+        if form.class_weight != (1.0, 1.0):
+            classes = zip((form.y > 0.0, form.y < 0.0), form.class_weight, strict=True)
+            self.parts = [(rows, ScaledLoss(c, loss)) for rows, c in classes]
+        self.offset = loss.offset
+        self.z, self.alpha, self.sigma = session.z, session.alpha, session.sigma
+        self.ridge = np.append(np.full(form.n, 2.0 * form.norms[1]), 0.0)
+        self.linear = np.append(tilt.normal, 0.0)
+        self.t = self._margins(self.z)
+        self.a = self._proximal()
+        self.gap = self.best = np.inf
+        self.kept = self.z, self.alpha
+        self.steps = self.since = 0
+
+    def _margins(self, z: Vec) -> Vec:
+        self.monitor.passes += 0.5 * self.cost
+        return self.form.margins(z[:-1], z[-1])
+
+    def _argument(self, s: float = 0.0, e: Vec | float = 0.0) -> Vec:
+        """What the proximal map is asked for, at the margins t + s e."""
+        return self.alpha + self.sigma * (self.offset - (self.t + s * e))
+
+    def _proximal(self, s: float = 0.0, e: Vec | float = 0.0) -> Vec:
+        v = self._argument(s, e)
+        a = np.empty_like(v)
+        for rows, loss in self.parts:
+            a[rows] = loss.conjugate_prox(v[rows], self.sigma)
+        return a
+
+    def gradient(self) -> Vec:
+        beta = self.a + self.tilt.margin
+        self.monitor.passes += 0.5 * self.cost
+        pull = np.append(self.form.pull(beta), self.form.y @ beta)
+        return self.ridge * self.z - self.linear - pull
+
+    def good_enough(self, g: Vec) -> bool:
+        """Against the proximal step, both as they count in psi; or rounding."""
+        move = float(np.linalg.norm(self.a - self.alpha)) * np.sqrt(self.ridge[0] / self.sigma)
+        terms = float(np.abs(self.a + self.tilt.margin).sum())
+        return float(np.linalg.norm(g)) <= max(
+            accuracy(self.best) * move, _ROUNDING * self.session.reach * terms
         )
-        return total - 0.25 * float(z @ z) / c
 
-    def _inner(self, c: float, v: Vec, sigma: float, b0: float, tol: float) -> int:
-        """Newton steps on psi; returns their number."""
-        Z, ridge = self.Z, np.full(self.z.size, 2.0 * c)
-        ridge[-1] = 1e-8 * sigma
-        t = Z @ self.z
-        for step in range(_STEPS):
-            argument = self.alpha + sigma * (self.loss.offset - t)
-            a = self._prox(argument, sigma)
-            g = ridge * self.z - Z.T @ (a + v)
-            g[-1] -= ridge[-1] * b0
-            self.monitor.passes += 0.5
-            move = float(np.linalg.norm(a - self.alpha)) / np.sqrt(sigma)
-            small = 0.1 * move * np.sqrt(2.0 * c)
-            rounding = 1e-13 * (1.0 + float(np.abs(a).sum()))
-            if float(np.linalg.norm(g)) <= max(small * min(1.0, 1e3 * tol), rounding):
-                return step
-            if self.kinked:
-                free = (argument > 0.0) & (argument < self.top)
-                part = Z[free]
-                H = sigma * (part.T @ part)
-                self.monitor.passes += 0.5 * float(free.mean()) * Z.shape[1]
-            else:
-                h = 1e-6 * (1.0 + np.abs(argument))
-                ahead = self._prox(argument + h, sigma)
-                d = np.maximum(ahead - self._prox(argument - h, sigma), 0.0) / (2 * h)
-                H = sigma * (Z.T @ (d[:, None] * Z))
-                self.monitor.passes += 0.5 * Z.shape[1]
-            H[np.diag_indices_from(H)] += ridge
-            direction = -_solve(H, g)
-            slope = float(g @ direction)
-            if not slope < 0.0:
-                return step + 1
-            along = Z @ direction
-            length = self._search(c, v, sigma, b0, t, along, direction, slope, ridge)
-            self.z = self.z + length * direction
-            t = t + length * along
-        return _STEPS
+    def direction(self, g: Vec) -> Vec:
+        v, d = self._argument(), np.empty_like(self.a)
+        for rows, loss in self.parts:
+            d[rows] = loss.conjugate_prox_slope(v[rows], self.sigma, self.a[rows])
+        curvature = self.session.curvature
+        self.monitor.forming += 0.5 * curvature.follow(d) / self.session.entries
+        self.monitor.systems += 1
+        H = self.sigma * curvature.value
+        H[np.diag_indices_from(H)] += self.ridge
+        H[-1, -1] = H[-1, -1] * (1.0 + _BIAS) or self.sigma  # b has no curvature of its own
+        return -ridge_solve(H, g)
 
-    def _search(
-        self, c: float, v: Vec, sigma: float, b0: float, t: Vec, along: Vec, d: Vec, start: float,
-        ridge: Vec,
-    ) -> float:  # fmt: skip
-        """A root of the (monotone) slope of psi along d, to a third of its start."""
-        centre = self.z.copy()
-        centre[-1] -= b0
-        fixed, curve = float(d @ (ridge * centre)), float(d @ (ridge * d))
+    def ahead(self, d: Vec) -> Any:
+        e = self._margins(d)
+        fixed = d @ (self.ridge * self.z - self.linear) - e @ self.tilt.margin
+        return e, float(fixed), float(d @ (self.ridge * d))
 
-        def slope(s: float) -> float:
-            u = self.alpha + sigma * (self.loss.offset - t - s * along)
-            a = self._prox(u, sigma)
-            return fixed + s * curve - float(along @ (a + v))
+    def slope(self, t: float, ahead: Any) -> float:
+        e, fixed, curve = ahead
+        self.a = self._proximal(t, e)
+        return fixed + t * curve - float(e @ self.a)
 
-        low, f_low, high, f_high, s = 0.0, start, np.inf, np.inf, 1.0
-        for _ in range(40):
-            f = slope(s)
-            if abs(f) <= 0.3 * abs(start):
-                break
-            if f < 0.0:
-                low, f_low, f_high = s, f, 0.5 * f_high
-            else:
-                high, f_high, f_low = s, f, 0.5 * f_low
-            s = 2.0 * s if np.isinf(high) else low - f_low * (high - low) / (f_high - f_low)
-        return s
+    def move(self, t: float, d: Vec, ahead: Any) -> None:
+        self.z = self.z + t * d
+        self.t = self.t + t * ahead[0]
 
+    def advance(self) -> None:
+        self.alpha = self.a
 
-def _solve(H: NDArray[np.float64], g: Vec) -> Vec:
-    """`H^-1 g` for a positive definite H, singular to rounding at most."""
-    try:
-        factor = linalg.cho_factor(H, check_finite=False)
-        return linalg.cho_solve(factor, g, check_finite=False)
-    except linalg.LinAlgError:
-        return np.linalg.lstsq(H, g)[0].astype(np.float64)
+    def assess(self) -> tuple[float, float]:
+        self.steps += 1
+        self.t = self._margins(self.z)  # without the rounding of the steps
+        value = self.form.value(self.t, self.z[:-1], self.tilt)
+        bound, _ = self.form.lower_bound(self.alpha, self.t, self.tilt)
+        self.monitor.passes += 0.5 * self.cost
+        self.gap = (value - bound) / max(abs(value), 1e-300)
+        self.since = 0 if self.gap < 0.5 * self.best else self.since + 1
+        if self.gap < self.best:
+            self.best, self.kept = self.gap, (self.z, self.alpha)
+        return value, self.gap
+
+    def proves_empty(self) -> bool:
+        return False  # every alpha of the domain is a point
+
+    def solved(self) -> bool:
+        return self.gap <= _ENOUGH * self.tol
+
+    def stalled(self) -> bool:
+        return self.since >= PATIENCE
+
+    def growth(self, steps: int) -> float:
+        return growth(steps, 9.0)
+
+    def grow(self, factor: float) -> None:
+        self.sigma = min(factor * self.sigma, _LARGEST * self.session.typical)
+        self.a = self._proximal()

@@ -1,0 +1,186 @@
+"""The proximal augmented Lagrangian with semismooth Newton steps: its loops, once for all problems.
+
+A problem `min f(q)` over points q has a dual of few variables y. From the proximal centre q, one outer step
+minimises over y a convex function psi with a Lipschitz gradient: where the dual has f, psi has the
+Moreau envelope with parameter sigma about q. Its generalised Hessians give Newton's directions, a line search
+the steps; then q becomes the proximal point p that y calls for, and sigma grows. Each solver says in its own
+file what psi, its gradient and its Hessian are. Zhao, Sun and Toh (2010) give the method.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from ucm.data.linear import Vec
+from ucm.numerics.steps import SHRINK, line_search
+
+__all__ = ["Lagrangian", "WeightedSum", "ridge_solve", "run"]
+
+Matrix = NDArray[np.float64]
+_REFUSED = 8  # trial points in a row
+_SAME = 1e-14  # of the largest weight: less is rounding
+
+
+class Lagrangian(ABC):
+    """The iterate of one problem: the proximal centre q, the dual variable y, the trial point p at y.
+
+    Attributes
+    ----------
+    most : Newton steps of one outer step
+    """
+
+    most: int
+
+    # --- the inner problem ---------------------------------------------------------------------
+    @abstractmethod
+    def gradient(self) -> Vec:
+        """That of psi at y."""
+
+    @abstractmethod
+    def good_enough(self, g: Vec) -> bool:
+        """Whether the gradient is small enough for p to become the centre."""
+
+    @abstractmethod
+    def direction(self, g: Vec) -> Vec:
+        """`-H^-1 g`, H a generalised Hessian of psi at y."""
+
+    @abstractmethod
+    def ahead(self, d: Vec) -> Any:
+        """What `slope` needs to know of a direction: its products with the data."""
+
+    @abstractmethod
+    def slope(self, t: float, ahead: Any) -> float:
+        """The slope of psi at y + t d; the trial point becomes that of y + t d."""
+
+    @abstractmethod
+    def move(self, t: float, d: Vec, ahead: Any) -> None:
+        """To y + t d, the last at which `slope` was asked."""
+
+    # --- the outer loop ------------------------------------------------------------------------
+    @abstractmethod
+    def advance(self) -> None:
+        """The trial point becomes the centre."""
+
+    @abstractmethod
+    def assess(self) -> tuple[float, float]:
+        """The objective and the relative gap at the centre."""
+
+    @abstractmethod
+    def proves_empty(self) -> bool:
+        """Whether y proves that there is no point."""
+
+    @abstractmethod
+    def solved(self) -> bool:
+        """Whether what was assessed is within the tolerance."""
+
+    @abstractmethod
+    def stalled(self) -> bool:
+        """Whether further steps gain nothing."""
+
+    @abstractmethod
+    def growth(self, steps: int) -> float:
+        """The factor of sigma after an outer step of so many Newton steps."""
+
+    @abstractmethod
+    def grow(self, factor: float) -> None:
+        """Another sigma."""
+
+
+def run(at: Lagrangian, limit: int, report: Callable[[int, float, float], bool]) -> str:
+    """At most `limit` outer steps; answers how they ended, as the status of an `Answer`. `report` is called
+    with the number, the objective and the gap of each, and stops by answering True."""
+    refused = 0
+    for outer in range(1, limit + 1):
+        steps = minimise(at)
+        if steps == at.most and refused < _REFUSED:
+            # p is no proximal point of q: the kinks are too sharp for this sigma
+            refused += 1
+            at.grow(SHRINK)
+            continue
+        refused = 0
+        at.advance()
+        objective, gap = at.assess()
+        stop = report(outer, objective, gap)
+        if at.proves_empty():
+            return "infeasible"
+        if at.solved():
+            return "converged"
+        if stop:
+            return "interrupted"
+        if at.stalled():
+            break
+        at.grow(at.growth(steps))
+    return "max_iter"
+
+
+def minimise(at: Lagrangian) -> int:
+    """Newton steps on psi; their number."""
+    for step in range(at.most):
+        g = at.gradient()
+        if at.good_enough(g):
+            return step
+        d = at.direction(g)
+        start = float(g @ d)
+        if not start < 0.0:
+            return step + 1
+        ahead = at.ahead(d)
+        at.move(line_search(at.slope, ahead, start), d, ahead)
+    return at.most
+
+
+class WeightedSum:
+    """`sum_i d_i z_i z_i'` for the latest weights d, which change little from one Newton step to the next:
+    formed once, and then kept up to date by the terms whose weight has changed.
+
+    Parameters
+    ----------
+    form : gives the sum for weights that are not negative; terms without weight cost nothing
+    n, m : the order of the matrix, and the number of terms
+    squares : multiplications in the sum of all terms
+    """
+
+    def __init__(self, form: Callable[[Vec], Matrix], n: int, m: int, squares: float) -> None:
+        self.form, self.squares = form, squares
+        self.d = np.zeros(m)
+        self.value: Matrix = np.zeros((n, n))
+
+    def follow(self, d: Vec) -> float:
+        """Go over to d; answers the multiplications it took.
+
+        Where d is, but for some terms, a multiple of the weights before, these terms suffice.
+        """
+        top, old = float(d.max(initial=0.0)), float(self.d.max(initial=0.0))
+        scale = top / old if old > 0.0 else 0.0
+        change = d - scale * self.d
+        change[np.abs(change) <= _SAME * top] = 0.0
+        changed = np.count_nonzero(change)
+        if changed < np.count_nonzero(d):
+            self.d = scale * self.d + change
+            self.value *= scale
+            if changed:
+                self.value += self.form(np.maximum(change, 0.0))
+                if change.min() < 0.0:
+                    self.value -= self.form(np.maximum(-change, 0.0))
+        else:
+            changed = np.count_nonzero(d)
+            self.d, self.value = d.copy(), self.form(d)
+        return self.squares * changed / max(1, d.size)
+
+
+def ridge_solve(H: Matrix, g: Vec) -> Vec:
+    """`H^-1 g` for a positive definite H that may be singular to rounding: then with a ridge that grows."""
+    ridge, top = 0.0, float(np.diagonal(H).max())
+    for _ in range(8):
+        try:
+            factor = linalg.cho_factor(H, check_finite=False)
+            return linalg.cho_solve(factor, g, check_finite=False)
+        except linalg.LinAlgError:
+            ridge = max(10.0 * ridge, 1e-15 * top)
+            H = H + ridge * np.eye(H.shape[0])
+    return np.linalg.lstsq(H, g)[0].astype(np.float64)
