@@ -87,6 +87,7 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: 2 * pos, r"did you mean 2 \* Hull\(pos\)\?"),
     (lambda: pos * 0.5, r"did you mean 0.5 \* Hull\(pos\)\?"),
     (lambda: np.float64(2) * pos, r"Hull\(pos\)"),
+    (lambda: V * pos, r"\* Hull\(pos\)"),
     (lambda: pos / 2, r"did you mean Hull\(pos\)"),
     (lambda: pos - neg, r"did you mean Hull\(pos\), or pos.mean\?"),
     (lambda: -signed, r"did you mean Hull\(signed\)"),

@@ -43,16 +43,9 @@ def _chains(node: Node, chain: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
         for U, L in node.terms():
             yield from _chains(U, chain if is_number(L) else (*chain, L))
     else:
-        for x in _nodes(node.operands()):
-            yield from _chains(x, chain)
-
-
-def _nodes(items: Sequence[Any]) -> Iterator[Node]:
-    for x in items:
-        if isinstance(x, Node):
-            yield x
-        elif isinstance(x, tuple):
-            yield from _nodes(x)
+        for x in node.below():
+            if isinstance(x, Node):
+                yield from _chains(x, chain)
 
 
 def feature_normal(U: UncertaintySet, w: Vec) -> Vec | None:

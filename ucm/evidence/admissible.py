@@ -13,12 +13,10 @@ from ucm.data.bound import Data, bind
 from ucm.errors import CompositionError, EmptySetError, SolverError
 from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
-from ucm.language.domains import DomainIntersection
 from ucm.language.node import Param, Scalar
 from ucm.language.objective import Objective
 from ucm.language.parameter import Quantity
 from ucm.language.robust import RobustMargin, as_model
-from ucm.language.sets import Intersection
 from ucm.solvers.programs import attempt
 
 __all__ = ["Interval", "admissible", "advice", "sizes_of"]
@@ -187,9 +185,9 @@ def _smallest_nonempty(
 ) -> tuple[float, str]:
     """The smallest derived size for which U has a point."""
     plain, how = _by_rule(model, data, name, size)
-    if not any(isinstance(node, Intersection | DomainIntersection) for node in model.walk()):
+    if not model.set.lower(data).couplings:
         return plain, how
-    # only a program can tell whether operands meet
+    # only a program can tell whether the operands of an intersection meet
     solved, how = _program(model, data, name, size, False, time_limit)
     if math.isinf(solved):
         raise EmptySetError(

@@ -1,4 +1,4 @@
-"""What the nodes of feature space share: axes, dimensions, parentheses."""
+"""What the nodes of feature space share: factors, axes, parentheses."""
 
 from __future__ import annotations
 

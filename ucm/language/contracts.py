@@ -3,15 +3,18 @@
 A *declaration* (`Domain`, `UncertaintySet`) is an immutable `Node` that knows no solver. Losses and
 penalties have a page of their own, `ucm.language.terms`.
 A set *lowers* to an `AffineImage`, `x(q) = c + sum_k A_k q_k` with `q_k in D_k` and linear couplings.
-Capabilities are abstract subclasses (`Projectable`, `SemiSmooth`, `Leveled`), asked by `isinstance`.
+Capabilities are abstract subclasses (`Projectable`, `SemiSmooth`, `Leveled`, `Capped`), asked by
+`isinstance`, and `CoordinateFree` for what has a meaning behind a kernel. A set that is made of other
+sets by sums, multiples and matrices is a `ucm.Combination`, which leaves its terms to be said.
 
-Linear maps stand in `ucm.data.linear`, solvers in `ucm.forms.solver`.
+Linear maps stand in `ucm.data.linear`, what stands for a size in CVXPY in
+`ucm.language.parameter`, solvers in `ucm.forms.solver`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +28,7 @@ from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.masses import Jacobian
 from ucm.language.node import CoordinateFree, Node
+from ucm.language.operators import OPERATORS, Arithmetic, operator
 from ucm.language.parameter import Scope, Size
 
 __all__ = [
@@ -52,21 +56,8 @@ __all__ = [
 Path = tuple[str, ...]
 """The way from a node to one below it: of each on the way its field, or its place among the terms."""
 Splits = Mapping[Path, Vec]
-"""Path of an intersection -> the share of the direction that its *right* operand supports."""
-
-
-OPERATORS: dict[str, Callable[..., Any]] = {}
-"""What `+ - * / @ &` do. The floors above install their nodes here, so that no contract imports one."""
-
-
-def operator(symbol: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Install a function as the meaning of an operator between declarations."""
-
-    def install(function: Callable[..., Any]) -> Callable[..., Any]:
-        OPERATORS[symbol] = function
-        return function
-
-    return install
+"""Path of an intersection -> the share of the direction that its *right* operand supports; of weights in
+an intersection of domains, that of each domain but the first."""
 
 
 # --- parameter space U' ----------------------------------------------------------------------------
@@ -240,7 +231,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Coupling:
-    """`offset + sum_j B_j q_{k_j} = 0`: both operands of the intersection at `path` meet. Its
+    """`offset + sum_j B_j q_{k_j} = 0`: two operands of the intersection at `path` meet. Its
     multiplier, up to sign and scale, is a split of the support function (see `Splits`)."""
 
     path: Path
@@ -269,7 +260,7 @@ def common_dimension(node: Node, sizes: list[int | None]) -> int | None:
     return known.pop() if known else None
 
 
-class UncertaintySet(Node):
+class UncertaintySet(Arithmetic["UncertaintySet"]):
     """A closed convex set in feature space, symbolic: it meets data only as an argument."""
 
     @abstractmethod
@@ -308,41 +299,6 @@ class UncertaintySet(Node):
         """The loss whose generalised nu-SVM this set is: `ucm.language.loss_sets.to_loss`."""
         return OPERATORS["to_loss"](self)
 
-    # --- algebra: sugar for the nodes of `ucm.language.sets` -----------------------------------
-    __array_ufunc__ = None  # lets `array + U` reach `__radd__`
-
-    def __add__(self, other: object) -> UncertaintySet:
-        return OPERATORS["+"](self, other)
-
-    def __radd__(self, other: object) -> UncertaintySet:
-        return OPERATORS["+"](other, self)
-
-    def __sub__(self, other: object) -> UncertaintySet:
-        return OPERATORS["-"](self, other)
-
-    def __rsub__(self, other: object) -> UncertaintySet:
-        return OPERATORS["-"](other, self)
-
-    def __neg__(self) -> UncertaintySet:
-        return OPERATORS["*"](-1.0, self)
-
-    def __mul__(self, factor: object) -> UncertaintySet:
-        return OPERATORS["*"](factor, self)
-
-    def __rmul__(self, factor: object) -> UncertaintySet:
-        return OPERATORS["*"](factor, self)
-
-    def __truediv__(self, divisor: object) -> UncertaintySet:
-        return OPERATORS["/"](self, divisor)
-
-    def __rmatmul__(self, matrix: object) -> UncertaintySet:
-        return OPERATORS["@"](matrix, self)
-
-    def __matmul__(self, other: object) -> UncertaintySet:
-        return OPERATORS["@"](self, other)
-
-    def __and__(self, other: object) -> UncertaintySet:
-        return OPERATORS["&"](self, other)
-
-    def __rand__(self, other: object) -> UncertaintySet:
-        return OPERATORS["&"](other, self)
+    def combine(self, symbol: str, a: Any, b: Any) -> UncertaintySet:
+        """The nodes of `ucm.language.sets`."""
+        return OPERATORS[symbol](a, b)

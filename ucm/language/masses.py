@@ -141,10 +141,10 @@ def greedy(g: Vec, caps: list[float], classes: Vec | None) -> Vec:
             continue
         theta = np.partition(part, part.size - 1 - at_cap)[part.size - 1 - at_cap]
         above = part > theta
-        level = np.flatnonzero(part == theta)
+        tied = np.flatnonzero(part == theta)
         filled = np.count_nonzero(above)
         weights = above * cap if filled else np.zeros(part.size)
-        weights[level] = max((mass - cap * filled if filled else mass) / level.size, 0.0)
+        weights[tied] = max((mass - cap * filled if filled else mass) / tied.size, 0.0)
         q[index] = weights
     return q
 

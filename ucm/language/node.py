@@ -160,7 +160,12 @@ class Node(ABC):
     def walk(self) -> Iterator[Node | Param]:
         """This node, then every node and `Param` below it, depth first."""
         yield self
-        yield from _walk(self.operands())
+        for x in self.below():
+            yield from x.walk() if isinstance(x, Node) else (x,)
+
+    def below(self) -> Iterator[Node | Param]:
+        """The nodes and `Param`s among the fields, those in tuples too."""
+        return _among(self.operands())
 
     def in_features(self) -> Node | None:
         """The first node, this one or below, that is not `CoordinateFree`; None if there is none."""
@@ -181,7 +186,8 @@ class Node(ABC):
     def _values(self) -> dict[str, float]:
         """What `params` answers."""
         found: dict[str, float] = {}
-        for name, number in _values_in(self.operands()):
+        each = (x._values if isinstance(x, Node) else {x.name: x.value} for x in self.below())
+        for name, number in (pair for values in each for pair in values.items()):
             if found.setdefault(name, number) != number:
                 raise CompositionError(
                     f"{type(self).__name__}: the parameter {name!r} has two values, "
@@ -265,25 +271,12 @@ class CoordinateFree(Node):
     """
 
 
-def _walk(items: tuple[Any, ...]) -> Iterator[Node | Param]:
+def _among(items: tuple[Any, ...]) -> Iterator[Node | Param]:
     for x in items:
-        if isinstance(x, Node):
-            yield from x.walk()
-        elif isinstance(x, Param):
+        if isinstance(x, Node | Param):
             yield x
         elif isinstance(x, tuple):
-            yield from _walk(x)
-
-
-def _values_in(items: tuple[Any, ...]) -> Iterator[tuple[str, float]]:
-    """Names and values of the `Param`s among these and below."""
-    for x in items:
-        if isinstance(x, Param):
-            yield x.name, x.value
-        elif isinstance(x, Node):
-            yield from x._values.items()
-        elif isinstance(x, tuple):
-            yield from _values_in(x)
+            yield from _among(x)
 
 
 def _substitute(x: Any, values: dict[str, float]) -> Any:

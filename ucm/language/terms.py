@@ -3,7 +3,6 @@
 An objective is `sum_i l(t_i) + R(w)`, `t_i = y_i (w'x_i + b)`. Each term knows its value and its *split*:
 the convex terms to add and the convex terms to subtract. A convex term brings what solvers,
 certificates and the CVXPY twin need; reading this page is enough to write one.
-
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ import numpy as np
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
-from ucm.language.contracts import OPERATORS
 from ucm.language.node import CoordinateFree, Node, Notation
+from ucm.language.operators import OPERATORS, Arithmetic
 from ucm.language.parameter import Coefficient, Scope
 
 __all__ = [
@@ -40,34 +39,12 @@ Weights = Scope
 """The name that the signatures of terms have had for it."""
 
 
-class Term(Node):
+class Term(Arithmetic[Any]):
     """What can be multiplied by positive numbers and added: losses, penalties, objectives."""
 
-    __array_ufunc__ = None  # lets `np.float64 * loss` reach `__rmul__`
-
-    def __add__(self, other: object) -> Any:
-        return OPERATORS["term +"](self, other)
-
-    def __radd__(self, other: object) -> Any:
-        return OPERATORS["term +"](other, self)
-
-    def __mul__(self, factor: object) -> Any:
-        return OPERATORS["term *"](factor, self)
-
-    def __rmul__(self, factor: object) -> Any:
-        return OPERATORS["term *"](factor, self)
-
-    def __truediv__(self, divisor: object) -> Any:
-        return OPERATORS["term /"](self, divisor)
-
-    def __neg__(self) -> Any:
-        return OPERATORS["term *"](-1.0, self)
-
-    def __sub__(self, other: object) -> Any:
-        return OPERATORS["term -"](self, other)
-
-    def __rsub__(self, other: object) -> Any:
-        return OPERATORS["term -"](other, self)
+    def combine(self, symbol: str, a: Any, b: Any) -> Any:
+        meaning = OPERATORS.get(f"term {symbol}")
+        return NotImplemented if meaning is None else meaning(a, b)
 
 
 # --- losses ----------------------------------------------------------------------------------------

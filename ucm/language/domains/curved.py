@@ -85,7 +85,7 @@ def solve(
         for _ in range(300):
             for o, (index, mass) in enumerate(parts):
                 u = v[index] - tops[o]  # relative to the top entry: exact for huge ones
-                theta[o] = _level(equation, u, lam, mass, theta[o])
+                theta[o] = _multiplier(equation, u, lam, mass, theta[o])
             point = _mix(equation, v, parts, tops, theta, lam)
             value = curve.value(point.q)
             excess = value - radius
@@ -144,7 +144,7 @@ def _slope(point: Point, parts: list[tuple[Any, float]]) -> float:
     return float(w @ (n * n))
 
 
-def _level(equation: Equation, u: Vec, lam: float, mass: float, x: float) -> float:
+def _multiplier(equation: Equation, u: Vec, lam: float, mass: float, x: float) -> float:
     """The root x of `sum q(u - x) = mass`, a decreasing function. Right of it the Newton step is
     taken on the logarithm, which is exact where q is exponential in u; left of it on the sum."""
     lo, hi = -np.inf, np.inf

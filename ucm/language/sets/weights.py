@@ -56,7 +56,7 @@ def weigh(domain: Domain, class_weight: tuple[float, float]) -> Domain:
     if isinstance(domain, domains.DomainIntersection):
         return weigh(domain.left, class_weight) & weigh(domain.right, class_weight)
     raise CompositionError(
-        f"class_weight: multiplies the caps of samples, and {domain!r} has none; "
+        f"class_weight: multiplies the caps of samples, and {domain!r} has none to take one; "
         "use CappedSimplex or ReducedHull, or leave class_weight out"
     )
 

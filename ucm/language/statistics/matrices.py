@@ -44,33 +44,27 @@ class MatrixNode(Statistic):
     def factors(self, data: Data) -> list[LinearMap]:
         """Maps F_k with `sum_k F_k F_k'` the matrix."""
 
-    def __add__(self, other: Any) -> MatrixNode:
-        return _matrix_sum((1.0, self), (1.0, as_matrix(other, repr(self))))
-
-    def __radd__(self, other: Any) -> MatrixNode:
-        return _matrix_sum((1.0, as_matrix(other, repr(self))), (1.0, self))
-
-    def _refuse_difference(self, other: object) -> Any:
-        raise CompositionError(
-            f"{self!r} and {other!r} subtracted: a difference of covariances need not be positive "
-            "semidefinite, so it shapes no ellipsoid; add them, or subtract the ellipsoids"
-        )
-
-    __sub__ = __rsub__ = _refuse_difference
-
-    def __mul__(self, c: object) -> MatrixNode:
-        factor = coefficient(c, self)
-        if factor < 0.0:
-            raise CompositionError(f"{factor:g} * {self!r}: a covariance takes factors >= 0 only")
-        return _matrix_sum((factor, self))
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, c: object) -> MatrixNode:
-        divisor = coefficient(c, self)
-        if divisor <= 0.0:
-            raise CompositionError(f"{self!r} / {divisor:g}: divide by a positive number")
-        return _matrix_sum((1.0 / divisor, self))
+    def combine(self, symbol: str, a: Any, b: Any) -> Any:
+        if symbol == "+":
+            return _matrix_sum(*((1.0, as_matrix(S, repr(self))) for S in (a, b)))
+        if symbol == "-":
+            raise CompositionError(
+                f"{a!r} - {b!r}: a difference of covariances need not be positive semidefinite, so "
+                "it shapes no ellipsoid; add them, or subtract the ellipsoids"
+            )
+        if symbol == "*":
+            factor = coefficient(a, self)
+            if factor < 0.0:
+                raise CompositionError(
+                    f"{factor:g} * {self!r}: a covariance takes factors >= 0 only"
+                )
+            return _matrix_sum((factor, self))
+        if symbol == "/":
+            divisor = coefficient(b, self)
+            if divisor <= 0.0:
+                raise CompositionError(f"{self!r} / {divisor:g}: divide by a positive number")
+            return _matrix_sum((1.0 / divisor, self))
+        return NotImplemented
 
 
 class ConstantMatrix(ConstantStatistic, MatrixNode):

@@ -11,6 +11,7 @@ from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.errors import CompositionError, brief
 from ucm.language.node import CoordinateFree, Notation
+from ucm.language.operators import Arithmetic
 from ucm.language.statistics.matrices import MatrixNode
 from ucm.language.statistics.vectors import VectorNode
 
@@ -19,7 +20,7 @@ __all__ = ["Covariance", "Mean", "Samples", "neg", "pos", "signed"]
 _SIGN = {"pos": "+", "neg": "-", "signed": "±"}  # the subscripts of statistics
 
 
-class Samples(CoordinateFree):
+class Samples(Arithmetic[Any], CoordinateFree):
     """The samples of class +1 (`pos`), of class -1 (`neg`), or all `y_i x_i` (`signed`).
 
     Attributes
@@ -37,7 +38,6 @@ class Samples(CoordinateFree):
     """
 
     kind: str
-    __array_ufunc__ = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -61,23 +61,15 @@ class Samples(CoordinateFree):
     def formula(self, notation: Notation) -> str:
         return notation.word(self.kind)
 
-    def _refuse(self, other: object) -> Any:
+    def combine(self, symbol: str, a: Any, b: Any) -> Any:
+        if symbol == "*" and not (isinstance(a, float) and a == -1.0):  # -1.0: of a minus sign
+            raise CompositionError(
+                f"{self!r} are samples, not a set; did you mean {a!r} * Hull({self!r})?"
+            )
         raise CompositionError(
             f"{self!r} are samples, not a set, so they take no arithmetic; "
             f"did you mean Hull({self!r}), or {self!r}.mean?"
         )
-
-    def __mul__(self, other: object) -> Any:
-        raise CompositionError(
-            f"{self!r} are samples, not a set; did you mean {other!r} * Hull({self!r})?"
-        )
-
-    __rmul__ = __mul__
-    __add__ = __radd__ = __sub__ = __rsub__ = __truediv__ = __and__ = __rand__ = _refuse
-    __matmul__ = __rmatmul__ = _refuse
-
-    def __neg__(self) -> Any:
-        return self._refuse(None)
 
 
 pos = Samples("pos")

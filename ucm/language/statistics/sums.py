@@ -17,16 +17,15 @@ from ucm.errors import CompositionError, brief
 from ucm.language.arithmetic import as_factor
 from ucm.language.contracts import common_dimension
 from ucm.language.node import Node, Notation, number_source, source
+from ucm.language.operators import Arithmetic
 
 __all__ = ["ConstantStatistic", "Statistic", "StatisticSum", "coefficient", "gathered"]
 
 Terms = list[tuple[float, Any]]  # pairs (coefficient, statistic)
 
 
-class Statistic(Node):
+class Statistic(Arithmetic[Any]):
     """A vector or a matrix over feature space: a mean, a covariance, a constant, a combination."""
-
-    __array_ufunc__ = None
 
     @abstractmethod
     def dimension(self, n: int | None) -> int | None:
@@ -35,10 +34,6 @@ class Statistic(Node):
     @abstractmethod
     def evaluate(self, data: Data) -> NDArray[np.float64]:
         """The vector (n,), or the matrix itself, dense (n, n)."""
-
-    @abstractmethod
-    def __add__(self, other: object) -> Any:
-        """The sum with another statistic or an array."""
 
 
 class ConstantStatistic(Statistic):

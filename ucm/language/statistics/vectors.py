@@ -29,46 +29,29 @@ __all__ = ["ConstantVector", "Origin", "VectorNode", "VectorSum", "as_vector", "
 class VectorNode(Statistic):
     """A vector of feature space: a mean, a constant, or a linear combination of these."""
 
-    def __add__(self, other: object) -> Any:
-        term = _vector_term(other)
-        return NotImplemented if term is None else _vector_sum((1.0, self), (1.0, term))
-
-    def __radd__(self, other: object) -> Any:
-        term = _vector_term(other)
-        return NotImplemented if term is None else _vector_sum((1.0, term), (1.0, self))
-
-    def __sub__(self, other: object) -> Any:
-        term = _vector_term(other)
-        return NotImplemented if term is None else _vector_sum((1.0, self), (-1.0, term))
-
-    def __rsub__(self, other: object) -> Any:
-        term = _vector_term(other)
-        return NotImplemented if term is None else _vector_sum((1.0, term), (-1.0, self))
-
-    def __neg__(self) -> VectorNode:
-        return _vector_sum((-1.0, self))
-
-    def __mul__(self, c: object) -> VectorNode:
-        return _vector_sum((coefficient(c, self), self))
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, c: object) -> VectorNode:
-        divisor = coefficient(c, self)
-        if divisor == 0.0:
-            raise CompositionError(f"{self!r} / 0: divide by a number other than 0")
-        return _vector_sum((1.0 / divisor, self))
-
-    def __matmul__(self, other: object) -> Any:
-        raise CompositionError(
-            f"{self!r} @ {other!r}: a vector is no linear map; `@` takes a matrix and a set, "
-            f"as in M @ Point({self!r})"
-        )
-
-    def __rmatmul__(self, other: object) -> Any:
-        raise CompositionError(
-            f"@ takes a matrix and a set, got the vector {self!r}; write M @ Point({self!r})"
-        )
+    def combine(self, symbol: str, a: Any, b: Any) -> Any:
+        if symbol in "+-":
+            left, right = _vector_term(a), _vector_term(b)
+            if left is None or right is None:
+                return NotImplemented
+            return _vector_sum((1.0, left), (-1.0 if symbol == "-" else 1.0, right))
+        if symbol == "*":
+            return _vector_sum((coefficient(a, self), self))
+        if symbol == "/":
+            divisor = coefficient(b, self)
+            if divisor == 0.0:
+                raise CompositionError(f"{self!r} / 0: divide by a number other than 0")
+            return _vector_sum((1.0 / divisor, self))
+        if symbol == "@" and a is self:
+            raise CompositionError(
+                f"{self!r} @ {b!r}: a vector is no linear map; `@` takes a matrix and a set, "
+                f"as in M @ Point({self!r})"
+            )
+        if symbol == "@":
+            raise CompositionError(
+                f"@ takes a matrix and a set, got the vector {self!r}; write M @ Point({self!r})"
+            )
+        return NotImplemented
 
 
 class ConstantVector(ConstantStatistic, VectorNode):
