@@ -130,6 +130,69 @@ def test_tilted_problems_are_solved_warm(solver: Any, penalty: Any, seed: int) -
         assert bound <= value + 1e-6 * abs(value)
 
 
+@pytest.mark.parametrize("loss", [ucm.Hinge(), 2.0 * ucm.Hinge(1.5), ucm.Logistic()], ids=repr)
+@pytest.mark.parametrize(("m", "n"), [(40, 5), (15, 40), (3000, 80)])
+def test_tilts_of_the_normal_and_features_beyond_samples(loss: Any, m: int, n: int) -> None:
+    """Newton for losses through several tilts, dense and sparse, against the gap of Fenchel."""
+    X, y = noisy(m, n, seed=4)
+    X = np.where(np.abs(X) > 1.0, X, 0.0)
+    generator = np.random.default_rng(5)
+    values = []
+    for samples in (X, sparse.csr_matrix(X)):
+        form = Composite(samples, y, (loss,), (0.5 * ucm.L2(),), class_weight=(2.0, 0.5))
+        session = DualNewton().open(form, Monitor())
+        for scale in (0.0, 1.0, 0.3):
+            v, u = np.zeros(m), scale * np.linspace(-1.0, 1.0, n)
+            if loss.slope() is not None:
+                v = -form.caps * (np.arange(m) % 5 == 0)
+            tilt = Tilt(v, u)
+            session.place(0.1 * generator.standard_normal(n), 0.0)
+            answer = session.solve(form, tilt, 1e-8)
+            assert answer.status == "converged" and answer.slopes is not None
+            w, b = answer.plane
+            margin = form.margins(w, b)
+            values.append(form.value(margin, w, tilt))
+            bound, _ = form.lower_bound(answer.slopes, margin, tilt)
+            assert abs(values[-1] - bound) <= 1e-8 * abs(values[-1])
+    assert_allclose(values[:3], values[3:], rtol=1e-7)
+
+
+def test_many_sparse_features_are_never_dense(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = sparse.random_array((60, 100_000), density=1e-3, rng=np.random.default_rng(6), format="csr")
+    X = sparse.csr_matrix(X)
+    y = np.where(np.arange(60) % 2 == 0, 1.0, -1.0)
+    dense = sparse.csr_matrix.toarray
+
+    def small(self: Any, *args: Any, **kwargs: Any) -> Any:
+        assert self.shape[0] * self.shape[1] <= 60 * 61
+        return dense(self, *args, **kwargs)
+
+    monkeypatch.setattr(sparse.csr_matrix, "toarray", small)
+    for loss in (ucm.Hinge(), ucm.Hinge(1.5)):
+        found = ucm.solve(loss + 0.1 * ucm.L2(), X, y, solver="newton-dual", tol=1e-8)
+        assert found.status == "optimal"
+
+
+def test_what_newton_for_losses_counts_and_reports() -> None:
+    X, y = noisy(400, 12, seed=8)
+    for loss in (ucm.Hinge(), ucm.Hinge(1.5)):
+        plan = ucm.compile(loss + 0.5 * ucm.L2(), X, y, solver="newton-dual")
+        found = plan.solve()
+        stats, history = found.stats, found.history
+        assert stats.iterations == len(history) >= 2 and stats.systems >= len(history)
+        assert stats.systems / 2 <= stats.passes <= 2.5 * (stats.systems + stats.iterations)
+        assert 0.0 < stats.forming <= 3.0 * stats.systems  # a system of 13 unknowns: 3.25 passes
+        assert history[-1]["objective"] == pytest.approx(found.objective, rel=1e-6)
+        watched: list[dict[str, float]] = []
+        again = plan.solve(callback=watched.append)
+        assert again.objective == pytest.approx(found.objective, rel=1e-6)
+        assert watched == again.history
+        with pytest.warns(ucm.ConvergenceWarning, match="stopped by the callback"):
+            assert plan.solve(callback=lambda record: True, tol=1e-12).status == "interrupted"
+        with pytest.warns(ucm.ConvergenceWarning, match="1 multiplier steps left"):
+            assert plan.solve(max_iter=1).stats.iterations == 1
+
+
 @pytest.mark.parametrize("solver", [Simplex, HiGHS])
 @pytest.mark.parametrize(("m", "n"), [(30, 400), (400, 30), (200, 100)])
 def test_generation_finds_the_optimum_of_the_whole_program(m: int, n: int, solver: Any) -> None:

@@ -170,7 +170,7 @@ class WeightedSum:
         else:
             changed = np.count_nonzero(d)
             self.d, self.value = d.copy(), self.form(d)
-        return self.squares * changed / max(1, d.size)
+        return float(self.squares * changed / max(1, d.size))
 
 
 def ridge_solve(H: Matrix, g: Vec) -> Vec:

@@ -64,7 +64,7 @@ class Formed(Systems):
                 AU = A.matmat(jacobian.U)
                 work += float(A.entries) * jacobian.U.shape[1]
                 H += factor * (AU @ jacobian.S @ AU.T)
-        return Step(-ridge_solve(H, g), 0.0, float(0.5 * work / self.stored))
+        return Step(-ridge_solve(H, g), 0.0, 0.5 * work / self.stored)
 
 
 class ConjugateGradients(Systems):

@@ -1,0 +1,172 @@
+"""The steps that all Newton methods share: line search, growth of sigma, ridge solve, sums that follow their
+weights, coordinates of a span; and the loops, on a problem of a few lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from ucm.numerics.steps import MOST, SHRINK, accuracy, growth, line_search
+from ucm.solvers.coordinates import ByInnerProducts, Orthonormal, Span
+from ucm.solvers.palm import Lagrangian, WeightedSum, ridge_solve, run
+
+
+@pytest.mark.parametrize("root", [1e-3, 0.2, 1.0, 1.4, 37.0, 1e6])
+def test_the_line_search_ends_where_the_slope_is_small(root: float) -> None:
+    for bend in (lambda x: x, lambda x: x**3, lambda x: np.expm1(min(x, 5.0)), np.tanh):
+        asked = []
+
+        def slope(t: float, parts: Any, bend: Any = bend, asked: list = asked) -> float:
+            asked.append(t)
+            return float(bend((t - root) / root))
+
+        start = float(bend(-1.0))
+        t = line_search(slope, None, start)
+        assert asked[-1] == t and len(asked) <= 40
+        assert abs(bend((t - root) / root)) <= 0.2 * abs(start)
+
+
+def test_a_slope_that_jumps_is_bracketed() -> None:
+    t = line_search(lambda t, parts: -1.0 if t < 0.37 else 5.0, None, -1.0)
+    assert t == pytest.approx(0.37, abs=1e-6)
+
+
+def test_fewer_steps_let_sigma_grow_more() -> None:
+    factors = [growth(k, 20.0) for k in range(MOST)]
+    assert factors[0] == 20.0 and factors == sorted(factors, reverse=True) and factors[-1] > 1.0
+    assert growth(MOST, 20.0) == SHRINK < 1.0
+    assert accuracy(np.inf) == 0.5 > accuracy(1e-4) > accuracy(1e-12) == accuracy(-1.0) > 0.0
+
+
+def test_a_ridge_solves_what_rounding_left_singular() -> None:
+    generator = np.random.default_rng(0)
+    Z, g = generator.standard_normal((3, 6)), generator.standard_normal(6)
+    H = Z.T @ Z
+    d = ridge_solve(H, H @ g)
+    np.testing.assert_allclose(H @ d, H @ g, atol=1e-6)
+    np.testing.assert_allclose(ridge_solve(H + np.eye(6), g), np.linalg.solve(H + np.eye(6), g))
+
+
+def test_a_sum_follows_its_weights() -> None:
+    generator = np.random.default_rng(1)
+    Z = generator.standard_normal((50, 4))
+    asked = []
+
+    def form(d: np.ndarray) -> np.ndarray:
+        asked.append(np.count_nonzero(d))
+        return (Z * d[:, None]).T @ Z
+
+    follower = WeightedSum(form, 4, 50, squares=50.0 * 8.0)
+    d = generator.random(50)
+    assert follower.follow(d) == 400.0
+    assert follower.follow(3.0 * d) == 0.0  # a multiple
+    d = 3.0 * d
+    rest = np.argsort(d)[:2]
+    d[rest] = 0.0, 1.5
+    assert follower.follow(d) == 16.0 and asked == [50, 1, 1]
+    np.testing.assert_allclose(follower.value, (Z * d[:, None]).T @ Z, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "two tables"])
+def test_coordinates_of_a_span_keep_inner_products(kind: str) -> None:
+    generator = np.random.default_rng(2)
+    X = np.where(generator.random((12, 90)) < 0.3, generator.standard_normal((12, 90)), 0.0)
+    X[5] = X[2]  # rank 11
+    span: Span = Orthonormal(X)
+    if kind == "sparse":
+        span = ByInnerProducts([sparse.csr_matrix(X)])
+    elif kind == "two tables":
+        span = ByInnerProducts([X[:5], X[5:]])
+    F = np.vstack(span.tables)
+    np.testing.assert_allclose(F @ F.T, X @ X.T, atol=1e-9)
+    z, x = generator.standard_normal(F.shape[1]), generator.standard_normal(90)
+    np.testing.assert_allclose(X @ span.outward(z), F @ z, atol=1e-6)
+    nearest = X.T @ np.linalg.lstsq(X.T, x)[0]
+    if kind != "dense":  # whose basis has directions that no sample needs
+        np.testing.assert_allclose(span.outward(span.inward(x)), nearest, atol=1e-6)
+    np.testing.assert_allclose(F @ span.inward(x), X @ x, atol=1e-6)
+
+
+class Box(Lagrangian):
+    """`min |q - c|^2 / 2` over `0 <= q <= 1` and `a'q = b`: one multiplier y of the equation."""
+
+    def __init__(self, c: np.ndarray, a: np.ndarray, b: float, sigma: float, most: int) -> None:
+        self.c, self.a, self.b, self.sigma, self.most = c, a, b, sigma, most
+        self.q = np.zeros(c.size)
+        self.y, self.p, self.sigmas = np.zeros(1), self.q, [sigma]
+
+    def _points(self, y: np.ndarray) -> np.ndarray:
+        s = self.sigma
+        return np.clip((self.q + s * (self.c - y * self.a)) / (1.0 + s), 0.0, 1.0)
+
+    def gradient(self) -> np.ndarray:
+        self.p = self._points(self.y)
+        return np.array([self.b - self.a @ self.p])
+
+    def good_enough(self, g: np.ndarray) -> bool:
+        return abs(g[0]) <= 1e-10
+
+    def direction(self, g: np.ndarray) -> np.ndarray:
+        free = (self.p > 0.0) & (self.p < 1.0)
+        s = self.sigma
+        return -g / max(s / (1.0 + s) * float(self.a[free] @ self.a[free]), 1e-3)
+
+    def ahead(self, d: np.ndarray) -> Any:
+        return d
+
+    def slope(self, t: float, ahead: Any) -> float:
+        self.p = self._points(self.y + t * ahead)
+        return float(ahead[0] * (self.b - self.a @ self.p))
+
+    def move(self, t: float, d: np.ndarray, ahead: Any) -> None:
+        self.y = self.y + t * d
+
+    def advance(self) -> None:
+        self.moved, self.q = float(np.abs(self.p - self.q).max()), self.p
+
+    def assess(self) -> tuple[float, float]:
+        return 0.5 * float((self.q - self.c) @ (self.q - self.c)), self.moved
+
+    def proves_empty(self) -> bool:
+        return self.b > float(np.maximum(self.a, 0.0).sum())
+
+    def solved(self) -> bool:
+        return self.moved <= 1e-9
+
+    def stalled(self) -> bool:
+        return False
+
+    def growth(self, steps: int) -> float:
+        return growth(steps, 9.0)
+
+    def grow(self, factor: float) -> None:
+        self.sigma *= factor
+        self.sigmas.append(self.sigma)
+
+
+def box(b: float = 1.0, sigma: float = 1.0, most: int = MOST) -> Box:
+    generator = np.random.default_rng(3)
+    return Box(generator.standard_normal(20), generator.random(20), b, sigma, most)
+
+
+def test_the_loops_on_a_small_problem() -> None:
+    at = box()
+    seen = []
+    assert run(at, 50, lambda *record: seen.append(record) is not None) == "converged"
+    y = np.linspace(-3.0, 3.0, 200_001)  # the multiplier by brute force
+    balance = np.clip(at.c - y[:, None] * at.a, 0.0, 1.0) @ at.a - at.b
+    q = np.clip(at.c - y[np.abs(balance).argmin()] * at.a, 0.0, 1.0)
+    np.testing.assert_allclose(at.q, q, atol=1e-4)
+    assert [record[0] for record in seen] == list(range(1, len(seen) + 1))
+
+
+def test_how_the_loops_end() -> None:
+    assert run(box(), 50, lambda *record: True) == "interrupted"
+    assert run(box(), 1, lambda *record: False) == "max_iter"
+    assert run(box(b=1e3), 50, lambda *record: False) == "infeasible"
+    hasty = box(most=1)  # its points are not accepted at once: sigma falls
+    run(hasty, 3, lambda *record: False)
+    assert hasty.sigmas[:3] == pytest.approx([1.0, SHRINK, SHRINK**2])
