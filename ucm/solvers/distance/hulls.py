@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse
 
 from ucm import numerics
-from ucm.data.gram import pivoted_factor
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import ComposedMap, SampleMap
 from ucm.errors import ParameterError
@@ -24,12 +23,13 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
+from ucm.solvers.coordinates import ByInnerProducts
+from ucm.solvers.levels import Level, descend, strides
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["NewtonHull"]
 
-_STRIDE = 8
-_LIMIT = 150  # outer steps
+_COARSE_GAP, _WIDER = 0.1, 2.0  # of a coarse level; its kinks become so much wider on the next
 _WHOLE = 1_000_000  # entries of the samples up to which all outer steps are one compiled call
 _DENSE = 0.3  # density of a CSR matrix above which rows are faster dense
 _TINY = float(np.finfo(float).tiny)
@@ -76,33 +76,29 @@ class NewtonHull(Solver[MinNorm]):
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         hulls = _Hulls(form, monitor)
         with blas_threads(0, hulls.entries):  # one thread factors such systems best
-            strides = [1]
-            while start is None and hulls.can_skip(_STRIDE * strides[-1], self.coarse):
-                strides.append(_STRIDE * strides[-1])
-            level = _Level(hulls, strides.pop())
             if start is None:
+                rest = strides(lambda stride: hulls.can_skip(stride, self.coarse))
+                level = _Level(hulls, rest.pop())
                 level.begin(hulls.uniform(level))
             else:
+                rest, level = [], _Level(hulls, 1)
                 near = None if start.w is None else hulls.inward(start.w)
                 level.begin_near(hulls.joined(start.q), near)
-            return self._refine(level, strides, monitor)
+            level, ended = descend(
+                level, rest, monitor, _COARSE_GAP, at_once=hulls.entries <= _WHOLE
+            )
+            return self._answer(level, ended)
 
-    def _refine(self, level: _Level, strides: list[int], monitor: Monitor) -> Answer:
-        """Solve on one level after another, down to all samples."""
+    def _answer(self, level: _Level, ended: str) -> Answer:
         hulls = level.hulls
-        while True:
-            state = level.run(monitor, 0.1 if strides else monitor.tol)
-            if not strides or state != "converged":
-                break
-            level = level.refined(strides.pop())
         if level.stride > 1:  # the weights of all samples that w stands for
             q = hulls.projected(np.split(level.refined(1).V[0], hulls.sizes[:1]))
         else:
             q = hulls.blocks(level.weights())
-        answer = Answer(q, hulls.normal(level.w), status=state)
-        if state == "interrupted":
+        answer = Answer(q, hulls.normal(level.w), status=ended)
+        if ended == "interrupted":
             answer.message = "stopped by the callback"
-        elif state == "max_iter":
+        elif ended == "max_iter":
             answer.message = f"the gap stayed at {level['gap']:.2g}; raise max_iter or tol"
         return answer
 
@@ -143,9 +139,9 @@ class _Hulls:
                 self.places.append((k, g.entries))
         self.sizes = np.array([X.shape[0] for X in tables])
         self.n = form.n
-        self.factor: tuple[Any, Any, Any] | None = None
+        self.span: ByInnerProducts | None = None
         if form.n > self.sizes.sum():
-            tables = self._factored(tables, monitor)
+            tables = self._in_span(tables, monitor)
         self.tables = [_table(X) for X in tables]
         self.unit = max(_largest(X) for X in tables) or 1.0
         self.side[:, 2] /= self.unit
@@ -153,41 +149,27 @@ class _Hulls:
         self.entries = sum(X.nnz if sparse.issparse(X) else X.size for X in tables)
         self.share = self.entries / max(1, form.stored)
 
-    def _factored(self, tables: list[Any], monitor: Monitor) -> list[Any]:
-        """The samples in coordinates of their span: rows of the pivoted Cholesky factor of X X'."""
+    def _in_span(self, tables: list[Any], monitor: Monitor) -> list[Any]:
+        """The samples in coordinates of their span."""
         unit = max(_largest(X) for X in tables) or 1.0
         if not 1e-100 < unit < 1e100:  # inner products may overflow
             tables = [X / unit for X in tables]
             self.side[:, 2] *= unit
-        dense = not sparse.issparse(tables[0])
         with blas_threads(int(self.sizes.sum())):
-            A, B = tables
-            C = A @ B.T
-            K: Any = [[A @ A.T, C], [C.T, B @ B.T]]
-            F, pivots = pivoted_factor(np.block(K) if dense else sparse.block_array(K).toarray())
-        monitor.forming += 0.25 * self.sizes.sum()
-        self.factor = tables, F[pivots[: F.shape[1]]], pivots[: F.shape[1]]
-        self.n = F.shape[1]
-        return np.split(F, self.sizes[:1])
+            self.span = ByInnerProducts(tables)
+        monitor.forming += 0.5 * self.span.forming / max(1, self.form.stored)
+        self.n = self.span.tables[0].shape[1]
+        return self.span.tables
 
     def normal(self, w: Vec) -> Vec | None:
-        """w in the space of the samples, of norm 1: `X'c` with `F'c = w`. None for w = 0."""
-        if self.factor is not None and w.any():
-            tables, L, pivots = self.factor
-            c = np.zeros(self.sizes.sum())
-            c[pivots] = linalg.solve_triangular(L, w, lower=True, trans=1)
-            first, second = np.split(c, self.sizes[:1])
-            w = tables[0].T @ first + tables[1].T @ second
+        """w in the space of the samples, of norm 1; None for w = 0."""
+        w = w if self.span is None else self.span.outward(w)
         norm = float(np.linalg.norm(w))
         return w / norm if norm > _TINY else None
 
     def inward(self, x: Vec) -> Vec:
         """A point in the space of the samples, in the coordinates worked in."""
-        if self.factor is not None:
-            tables, L, pivots = self.factor
-            scores = np.concatenate([X @ x for X in tables])
-            x = linalg.solve_triangular(L, scores[pivots], lower=True)
-        return x / self.unit
+        return (x if self.span is None else self.span.inward(x)) / self.unit
 
     def can_skip(self, stride: int, least: int) -> bool:
         """Whether every `stride`-th sample makes a level of its own."""
@@ -237,8 +219,8 @@ def _part(X: Any) -> tuple[Any, Any, Any]:
     return X.data, index[0], index[1]
 
 
-class _Level:
-    """Every `stride`-th sample of each hull; by name, the fields of `numerics.STATE`.
+class _Level(Level):
+    """As `numerics.march` takes it.
 
     Attributes
     ----------
@@ -247,14 +229,19 @@ class _Level:
     ends : (2, 3) the first row of each hull in V, the end of its band, its end
     """
 
+    names, theta = numerics.STATE, numerics.SIDE.index("theta")
+
     def __init__(self, hulls: _Hulls, stride: int) -> None:
         self.hulls, self.stride = hulls, stride
         self.sizes = -(-hulls.sizes // stride)
         M, n = int(self.sizes.sum()), hulls.n
         a = int(self.sizes[0])
         self.ends = np.array([[0, a, a], [a, M, M]])
+        self.starts = self.ends[:, 0]
         self.side = hulls.side.copy()
         self.side[:, 0] = np.minimum(self.side[:, 0] * hulls.sizes / self.sizes, self.side[:, 1])
+        self.share = hulls.share * M / hulls.sizes.sum()  # passes over the bound data in one here
+        self.spent = 0.0  # passes here, as far as they are counted
         self.state = np.zeros(len(numerics.STATE))
         self["slack"] = self["reach"] = np.inf
         self.V, self.work = np.zeros((4, M)), np.empty((2, M))
@@ -264,21 +251,11 @@ class _Level:
         self.H, self.S, self.system = np.zeros((n, n)), np.zeros((2, n)), np.empty((n, n))
         self.w, self.x = np.zeros(n), np.zeros(n)
 
-    def __getitem__(self, name: str) -> float:
-        return float(self.state[numerics.STATE.index(name)])
-
-    def __setitem__(self, name: str, value: float) -> None:
-        self.state[numerics.STATE.index(name)] = value
-
     def begin(self, q: Vec) -> None:
         """Start at the weights q: `w = x = Z'q`, sigma by the spread of the scores."""
         self._place(q)
         self.w[:] = self.x
-        a = self._score()
-        self.side[:, 3] = np.add.reduceat(a, self.ends[:, 0]) / self.sizes
-        cap = min(self.side[:, 0].max(), 2.0 * (self.side[:, 1] / self.sizes).max())
-        spread = float(np.linalg.norm(a - a.mean())) / a.size**0.5 or float(np.abs(a).max()) or 1.0
-        self["sigma"] = 30.0 * cap / max(spread, 1e-280)
+        self.begin_at(self._score())
 
     def begin_near(self, q: Vec, w: Vec | None) -> None:
         """Start at the weights q and, where it is known, the dual vector w of a near problem; sigma
@@ -314,15 +291,9 @@ class _Level:
         if self["status"] == 2.0:
             level.begin(self.hulls.uniform(level))
             return level
-        level.w[:], level.side[:, 3], level["largest"] = self.w, self.side[:, 3], self["largest"]
-        width = 2.0 * float(self.side[:, 0].max()) / self["sigma"]
-        level["sigma"], level["reach"] = level.side[:, 0].max() / width, 4.0 * width
-        level._score()
-        for (cap, theta), (lo, _, hi) in zip(level.side[:, [0, 3]], level.ends):
-            q = np.subtract(theta, level.V[2, lo:hi], out=level.V[0, lo:hi])
-            q *= level["sigma"]
-            q += 0.5 * cap
-            np.clip(q, 0.0, cap, out=q)
+        level.w[:], level["largest"] = self.w, self["largest"]
+        level.begin_after(self, _WIDER, level._score(), level.V[0])
+        level["reach"] = 4.0 * level.side[:, 0].max() / level["sigma"]
         return level
 
     def _split(self, v: Vec) -> list[Vec]:
@@ -343,37 +314,27 @@ class _Level:
         self["passes"] += 0.5
         return self.V[2]
 
-    def run(self, monitor: Monitor, tol: float) -> str:
-        """Outer steps to a relative gap of `tol`; answers how they ended."""
+    def march(self, log: Any, monitor: Monitor) -> int:
         hulls = self.hulls
-        self["tol"], self["zero"] = tol, max(0.1 * monitor.tol, 1e-10)
+        self["zero"] = max(0.1 * monitor.tol, 1e-10)
         self["verify"] = float(self.stride == 1)
-        share = hulls.share * self.V.shape[1] / hulls.sizes.sum()
-        spent, began = monitor.passes, monitor.iterations
-        left = monitor.limit(_LIMIT) - began
-        step_by_step = monitor.callback or monitor.verbose or hulls.entries > _WHOLE
-        status = "max_iter"
-        while left > 0:
-            log = np.empty((1 if step_by_step else left, 3))
-            done = numerics.march(
-                hulls.parts, self.stride, self.ends, self.side, self.state, self.w, self.x, self.V,
-                self.tags, self.H, self.S, self.system, self.work, log,
-            )  # fmt: skip
-            left -= done
-            stop = False
-            for passes, gap, norm in log[:done].tolist():
-                monitor.passes = spent + share * passes
-                stop = monitor.report(monitor.iterations + 1, -norm * hulls.unit, gap)
-            if self["status"] > 0.0 and (self.stride == 1 or (left > 0 and not stop)):
-                status = "converged"
-                break
-            if stop:
-                status = "interrupted"
-                break
-        monitor.passes = spent + share * self["passes"]
-        monitor.systems += int(self["systems"])
-        monitor.forming += share * self["forming"]
-        return status
+        before = self["systems"], self["forming"]
+        done = numerics.march(
+            hulls.parts, self.stride, self.ends, self.side, self.state, self.w, self.x, self.V,
+            self.tags, self.H, self.S, self.system, self.work, log,
+        )  # fmt: skip
+        monitor.systems += int(self["systems"] - before[0])
+        monitor.forming += self.share * (self["forming"] - before[1])
+        return done
+
+    def told(self, row: list[float], monitor: Monitor) -> tuple[float, float]:
+        passes, gap, norm = row
+        monitor.passes += self.share * (passes - self.spent)
+        self.spent = passes
+        return -norm * self.hulls.unit, gap
+
+    def ended(self, monitor: Monitor) -> str | None:
+        return "converged" if self["status"] > 0.0 else None
 
     def weights(self) -> list[Vec]:
         """p of both hulls in the order of the samples."""

@@ -9,7 +9,7 @@ and so does the sharpness `cap / sigma` of the kinks that the part could resolve
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,12 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import NearestPoint, ReducedHulls
+from ucm.solvers.levels import Level, descend, strides
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["GramNewton"]
 
-_STRIDE = 8
-_COARSE_GAP, _WIDTH = 0.01, 0.5  # gap of a coarse level; kinks of the next one, in its own
-_LIMIT = 150  # outer steps
+_COARSE_GAP, _WIDER = 0.01, 0.5  # of a coarse level; its kinks become so much wider on the next
 _DEFINITE = 1e12  # sigma times the largest square of a sample, at most
 _SMALL = 1 << 18  # entries of a Gram matrix that is formed sooner than its rows are chosen
 _WIDE = (
@@ -64,18 +63,15 @@ class GramNewton(NearestPoint):
 
     def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
         hulls = ReducedHulls.of(form)
-        strides = [1]
-        while start is None and hulls.n >= _STRIDE * strides[-1] * self.coarse:
-            strides.append(_STRIDE * strides[-1])
-        level = _Level(hulls, strides.pop())
-        level.begin(level.hulls.start(None if start is None else form.begin(start)))
-        if start is not None:
+        if start is None:
+            rest = strides(lambda stride: hulls.n >= stride * self.coarse)
+            level = _Level(hulls, rest.pop())
+            level.begin(level.hulls.start(None))
+        else:
+            rest, level = [], _Level(hulls, 1)
+            level.begin(hulls.start(form.begin(start)))
             level.sharpen()
-        while True:
-            state = level.run(monitor, _COARSE_GAP if strides else monitor.tol)
-            if not strides or state != "converged":
-                break
-            level = level.refined(strides.pop())
+        level, state = descend(level, rest, monitor, _COARSE_GAP, at_once=True)
         if level.stride > 1 or state == "full":  # then the extreme points in the direction of w
             last = level if level.stride == 1 else level.refined(1)
             a = hulls.extreme(last.by_variable(4))
@@ -100,8 +96,8 @@ class GramNewton(NearestPoint):
         return answer
 
 
-class _Level:
-    """Every `stride`-th sample of each hull; by name, the fields of `numerics.GRAM_STATE`.
+class _Level(Level):
+    """As `numerics.gram_march` takes it.
 
     Attributes
     ----------
@@ -109,6 +105,8 @@ class _Level:
     members, order : the variables of `whole` that are here, and these group after group
     index, s, pull, ends, side, V, points, need : as `numerics.gram_march` takes them
     """
+
+    names, theta = numerics.GRAM_STATE, 2
 
     def __init__(self, whole: ReducedHulls, stride: int) -> None:
         self.whole, self.stride = whole, stride
@@ -119,6 +117,7 @@ class _Level:
         self.pull = hulls.pull[self.order]
         self.sizes = np.bincount(hulls.group, minlength=hulls.mass.size)
         self.ends = np.concatenate([[0], np.cumsum(self.sizes)])
+        self.starts = self.ends[:-1]
         self.side = np.column_stack([hulls.cap, hulls.mass, np.zeros(hulls.mass.size)])
         self.state = np.zeros(len(numerics.GRAM_STATE))
         self["square"] = hulls.square
@@ -127,12 +126,7 @@ class _Level:
         self.V = np.zeros((9, hulls.n))
         self.points = np.zeros((3, hulls.gram.m))
         self.need = np.empty(hulls.n, dtype=np.int64)
-
-    def __getitem__(self, name: str) -> float:
-        return float(self.state[numerics.GRAM_STATE.index(name)])
-
-    def __setitem__(self, name: str, value: float) -> None:
-        self.state[numerics.GRAM_STATE.index(name)] = value
+        self.computed = 0  # entries of the Gram matrix that are counted
 
     def by_variable(self, row: int) -> Vec:
         """A row of V in the order of the variables of all samples, 0 for those that are not here."""
@@ -144,11 +138,7 @@ class _Level:
         """Start at the weights a: `w = x`."""
         self.V[0] = a[self.order]
         self._set_normal(self.V[0])
-        scores = self.V[4]
-        self.side[:, 2] = np.add.reduceat(scores, self.ends[:-1]) / self.sizes
-        cap = min(self.side[:, 0].max(), 2.0 * (self.side[:, 1] / self.sizes).max())
-        spread = float(np.std(scores)) or float(np.abs(scores).max()) or 1.0
-        self["sigma"] = 30.0 * cap / max(spread, 1e-280)
+        self.begin_at(self.V[4])
 
     def sharpen(self) -> None:
         """Kinks some three times as wide as the scores of a start are off: that is its gap, for a
@@ -173,45 +163,34 @@ class _Level:
             fine.begin(fine.hulls.start(None))
             return fine
         fine._set_normal(self.by_variable(2)[fine.members[fine.order]])
-        fine.side[:, 2] = self.side[:, 2]
-        width = _WIDTH * float(self.side[:, 0].max()) / self["sigma"]
-        fine["sigma"] = fine.side[:, 0].max() / width
-        theta, cap = (np.repeat(fine.side[:, k], fine.sizes) for k in (2, 0))
-        q = 0.5 * cap - fine["sigma"] * (fine.V[4] - theta)
-        np.clip(q, 0.0, cap, out=fine.V[0])
+        fine.begin_after(self, _WIDER, fine.V[4], fine.V[0])
         return fine
 
-    def run(self, monitor: Monitor, tol: float) -> str:
-        """Outer steps to a relative gap of `tol`; answers how they ended."""
+    def march(self, log: Any, monitor: Monitor) -> int:
         hulls, gram = self.hulls, self.hulls.gram
-        self["tol"], self["floor"] = tol, max(monitor.tol, hulls.resolution) * hulls.reach
-        left = monitor.limit(_LIMIT) - monitor.iterations
-        step_by_step = monitor.callback is not None or monitor.verbose
-        spent, systems = monitor.passes, monitor.systems
-        while left > 0:
-            log = np.empty((1 if step_by_step else left, 2))
-            done = numerics.gram_march(
-                gram.store, gram.where, self.index, self.s, self.pull, self.ends, self.side,
-                self.state, self.V, self.points, self.need, log,
-            )  # fmt: skip
-            left -= done
-            monitor.passes = spent + gram.computed / (2.0 * self.whole.gram.m)
-            monitor.systems = systems + int(self["systems"])
-            stop = False
-            for gap, norm in log[:done].tolist():
-                stop = monitor.report(monitor.iterations + 1, -norm, gap)
-            if self["missing"] > 0.0:
-                if not self._fetch(self.need[: int(self["missing"])]):
-                    return "full"
-            elif self["status"] == 2.0 and not self._negligible(monitor.tol):
-                self["status"], self["floor"] = 0.0, 0.5 * self["norm"]
-            elif self["status"] == 3.0 and not stop:
-                return "rounding" if self.stride == 1 else "converged"
-            elif self["status"] > 0.0 and (self.stride == 1 or (left > 0 and not stop)):
-                return "converged"
-            if stop:
-                return "interrupted"
-        return "max_iter"
+        if self["floor"] == 0.0:
+            self["floor"] = max(monitor.tol, hulls.resolution) * hulls.reach
+        before = self["systems"]
+        done = numerics.gram_march(
+            gram.store, gram.where, self.index, self.s, self.pull, self.ends, self.side, self.state,
+            self.V, self.points, self.need, log,
+        )  # fmt: skip
+        monitor.passes += (gram.computed - self.computed) / (2.0 * self.whole.gram.m)
+        monitor.systems += int(self["systems"] - before)
+        self.computed = gram.computed
+        return done
+
+    def told(self, row: list[float], monitor: Monitor) -> tuple[float, float]:
+        return -row[1], row[0]
+
+    def ended(self, monitor: Monitor) -> str | None:
+        if self["missing"] > 0.0:
+            return None if self._fetch(self.need[: int(self["missing"])]) else "full"
+        if self["status"] == 2.0 and not self._negligible(monitor.tol):
+            self["status"], self["floor"] = 0.0, 0.5 * self["norm"]
+        if self["status"] == 3.0 and self.stride == 1:
+            return "rounding"
+        return "converged" if self["status"] > 0.0 else None
 
     def _negligible(self, tol: float) -> bool:
         a = self.by_variable(1)[self.members]
