@@ -16,7 +16,7 @@ from ucm.data.kernels import Kernel
 from ucm.errors import ConvergenceWarning, EmptySetError, ParameterError, SolverError
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import ReducedHulls
+from ucm.forms.nearest import HullsByRows
 from ucm.solvers import GSK, MDM, ClipGSK, ClipMDM, GramNewton
 
 NAMES = ("gsk", "mdm", "clip-gsk", "clip-mdm", "newton-gram")
@@ -237,7 +237,7 @@ def test_the_rule_and_the_counts_of_the_paper() -> None:
     for solver in (ClipMDM(choice="first-order", stop="paper", eps=1e-4), GSK("paper", 1e-4)):
         sol = quietly(model, X, y, kernel="rbf", solver=solver, tol=1e-9)
         plan: Any = ucm.compile(model, X, y, kernel="rbf", solver=solver)
-        hulls = ReducedHulls.of(plan.form)
+        hulls = HullsByRows.of(plan.form)
         a = hulls.start(sol.answer.q)
         # the least <W, Z> over extreme points, from the support function of the declaration
         scores = hulls.s * (hulls.gram.whole() @ (hulls.s * a))

@@ -26,7 +26,7 @@ from ucm.language.losses import Hinge
 from ucm.language.penalties import L1
 from ucm.solvers.objective.dca import DCA
 from ucm.solvers.objective.highs import HiGHS
-from ucm.solvers.objective.simplex import Simplex
+from ucm.solvers.objective.simplex_method import Simplex
 
 __all__ = ["BENCHMARK"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
-from ucm.forms.hulls import least_norm
+from ucm.forms.faces import least_norm
 from ucm.forms.solution import Certificate
 from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import Splits

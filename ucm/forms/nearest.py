@@ -19,11 +19,11 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Block
 
-__all__ = ["NearestPoint", "ReducedHulls"]
+__all__ = ["HullsByRows", "NearestPoint"]
 
 
 @dataclass(frozen=True)
-class ReducedHulls:
+class HullsByRows:
     """`min ||W||^2 / 2`, `W = c + sum_i a_i z_i` over `0 <= a_i <= cap_g`, `sum a_i = mass_g` per group.
 
     A group is one reduced convex hull. `z_i = s_i x_i`, where the x_i are the samples of a Gram matrix;
@@ -54,7 +54,7 @@ class ReducedHulls:
     resolution: float
 
     @classmethod
-    def of(cls, form: MinNorm) -> ReducedHulls:
+    def of(cls, form: MinNorm) -> HullsByRows:
         """The hulls of a form that `NearestPoint.refuse` accepts."""
         group, cap, mass = [], [], []
         for b in form.blocks:
@@ -95,7 +95,7 @@ class ReducedHulls:
         groups = range(self.mass.size)
         return np.sort(np.concatenate([np.flatnonzero(self.group == g)[::stride] for g in groups]))
 
-    def part(self, members: NDArray[np.intp]) -> ReducedHulls:
+    def part(self, members: NDArray[np.intp]) -> HullsByRows:
         """The hulls of some of the variables, their caps larger by as much as each group is smaller."""
         share = np.bincount(self.group[members]) / np.bincount(self.group)
         rest = np.arange(members.size)

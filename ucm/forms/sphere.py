@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ucm.data.linear import Vec
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
-from ucm.forms.hulls import Hulls, least_norm
+from ucm.forms.faces import SumOfHulls, least_norm
 from ucm.forms.solver import Solver
 
 __all__ = ["UnitNorm", "UnitSolver"]
@@ -43,12 +43,12 @@ class UnitNorm:
     image: MinNorm
     norm: float = 2.0
     basis: NDArray[np.float64] | None = None
-    hulls: Hulls | None = None
+    hulls: SumOfHulls | None = None
 
     @classmethod
     def of(cls, image: MinNorm, norm: float) -> UnitNorm:
         """The form of a lowered set that contains 0."""
-        hulls = None if image.couplings else Hulls.of(image.center, image.blocks)
+        hulls = None if image.couplings else SumOfHulls.of(image.center, image.blocks)
         if hulls is None:
             basis = _span(*_directions(image))
         else:

@@ -6,28 +6,28 @@ import lazy_loader
 
 if TYPE_CHECKING:
     from ucm.numerics.ball import project_ball_simplex as project_ball_simplex
+    from ucm.numerics.capped import project_capped as project_capped
+    from ucm.numerics.capped import threshold as threshold
     from ucm.numerics.entropy import project_entropy as project_entropy
     from ucm.numerics.entropy import support_entropy as support_entropy
     from ucm.numerics.gram import add_rows as add_rows
     from ucm.numerics.gram import rbf_exponents as rbf_exponents
-    from ucm.numerics.gram_hull import GRAM_STATE as GRAM_STATE
-    from ucm.numerics.gram_hull import gram_march as gram_march
-    from ucm.numerics.hull import SIDE as SIDE
-    from ucm.numerics.hull import STATE as STATE
-    from ucm.numerics.hull import march as march
     from ucm.numerics.margins import plus_newton as plus_newton
     from ucm.numerics.mdm import class_gaps as class_gaps
     from ucm.numerics.mdm import clip_gsk as clip_gsk
     from ucm.numerics.mdm import clip_mdm as clip_mdm
     from ucm.numerics.mdm import extreme_steps as extreme_steps
+    from ucm.numerics.newton_gram import GRAM_STATE as GRAM_STATE
+    from ucm.numerics.newton_gram import gram_march as gram_march
+    from ucm.numerics.newton_hull import SIDE as SIDE
+    from ucm.numerics.newton_hull import STATE as STATE
+    from ucm.numerics.newton_hull import march as march
     from ucm.numerics.outer import add_outer as add_outer
     from ucm.numerics.power import power_root as power_root
     from ucm.numerics.psmo import hinge_gap as hinge_gap
     from ucm.numerics.psmo import hinge_levels as hinge_levels
     from ucm.numerics.psmo import slacks as slacks
     from ucm.numerics.psmo import smo as smo
-    from ucm.numerics.simplex import project_capped as project_capped
-    from ucm.numerics.simplex import threshold as threshold
     from ucm.numerics.tied import line_minimum as line_minimum
     from ucm.numerics.tied import top_threshold as top_threshold
     from ucm.numerics.vertex import edge_descent as edge_descent
@@ -36,16 +36,16 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "ball": ["project_ball_simplex"],
+        "capped": ["project_capped", "threshold"],
         "entropy": ["project_entropy", "support_entropy"],
         "gram": ["add_rows", "rbf_exponents"],
-        "gram_hull": ["GRAM_STATE", "gram_march"],
-        "hull": ["SIDE", "STATE", "march"],
         "margins": ["plus_newton"],
         "mdm": ["class_gaps", "clip_gsk", "clip_mdm", "extreme_steps"],
+        "newton_gram": ["GRAM_STATE", "gram_march"],
+        "newton_hull": ["SIDE", "STATE", "march"],
         "outer": ["add_outer"],
         "power": ["power_root"],
         "psmo": ["hinge_gap", "hinge_levels", "slacks", "smo"],
-        "simplex": ["project_capped", "threshold"],
         "tied": ["line_minimum", "top_threshold"],
         "vertex": ["edge_descent"],
     },

@@ -18,7 +18,7 @@ import numpy as np
 from numba import types
 
 from ucm.numerics._jit import READ, WRITE, f8, jit
-from ucm.numerics.simplex import pack, threshold
+from ucm.numerics.capped import pack, threshold
 
 __all__ = ["project_ball_simplex"]
 

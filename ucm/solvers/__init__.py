@@ -4,8 +4,8 @@ from ucm.solvers.distance.alm import ALM
 from ucm.solvers.distance.apg import APG
 from ucm.solvers.distance.conic import ECOS, SCS, Clarabel
 from ucm.solvers.distance.highs import HiGHSDistance
-from ucm.solvers.distance.hulls import NewtonHull
 from ucm.solvers.distance.newton import Newton
+from ucm.solvers.distance.newton_hull import NewtonHull
 from ucm.solvers.distance.scaled_newton import ScaledNewton
 from ucm.solvers.distance.secular import Secular
 from ucm.solvers.distance.span import InSpan
@@ -14,11 +14,11 @@ from ucm.solvers.objective.dca import DCA
 from ucm.solvers.objective.dual_newton import DualNewton
 from ucm.solvers.objective.highs import HiGHS
 from ucm.solvers.objective.primal import PrimalAPG
-from ucm.solvers.objective.simplex import Simplex
+from ucm.solvers.objective.simplex_method import Simplex
 from ucm.solvers.rows.clip_gsk import ClipGSK
 from ucm.solvers.rows.clip_mdm import ClipMDM
 from ucm.solvers.rows.extreme import GSK, MDM
-from ucm.solvers.rows.gram_hull import GramNewton
+from ucm.solvers.rows.newton_gram import GramNewton
 from ucm.solvers.rows.psmo import PSMO
 from ucm.solvers.sphere.faces import Faces
 from ucm.solvers.sphere.facets import Facets

@@ -11,7 +11,7 @@ from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
-from ucm.forms.nearest import ReducedHulls
+from ucm.forms.nearest import HullsByRows
 from ucm.solvers.rows.descent import Descending, Descent, Place
 
 __all__ = ["ClipGSK"]
@@ -44,7 +44,7 @@ class ClipGSK(Descending):
         if self.patience < 1:
             raise ParameterError(f"ClipGSK: patience is positive, got {self.patience}")
 
-    def begin(self, hulls: ReducedHulls, start: list[Vec] | None) -> Descent:
+    def begin(self, hulls: HullsByRows, start: list[Vec] | None) -> Descent:
         return _Towards(hulls, start, self.patience)
 
 
@@ -52,7 +52,7 @@ class _Towards(Descent):
     """H[g, k] is `<Z_g, z_k>` of the point `Z_g = sum a_i z_i` of a group; the gap was last halved, to
     `best`, after `since` steps."""
 
-    def __init__(self, hulls: ReducedHulls, start: list[Vec] | None, patience: int) -> None:
+    def __init__(self, hulls: HullsByRows, start: list[Vec] | None, patience: int) -> None:
         self.hulls, self.patience, self.a = hulls, patience, hulls.start(start)
         self.H = hulls.points(self.a)
         self.F = hulls.pull + self.H.sum(axis=0)

@@ -16,7 +16,7 @@ from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
-from ucm.forms.nearest import ReducedHulls
+from ucm.forms.nearest import HullsByRows
 from ucm.solvers.rows.active import Active
 from ucm.solvers.rows.descent import Descending, Descent, Place
 
@@ -61,12 +61,12 @@ class ClipMDM(Descending):
             raise ParameterError(f"ClipMDM: coarse is positive, got {self.coarse}")
         self.check()
 
-    def begin(self, hulls: ReducedHulls, start: list[Vec] | None) -> Descent:
+    def begin(self, hulls: HullsByRows, start: list[Vec] | None) -> Descent:
         if start is None and self.stop != "paper" and hulls.n >= self.coarse:
             return _Exchange(hulls, self, self._from_a_part(hulls))
         return _Exchange(hulls, self, hulls.start(start))
 
-    def _from_a_part(self, hulls: ReducedHulls) -> Vec:
+    def _from_a_part(self, hulls: HullsByRows) -> Vec:
         """The extreme points of the hulls in the direction that every eighth sample gives."""
         groups = range(hulls.mass.size)
         members = [np.flatnonzero(hulls.group == g) for g in groups]
@@ -94,7 +94,7 @@ class _Exchange(Descent):
     before : the gap at the report before
     """
 
-    def __init__(self, hulls: ReducedHulls, options: ClipMDM, a: Vec) -> None:
+    def __init__(self, hulls: HullsByRows, options: ClipMDM, a: Vec) -> None:
         self.hulls, self.options = hulls, options
         self.a = a
         self.F = hulls.scores(a)

@@ -10,7 +10,7 @@ from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import NearestPoint, ReducedHulls
+from ucm.forms.nearest import HullsByRows, NearestPoint
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["Descending", "Descent", "Place"]
@@ -33,7 +33,7 @@ class Descent(ABC):
     steps, operations : so far; inner products count whether they are in the cache or not
     """
 
-    hulls: ReducedHulls
+    hulls: HullsByRows
     a: Vec
     F: Vec
     limit: int = 100_000
@@ -70,12 +70,12 @@ class Descending(NearestPoint):
             raise ParameterError(f"{name}: eps is positive, got {self.eps}")
 
     @abstractmethod
-    def begin(self, hulls: ReducedHulls, start: list[Vec] | None) -> Descent:
+    def begin(self, hulls: HullsByRows, start: list[Vec] | None) -> Descent:
         """The method at its start."""
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(form.n):
-            hulls = ReducedHulls.of(form)
+            hulls = HullsByRows.of(form)
             run = self.begin(hulls, None if start is None else form.begin(start))
             answer = self._run(run, monitor)
             answer.q = hulls.blocks(form, run.a)

@@ -14,7 +14,7 @@ import numpy as np
 from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.forms.answer import Answer
-from ucm.forms.nearest import ReducedHulls
+from ucm.forms.nearest import HullsByRows
 from ucm.solvers.rows.descent import Descending, Descent, Place
 
 __all__ = ["GSK", "MDM"]
@@ -39,7 +39,7 @@ class _Extreme(Descending):
     def __post_init__(self) -> None:
         self.check()
 
-    def begin(self, hulls: ReducedHulls, start: list[Vec] | None) -> Descent:
+    def begin(self, hulls: HullsByRows, start: list[Vec] | None) -> Descent:
         return _Towards(hulls, start, self)
 
 
@@ -47,7 +47,7 @@ class _Towards(Descent):
     """K is the Gram matrix of the variables, H[g, k] is `<Z_g, z_k>` of the point `Z_g = sum a_i z_i` of a
     group."""
 
-    def __init__(self, hulls: ReducedHulls, start: list[Vec] | None, solver: _Extreme) -> None:
+    def __init__(self, hulls: HullsByRows, start: list[Vec] | None, solver: _Extreme) -> None:
         self.hulls, self.solver, self.a = hulls, solver, hulls.start(start)
         self.K = hulls.gram.whole()
         if hulls.n < self.K.shape[0]:

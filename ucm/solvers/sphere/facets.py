@@ -12,7 +12,7 @@ from scipy.spatial import ConvexHull, QhullError
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer, Witness
-from ucm.forms.hulls import least_norm
+from ucm.forms.faces import least_norm
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
 

@@ -20,7 +20,7 @@ from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.forms.answer import Answer
-from ucm.forms.hulls import Hulls
+from ucm.forms.faces import SumOfHulls
 from ucm.forms.sphere import UnitNorm
 from ucm.solvers.programs import Blocks, LinearProgram, accuracy, attempt, numbers
 
@@ -40,7 +40,7 @@ class Radial:
     """
 
     @classmethod
-    def of(cls, hulls: Hulls) -> Radial:
+    def of(cls, hulls: SumOfHulls) -> Radial:
         """All samples of a sum of reduced hulls."""
         group = np.repeat(np.arange(hulls.masses.size), np.diff(hulls.bounds))
         return cls(hulls.center, hulls.points, hulls.caps, group, hulls.masses)
@@ -102,7 +102,7 @@ def radial(form: UnitNorm, tol: float, verbose: bool = False) -> Reach:
     return _conic(form, tol, verbose) if form.hulls is None else _polyhedral(form.hulls)
 
 
-def _polyhedral(hulls: Hulls) -> Reach:
+def _polyhedral(hulls: SumOfHulls) -> Reach:
     program = Radial.of(hulls)
 
     def reach(g: Vec) -> Reached | None:

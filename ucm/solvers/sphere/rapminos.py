@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
-from ucm.forms.hulls import Hulls, Tied, least_norm
+from ucm.forms.faces import SumOfHulls, Tied, least_norm
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
 from ucm.solvers.sphere.radial import Radial
@@ -90,7 +90,7 @@ class Rapminos(UnitSolver):
         with blas_threads(form.rank):
             return self._descend(form, form.hulls, monitor, _state(form.hulls, v))
 
-    def _descend(self, form: UnitNorm, hulls: Hulls, monitor: Monitor, at: _State) -> Answer:
+    def _descend(self, form: UnitNorm, hulls: SumOfHulls, monitor: Monitor, at: _State) -> Answer:
         count = 0 if self.step == "nearest" else self.width * form.rank
         steep = True
         whole = Radial.of(hulls) if count and hulls.points.size <= _WHOLE else None
@@ -114,7 +114,7 @@ class Rapminos(UnitSolver):
         message = f"{limit} steps taken; raise max_iter"
         return _answer(form, hulls, at).ended("max_iter", message)
 
-    def _along(self, form: UnitNorm, hulls: Hulls, at: _State, count: int) -> _State | None:
+    def _along(self, form: UnitNorm, hulls: SumOfHulls, at: _State, count: int) -> _State | None:
         """A step along the steepest direction; None when there is none."""
         wide = hulls.face(at.v, at.scores, count) if count else at.face
         d, size = max(
@@ -128,21 +128,21 @@ class Rapminos(UnitSolver):
         return _moved(form, hulls, at.v, d, hulls.line_minimum(at.scores, at.v, d, first))
 
 
-def _answer(form: UnitNorm, hulls: Hulls, at: _State) -> Answer:
+def _answer(form: UnitNorm, hulls: SumOfHulls, at: _State) -> Answer:
     v = _pinned(form, hulls, at)
     return Answer(hulls.blocks(form.residual(v)[1]), form.lift(v))
 
 
-def _state(hulls: Hulls, v: Vec) -> _State:
+def _state(hulls: SumOfHulls, v: Vec) -> _State:
     scores = hulls.scores(v)
     return _State(v, scores, hulls.face(v, scores))
 
 
-def _moved(form: UnitNorm, hulls: Hulls, v: Vec, d: Vec, t: float) -> _State | None:
+def _moved(form: UnitNorm, hulls: SumOfHulls, v: Vec, d: Vec, t: float) -> _State | None:
     return _state(hulls, form.unit(v + t * d)) if 0.0 < t < np.inf else None
 
 
-def _direction(hulls: Hulls, face: Tied, n: Vec) -> tuple[Vec, float]:
+def _direction(hulls: SumOfHulls, face: Tied, n: Vec) -> tuple[Vec, float]:
     """`-N g` of the least norm over the face, and that norm relative to the size of the subgradients.
 
     Where the norm has a kink, each of its subgradients n gives a direction of descent, or 0.
@@ -163,7 +163,7 @@ def _direction(hulls: Hulls, face: Tied, n: Vec) -> tuple[Vec, float]:
 
 
 def _corner(
-    form: UnitNorm, hulls: Hulls, at: _State, count: int, whole: Radial | None
+    form: UnitNorm, hulls: SumOfHulls, at: _State, count: int, whole: Radial | None
 ) -> tuple[_State | None, int]:
     """Towards the minimum on `<n, w> = 1` of the function of the samples near the thresholds; and how
     many these should be. None when w is that minimum for every n."""
@@ -186,7 +186,7 @@ def _corner(
     return None, count
 
 
-def _free(form: UnitNorm, hulls: Hulls, at: _State) -> NDArray[np.float64]:
+def _free(form: UnitNorm, hulls: SumOfHulls, at: _State) -> NDArray[np.float64]:
     """Rows that span the directions orthogonal to the ties and to the normal."""
     rows = np.vstack([hulls.differences(at.face), form.normal(at.v)])
     sizes = np.linalg.norm(rows, axis=1)
@@ -195,7 +195,7 @@ def _free(form: UnitNorm, hulls: Hulls, at: _State) -> NDArray[np.float64]:
     return V[int((s > 1e-8).sum()) :]
 
 
-def _escape(form: UnitNorm, hulls: Hulls, at: _State) -> _State | None:
+def _escape(form: UnitNorm, hulls: SumOfHulls, at: _State) -> _State | None:
     """Along `+d` and `-d` with d orthogonal to the ties f is constant and the norm does not fall: the
     better end at the next kink. None when the ties pin w, or nothing is gained."""
     free = _free(form, hulls, at)
@@ -211,7 +211,7 @@ def _escape(form: UnitNorm, hulls: Hulls, at: _State) -> _State | None:
     return best
 
 
-def _pinned(form: UnitNorm, hulls: Hulls, at: _State) -> Vec:
+def _pinned(form: UnitNorm, hulls: SumOfHulls, at: _State) -> Vec:
     """w recomputed from its ties where they determine it, free of the rounding of the steps."""
     rows = hulls.differences(at.face)
     if rows.shape[0] < form.rank - 1 or form.rank < 2:

@@ -1,9 +1,7 @@
-"""Nearest point of two hulls: semismooth Newton over a band of samples, from a few samples to all.
+"""Nearest point of two hulls: semismooth Newton over a band of samples, level after level.
 
-The method of `ucm.numerics.hull`, started on every 8th or 64th sample of each class: q on a coarse level
-says little about that on a finer one, but w and the multipliers theta do, and so does the sharpness
-`cap / sigma` of the kinks that the coarse level could resolve. Zhao, Sun and Toh (2010) give the
-augmented Lagrangian; Ito, Takeda and Toh (2015), equation (12), the problem.
+The method is that of `ucm.numerics.newton_hull`, its course that of `ucm.solvers.levels`. Zhao, Sun and Toh
+(2010) give the augmented Lagrangian; Ito, Takeda and Toh (2015), equation (12), the problem.
 """
 
 from __future__ import annotations
@@ -74,14 +72,14 @@ class NewtonHull(Solver[MinNorm]):
         return 11.0
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        hulls = _Hulls(form, monitor)
+        hulls = _Sides(form, monitor)
         with blas_threads(0, hulls.entries):  # one thread factors such systems best
             if start is None:
                 rest = strides(lambda stride: hulls.can_skip(stride, self.coarse))
-                level = _Level(hulls, rest.pop())
+                level = _FeatureLevel(hulls, rest.pop())
                 level.begin(hulls.uniform(level))
             else:
-                rest, level = [], _Level(hulls, 1)
+                rest, level = [], _FeatureLevel(hulls, 1)
                 near = None if start.w is None else hulls.inward(start.w)
                 level.begin_near(hulls.joined(start.q), near)
             level, ended = descend(
@@ -89,7 +87,7 @@ class NewtonHull(Solver[MinNorm]):
             )
             return self._answer(level, ended)
 
-    def _answer(self, level: _Level, ended: str) -> Answer:
+    def _answer(self, level: _FeatureLevel, ended: str) -> Answer:
         hulls = level.hulls
         if level.stride > 1:  # the weights of all samples that w stands for
             q = hulls.projected(np.split(level.refined(1).V[0], hulls.sizes[:1]))
@@ -111,7 +109,7 @@ def _samples(A: LinearMap) -> tuple[Any, float] | None:
     return (A.X, factor) if isinstance(A, SampleMap) else None
 
 
-class _Hulls:
+class _Sides:
     """The samples of both hulls, as compiled code takes them.
 
     Attributes
@@ -176,7 +174,7 @@ class _Hulls:
         sizes = -(-self.sizes // stride)
         return sizes.sum() >= max(least, 10 * self.n) and sizes.min() >= 2 * self.n
 
-    def uniform(self, level: _Level) -> Vec:
+    def uniform(self, level: _FeatureLevel) -> Vec:
         return np.repeat(self.side[:, 1] / level.sizes, level.sizes)
 
     def joined(self, q: Sequence[Vec]) -> Vec:
@@ -219,7 +217,7 @@ def _part(X: Any) -> tuple[Any, Any, Any]:
     return X.data, index[0], index[1]
 
 
-class _Level(Level):
+class _FeatureLevel(Level):
     """As `numerics.march` takes it.
 
     Attributes
@@ -231,7 +229,7 @@ class _Level(Level):
 
     names, theta = numerics.STATE, numerics.SIDE.index("theta")
 
-    def __init__(self, hulls: _Hulls, stride: int) -> None:
+    def __init__(self, hulls: _Sides, stride: int) -> None:
         self.hulls, self.stride = hulls, stride
         self.sizes = -(-hulls.sizes // stride)
         M, n = int(self.sizes.sum()), hulls.n
@@ -283,11 +281,11 @@ class _Level(Level):
             points = [self.x]
         self["largest"] = sum(float(np.linalg.norm(point)) for point in points)
 
-    def refined(self, stride: int) -> _Level:
+    def refined(self, stride: int) -> _FeatureLevel:
         """The level of more samples, from the w and theta of this one: the kinks begin twice as wide
         as they were here. Where x is 0 here, w says nothing."""
         self.V, self.work = np.empty((4, 0)), np.empty((2, 0))  # to be replaced by larger ones
-        level = _Level(self.hulls, stride)
+        level = _FeatureLevel(self.hulls, stride)
         if self["status"] == 2.0:
             level.begin(self.hulls.uniform(level))
             return level

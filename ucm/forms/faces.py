@@ -18,7 +18,7 @@ from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.language.contracts import Block
 
-__all__ = ["Hulls", "Tied", "least_norm"]
+__all__ = ["SumOfHulls", "Tied", "least_norm"]
 
 _TIED = 1e-10  # of the largest score: closer than this is the same
 _WHOLE = 1e-10  # of a mass
@@ -55,7 +55,7 @@ class Tied:
 
 
 @dataclass(frozen=True)
-class Hulls:
+class SumOfHulls:
     """The groups, equal samples merged.
 
     Attributes
@@ -77,7 +77,7 @@ class Hulls:
     # owner: of every group its block, its entries there, and the row that each of them became
 
     @classmethod
-    def of(cls, center: Vec, blocks: tuple[Block, ...]) -> Hulls | None:
+    def of(cls, center: Vec, blocks: tuple[Block, ...]) -> SumOfHulls | None:
         """The hulls of lowered blocks; None when there are none or one of these is something else."""
         parts: list[tuple[NDArray[np.float64], Vec, float]] = []
         owner: list[tuple[int, Any, NDArray[np.intp]]] = []
@@ -123,9 +123,9 @@ class Hulls:
                 parts.append(points - points.mean(axis=0))
         return np.concatenate(parts)
 
-    def in_basis(self, basis: NDArray[np.float64]) -> Hulls:
+    def in_basis(self, basis: NDArray[np.float64]) -> SumOfHulls:
         """The same set in the coordinates `basis' x`."""
-        return Hulls(
+        return SumOfHulls(
             basis.T @ self.center,
             np.ascontiguousarray(self.points @ basis),
             self.caps,

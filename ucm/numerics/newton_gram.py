@@ -1,4 +1,4 @@
-"""The semismooth Newton augmented Lagrangian of `ucm.numerics.hull` over rows of a Gram matrix.
+"""The semismooth Newton augmented Lagrangian of `ucm.numerics.newton_hull` over rows of a Gram matrix.
 
 `min |x|^2 / 2` over `x = c + sum_i p_i z_i`, `0 <= p_i <= cap_g` and `sum p_i = mass_g` in every group
 g. Vectors are met through inner products only: `z_i = s_i x_i` with the Gram matrix K of the x_i. The

@@ -1,9 +1,8 @@
 """Nearest points of reduced hulls behind a kernel: semismooth Newton steps over rows of the Gram matrix.
 
-The method of `ucm.solvers.distance.hulls` where only inner products are known: systems have the order of the
-number of free samples, and a row of the Gram matrix is computed when the weight of its sample first
-changes. It starts on a part of the samples: q there says little about all of them, but w and theta do,
-and so does the sharpness `cap / sigma` of the kinks that the part could resolve.
+The method of `ucm.solvers.distance.newton_hull` where only inner products are known: systems have the order
+of the number of free samples, and a row of the Gram matrix is computed when the weight of its sample first
+changes. So it too starts on a part of the samples (`ucm.solvers.levels`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import NearestPoint, ReducedHulls
+from ucm.forms.nearest import HullsByRows, NearestPoint
 from ucm.solvers.levels import Level, descend, strides
 from ucm.solvers.threads import blas_threads
 
@@ -62,13 +61,13 @@ class GramNewton(NearestPoint):
         return answer
 
     def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
-        hulls = ReducedHulls.of(form)
+        hulls = HullsByRows.of(form)
         if start is None:
             rest = strides(lambda stride: hulls.n >= stride * self.coarse)
-            level = _Level(hulls, rest.pop())
+            level = _GramLevel(hulls, rest.pop())
             level.begin(level.hulls.start(None))
         else:
-            rest, level = [], _Level(hulls, 1)
+            rest, level = [], _GramLevel(hulls, 1)
             level.begin(hulls.start(form.begin(start)))
             level.sharpen()
         level, state = descend(level, rest, monitor, _COARSE_GAP, at_once=True)
@@ -96,7 +95,7 @@ class GramNewton(NearestPoint):
         return answer
 
 
-class _Level(Level):
+class _GramLevel(Level):
     """As `numerics.gram_march` takes it.
 
     Attributes
@@ -108,7 +107,7 @@ class _Level(Level):
 
     names, theta = numerics.GRAM_STATE, 2
 
-    def __init__(self, whole: ReducedHulls, stride: int) -> None:
+    def __init__(self, whole: HullsByRows, stride: int) -> None:
         self.whole, self.stride = whole, stride
         self.members = np.arange(whole.n) if stride == 1 else whole.every(stride)
         self.hulls = hulls = whole if stride == 1 else whole.part(self.members)
@@ -155,10 +154,10 @@ class _Level(Level):
         self.points[1] = self.hulls.gram.scores(self.index[used], (self.s * u)[used], 0.0)
         self.V[4] = self.pull + self.s * self.points[1][self.index]
 
-    def refined(self, stride: int) -> _Level:
+    def refined(self, stride: int) -> _GramLevel:
         """The level of more samples, from the w and theta of this one. Where x is 0 here, w says
         nothing."""
-        fine = _Level(self.whole, stride)
+        fine = _GramLevel(self.whole, stride)
         if self["status"] == 2.0:
             fine.begin(fine.hulls.start(None))
             return fine
