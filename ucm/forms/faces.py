@@ -83,7 +83,7 @@ class SumOfHulls:
         owner: list[tuple[int, Any, NDArray[np.intp]]] = []
         first = 0
         for k, block in enumerate(blocks):
-            groups = block.groups()
+            groups = block.groups
             if groups is None:
                 return None
             matrix: Any = block.map.matrix().T

@@ -59,7 +59,7 @@ class HullsByRows:
         group, cap, mass = [], [], []
         for b in form.blocks:
             own = np.empty(b.map.shape[1])
-            for g in b.groups() or ():
+            for g in b.groups or ():
                 own[g.entries] = len(cap)
                 cap.append(g.most)
                 mass.append(g.mass)
@@ -195,7 +195,7 @@ class NearestPoint(Solver[MinNorm]):
         if not form.blocks:
             return "there is no hull"
         for b in form.blocks:
-            if b.groups() is None:
+            if b.groups is None:
                 return f"{b.domain!r} is not the weights of a reduced convex hull"
         if isinstance(form.space, GramSpace):
             if any(b.samples is None or b.weight == 0.0 for b in form.blocks):

@@ -13,6 +13,7 @@ Linear maps stand in `ucm.data.linear`, what stands for a size in CVXPY in
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -222,6 +223,7 @@ class Block:
     samples: NDArray[np.intp] | None = None
     weight: float = 0.0
 
+    @functools.cached_property
     def groups(self) -> list[Group] | None:
         """The mass constraints with their caps; None when `D` is not `Capped`: no reduced hull."""
         if not isinstance(self.domain, Capped):

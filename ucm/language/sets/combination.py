@@ -200,7 +200,7 @@ class LinearImage(Combination):
 
 def is_number(L: Any) -> bool:
     """Whether an L_k is a number or a `Param`, not a matrix."""
-    return isinstance(L, Real | Param)
+    return type(L) is float or isinstance(L, Real | Param)  # nearly always a float
 
 
 def times(L: Any, x: Any) -> Any:

@@ -75,7 +75,7 @@ class Hull(OfWeights, CoordinateFree):
         return WeightSpace(domain, rows.size, data.signs(kind), samples=rows)
 
     def emptiness(self, data: Data) -> str | None:
-        why = self.space(data).emptiness()
+        why = self.bound_space(data).emptiness()
         return None if why is None else f"{self!r}: {why}"
 
     def size(self, data: Data) -> Size | None:
@@ -85,7 +85,7 @@ class Hull(OfWeights, CoordinateFree):
         return np.zeros(data.n), data.samples(self.samples.kind)
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        space = self.space(data)
+        space = self.bound_space(data)
         q = cp.Variable(space.dim) / space.dim  # entries of the variable are near 1
         constraints = [] if self.weights is None else space.twin(q, scope)
         if self.weights is None or self.weights.on_simplex() != self.weights:
@@ -179,7 +179,7 @@ class ReducedHull(OfWeights, CoordinateFree):
         name = self.nu.name if isinstance(self.nu, Param) else "nu"
         if self.nu is not None and not 0.0 < value(self.nu) < float("inf"):
             return f"{self!r}: {name} must be positive, got {value(self.nu):g}"
-        if self.space(data).emptiness() is None:
+        if self.bound_space(data).emptiness() is None:
             return None
         rows = data.rows(self.samples.kind).size
         weights = {"pos": data.class_weight[0], "neg": data.class_weight[1]}

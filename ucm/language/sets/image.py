@@ -84,7 +84,7 @@ class Image(OfWeights):
         return c, MatrixMap(self.A)
 
     def emptiness(self, data: Data) -> str | None:
-        why = self.space(data).emptiness()
+        why = self.bound_space(data).emptiness()
         return None if why is None else f"{self!r}: {why}"
 
     def size(self, data: Data) -> Size | None:
@@ -92,7 +92,7 @@ class Image(OfWeights):
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         q = cp.Variable(self.A.shape[1])
-        return self.image(data)[0] + self.A @ q, self.space(data).twin(q, scope)
+        return self.image(data)[0] + self.A @ q, self.bound_space(data).twin(q, scope)
 
     def formula(self, notation: Notation) -> str:
         image = offset(self.center, f"{notation.array(self.A)} q", notation)

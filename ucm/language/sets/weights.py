@@ -145,21 +145,25 @@ class OfWeights(UncertaintySet):
     def space(self, data: Data) -> WeightSpace:
         """D over bound samples."""
 
+    def bound_space(self, data: Data) -> WeightSpace:
+        """`space(data)`, made once."""
+        return data.once(("space", self), lambda: self.space(data))
+
     @abstractmethod
     def image(self, data: Data) -> tuple[Vec, LinearMap]:
         """c and A."""
 
     def lower(self, data: Data) -> AffineImage:
         c, A = self.image(data)
-        blocks, couplings = self.space(data).blocks(A)
+        blocks, couplings = self.bound_space(data).blocks(A)
         return AffineImage(c, tuple(blocks), tuple(couplings))
 
     def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
-        (c, A), space = self.image(data), self.space(data)
+        (c, A), space = self.image(data), self.bound_space(data)
         first, *_ = [next(q) for _ in space.pieces]
         return c + A.matvec(first), space.violation(first)
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
         c, A = self.image(data)
-        height, q = self.space(data).support(A.rmatvec(d), splits)
+        height, q = self.bound_space(data).support(A.rmatvec(d), splits)
         return float(c @ d) + height, None if q is None else c + A.matvec(q)

@@ -56,7 +56,7 @@ class NewtonHull(Solver[MinNorm]):
             return "it takes the Euclidean norm only"
         if form.couplings or form.center.any():
             return "it takes two hulls, and there are intersections or points"
-        hulls = [b.groups() for b in form.blocks if _samples(b.map) is not None]
+        hulls = [b.groups for b in form.blocks if _samples(b.map) is not None]
         if (
             len(hulls) != len(form.blocks)
             or sum(len(groups or ()) for groups in hulls) != 2
@@ -131,7 +131,7 @@ class _Sides:
         for k, b in enumerate(form.blocks):
             found = _samples(b.map)
             X, factor = found if found is not None else (np.empty((0, 0)), 0.0)
-            for g, sign in zip(b.groups() or (), (1.0, -1.0), strict=False):
+            for g, sign in zip(b.groups or (), (1.0, -1.0), strict=False):
                 self.side[len(tables), :3] = g.most, g.mass, factor * sign
                 tables.append(X if b.classes is None else X[g.entries])
                 self.places.append((k, g.entries))
