@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 
 import ucm
 from ucm import Combination, neg, pos, signed
@@ -65,6 +66,66 @@ def test_a_capped_domain_says_its_caps_only() -> None:
     for v in (RNG.standard_normal(20), np.round(RNG.standard_normal(20))):
         assert_allclose(D.project(v), same.project(v), atol=0)
         assert D.support(v)[0] == same.support(v)[0] and D.levels(v) == same.levels(v)
+
+
+class Budget(ucm.Polyhedral, ucm.Weighable):
+    """`{q : 0 <= q <= 1, sum q <= gamma}`, with its inequalities and without a projection."""
+
+    gamma: Any
+
+    def size(self) -> Size:
+        return Size(self.gamma)
+
+    def support(self, g: Any, *, classes: Any = None) -> tuple[float, Any]:
+        share = np.clip(value(self.gamma) - np.arange(g.size), 0.0, 1.0)
+        q = np.zeros(g.size)
+        q[np.argsort(-g)] = share
+        q[g < 0.0] = 0.0
+        return float(g @ q), q
+
+    def violation(self, q: Any, *, classes: Any = None) -> float:
+        gamma = value(self.gamma)
+        return max(0.0, -q.min(), q.max() - 1.0, (q.sum() - gamma) / max(1.0, gamma))
+
+    def center(self, dim: int, *, classes: Any = None) -> Any:
+        return np.full(dim, min(0.5, value(self.gamma) / (2.0 * dim)))
+
+    def emptiness(self, dim: int, *, classes: Any = None) -> str | None:
+        return None if value(self.gamma) >= 0.0 else f"{self!r}: gamma is below 0"
+
+    def constraints(self, q: Any, size: Any, *, classes: Any = None) -> list[Any]:
+        return [q >= 0, q <= 1, sum(q) <= size]
+
+    def on_simplex(self) -> None:
+        return None
+
+    def polyhedron(self, dim: int, *, classes: Any = None) -> ucm.Polyhedron:
+        one, most = sparse.csr_array(np.ones((1, dim))), np.full(1, value(self.gamma))
+        return ucm.Polyhedron(np.zeros(dim), np.ones(dim), one, np.full(1, -np.inf), most)
+
+    def weighed(self, class_weight: tuple[float, float]) -> Budget:
+        return Budget(value(self.gamma) * class_weight[0])
+
+    def formula(self, notation: Any) -> str:
+        return f"q{notation.leq}{notation.scalar(self.gamma)}"
+
+
+@pytest.mark.parametrize("norm", [1.0, np.inf])
+def test_linear_programs_take_a_polyhedron(norm: float) -> None:
+    check_domain(Budget(1.7))
+    U = ucm.Image([[2.0, 0.5, 0.1], [0.0, 1.0, 0.3]], Budget(1.7)) + ucm.Point([1.0, 1.0])
+    plan = ucm.compile(ucm.RobustMargin(U, norm=norm), X[:, :2], Y)
+    assert plan.solver.name == "highs-distance"
+    assert plan.solve().status == "optimal" and plan.verify()
+
+
+def test_a_domain_that_says_how_takes_class_weights() -> None:
+    U = ucm.Hull(pos, weights=Budget(1.0)) - ucm.Hull(neg)
+    heavier = ucm.Classifier(U, class_weight={1: 1.5}).fit(X, Y).solution_
+    declared = ucm.solve(ucm.Hull(pos, weights=Budget(1.5)) - ucm.Hull(neg), X, Y)
+    assert heavier.objective == pytest.approx(declared.objective, rel=1e-7)
+    own = ucm.CappedSimplex(0.2, class_weight=(1.0, 2.0)).weighed((3.0, 1.0))
+    assert own.caps(4, np.array([1, 1, -1, -1])) == [pytest.approx(0.6), pytest.approx(0.4)]
 
 
 def test_newton_over_hulls_takes_it() -> None:

@@ -22,8 +22,8 @@ NAMES = """
 # What a class of one's own is written with.
 EXTENSION = """
     AffineImage Answer Block Capped Coefficient Combination ConvexLoss CoordinateFree Coupling Domain
-    FoldedConcave Jacobian Leveled Loss MinNorm Monitor Node Penalty Projectable ProximalPenalty Scope
-    SemiSmooth Size Solver UncertaintySet value
+    FoldedConcave Jacobian Leveled Loss MinNorm Monitor Node Penalty Polyhedral Polyhedron Projectable
+    ProximalPenalty Scope SemiSmooth Size Solver UncertaintySet Weighable value
 """.split()
 
 

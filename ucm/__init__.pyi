@@ -33,9 +33,12 @@ from .language.contracts import Coupling as Coupling
 from .language.contracts import Domain as Domain
 from .language.contracts import Jacobian as Jacobian
 from .language.contracts import Leveled as Leveled
+from .language.contracts import Polyhedral as Polyhedral
+from .language.contracts import Polyhedron as Polyhedron
 from .language.contracts import Projectable as Projectable
 from .language.contracts import SemiSmooth as SemiSmooth
 from .language.contracts import UncertaintySet as UncertaintySet
+from .language.contracts import Weighable as Weighable
 from .language.domains import Box as Box
 from .language.domains import CappedSimplex as CappedSimplex
 from .language.domains import KLBall as KLBall

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
@@ -44,12 +45,15 @@ __all__ = [
     "Jacobian",
     "Leveled",
     "Path",
+    "Polyhedral",
+    "Polyhedron",
     "Projectable",
     "Scope",
     "SemiSmooth",
     "Size",
     "Splits",
     "UncertaintySet",
+    "Weighable",
     "common_dimension",
     "operator",
 ]
@@ -62,6 +66,24 @@ an intersection of domains, that of each domain but the first."""
 
 
 # --- parameter space U' ----------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Polyhedron:
+    """`{q : lower <= v <= upper, least <= A v <= most for v = (q, r) with some r}`.
+
+    Attributes
+    ----------
+    lower, upper : (columns,) of the q and the further variables r
+    A : (rows, columns)
+    least, most : (rows,)
+    """
+
+    lower: Vec
+    upper: Vec
+    A: sparse.csr_array
+    least: Vec
+    most: Vec
+
+
 class Domain(CoordinateFree):
     """A closed convex set of parameter vectors, of any dimension, immutable.
 
@@ -109,6 +131,23 @@ class Domain(CoordinateFree):
         return OPERATORS["domain &"](self, other)
 
 
+class Polyhedral(Domain):
+    """A domain by linear inequalities, for linear programs."""
+
+    @abstractmethod
+    def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
+        """The inequalities; None when this one is no polyhedron."""
+
+
+class Weighable(Domain):
+    """A domain with caps on its entries, which class weights multiply."""
+
+    @abstractmethod
+    def weighed(self, class_weight: tuple[float, float]) -> Domain | None:
+        """The domain with the caps of the classes +1 and -1 multiplied by these (without `classes`, by
+        the first); None when this one has no caps."""
+
+
 class Projectable(Domain):
     """A domain with an exact Euclidean projection."""
 
@@ -150,7 +189,7 @@ class Group:
         return min(self.cap, self.mass)
 
 
-class Capped(SemiSmooth, Leveled):
+class Capped(SemiSmooth, Leveled, Polyhedral):
     """A simplex with one cap for all entries of a class, `{0 <= q <= cap, sum q = mass}`: the weights
     of a reduced convex hull. Its caps say everything but how they are declared."""
 
@@ -208,6 +247,15 @@ class Capped(SemiSmooth, Leveled):
 
     def on_simplex(self) -> Domain | None:
         return self
+
+    def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
+        groups = self.groups(dim, classes)
+        upper, ones = np.empty(dim), sparse.lil_array((len(groups), dim))
+        for k, g in enumerate(groups):
+            upper[g.entries] = g.most
+            ones[k, g.entries] = 1.0
+        sums = np.array([g.mass for g in groups])
+        return Polyhedron(np.zeros(dim), upper, ones.tocsr(), sums, sums)
 
 
 # --- feature space U -------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.evidence.laws.judge import Judge, check_size, check_support, optimum
-from ucm.language.contracts import Domain, Leveled, Projectable, SemiSmooth
+from ucm.language import cvx as cp
+from ucm.language.contracts import Domain, Leveled, Polyhedral, Projectable, SemiSmooth
 
 __all__ = ["check_domain"]
 
@@ -106,6 +107,8 @@ def _check_case(case: _Case, *, compare: bool) -> None:
         _check_levels(case, case.domain)
     if compare:
         _check_against_cvxpy(case)
+        if isinstance(case.domain, Polyhedral):
+            _check_polyhedron(case, case.domain)
 
 
 def _check_center(case: _Case) -> None:
@@ -226,10 +229,27 @@ def _check_levels(case: _Case, domain: Leveled) -> None:
             )
 
 
+def _check_polyhedron(case: _Case, domain: Polyhedral) -> None:
+    """The inequalities define the same set: linear programs over them reach the support."""
+    found = domain.polyhedron(case.dim, classes=case.classes)
+    if found is None:
+        return
+    v = cp.Variable(found.lower.size)
+    inside = [
+        found.lower <= v,
+        v <= found.upper,
+        found.least <= found.A @ v,
+        found.A @ v <= found.most,
+    ]
+    for g in case.rng.standard_normal((2, case.dim)):
+        top, _ = case.support(g)
+        if np.isfinite(top):
+            error = abs(optimum(cp.Maximize(g @ v[: case.dim]), inside) - top) / (1.0 + abs(top))
+            case.at_most("the support agrees with the inequalities", error, 1e-5)
+
+
 def _check_against_cvxpy(case: _Case) -> None:
     """The constraints define the same set: both problems solved by a conic solver."""
-    import cvxpy as cp
-
     domain, y = case.domain, case.classes
     size = domain.size()
     x = cp.Variable(case.dim)

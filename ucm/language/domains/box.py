@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.language import cvx as cp
 from ucm.language import masses
-from ucm.language.contracts import Domain, Jacobian, SemiSmooth, Size
+from ucm.language.contracts import Domain, Jacobian, Polyhedral, Polyhedron, SemiSmooth, Size
 from ucm.language.domains.simplex import CappedSimplex
 from ucm.language.node import Notation, Scalar, value
 from ucm.language.parameter import named, subject
@@ -17,7 +18,7 @@ from ucm.language.parameter import named, subject
 __all__ = ["Box"]
 
 
-class Box(SemiSmooth):
+class Box(SemiSmooth, Polyhedral):
     """The box `{lower <= q_i <= upper}`.
 
     Parameters
@@ -92,6 +93,10 @@ class Box(SemiSmooth):
 
     def on_simplex(self) -> Domain | None:
         return CappedSimplex(self.upper) if value(self.lower) <= 0.0 else None
+
+    def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
+        lower, upper = (np.full(dim, value(end)) for end in (self.lower, self.upper))
+        return Polyhedron(lower, upper, sparse.csr_array((0, dim)), np.empty(0), np.empty(0))
 
     def formula(self, notation: Notation) -> str:
         lower, upper = notation.scalar(self.lower), notation.scalar(self.upper)

@@ -10,13 +10,13 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError, SolverError, brief
 from ucm.language import cvx as cp
 from ucm.language import masses
-from ucm.language.contracts import Domain, Size, operator
+from ucm.language.contracts import Domain, Size, Weighable, operator
 from ucm.language.node import Notation
 
 __all__ = ["DomainIntersection"]
 
 
-class DomainIntersection(Domain):
+class DomainIntersection(Weighable):
     """The common points of two domains, written `A & B`.
 
     It has no projection of its own: solvers couple one block for each operand. Where no operand
@@ -112,6 +112,13 @@ class DomainIntersection(Domain):
 
     def on_simplex(self) -> Domain | None:
         return None
+
+    def weighed(self, class_weight: tuple[float, float]) -> DomainIntersection | None:
+        operands = (self.left, self.right)
+        left, right = (
+            d.weighed(class_weight) if isinstance(d, Weighable) else None for d in operands
+        )
+        return None if left is None or right is None else DomainIntersection(left, right)
 
     def __repr__(self) -> str:
         right = repr(self.right)

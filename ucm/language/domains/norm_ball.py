@@ -6,14 +6,24 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language import masses
-from ucm.language.contracts import Capped, Domain, Jacobian, SemiSmooth, Size
+from ucm.language.contracts import (
+    Capped,
+    Domain,
+    Jacobian,
+    Polyhedral,
+    Polyhedron,
+    SemiSmooth,
+    Size,
+)
 from ucm.language.domains import curved
+from ucm.language.domains.box import Box
 from ucm.language.domains.simplex import CappedSimplex, Simplex
 from ucm.language.node import Notation, Param, Scalar, value
 from ucm.language.parameter import named, subject
@@ -74,7 +84,7 @@ def _check(owner: NormBall | SimplexBall) -> None:
         )
 
 
-class NormBall(SemiSmooth):
+class NormBall(SemiSmooth, Polyhedral):
     """The ball `{||q||_p <= radius}`.
 
     Parameters
@@ -188,12 +198,25 @@ class NormBall(SemiSmooth):
             CappedSimplex(self.radius) if self.p == math.inf else SimplexBall(self.radius, self.p)
         )
 
+    def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
+        r = value(self.radius)
+        if self.p == math.inf:
+            return Box(-r, r).polyhedron(dim)
+        if self.p != 1.0:
+            return None
+        eye = sparse.eye_array(dim)  # |q| <= t, sum t <= r
+        A = sparse.csr_array(
+            sparse.block_array([[eye, -eye], [-eye, -eye], [None, np.ones((1, dim))]])
+        )
+        lower, most = np.repeat([-r, 0.0], dim), np.append(np.zeros(2 * dim), r)
+        return Polyhedron(lower, np.full(2 * dim, r), A, np.full(most.size, -np.inf), most)
+
     def formula(self, notation: Notation) -> str:
         index = "inf" if self.p == math.inf else f"{self.p:.6g}"
         return notation.norm("q", index) + notation.leq + notation.scalar(self.radius)
 
 
-class SimplexBall(curved.CutSimplex):
+class SimplexBall(curved.CutSimplex, Polyhedral):
     """Simplex and norm ball, `{q >= 0, sum q = 1, ||q||_p <= radius}`; mass 1/2 in each class.
 
     Parameters
@@ -235,6 +258,10 @@ class SimplexBall(curved.CutSimplex):
         if self.p == 1.0:
             return Simplex()
         return CappedSimplex(self.radius) if self.p == math.inf else None
+
+    def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
+        flat = self.flat()
+        return None if flat is None else flat.polyhedron(dim, classes=classes)
 
     def around(self, dim: int) -> Capped:
         return self.flat() or Simplex()

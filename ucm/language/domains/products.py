@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import block_diag
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language import masses
-from ucm.language.contracts import Domain, Jacobian, SemiSmooth, Size
+from ucm.language.contracts import Domain, Jacobian, Polyhedral, Polyhedron, SemiSmooth, Size
 from ucm.language.node import Notation
 
 __all__ = ["Product"]
 
 
-class Product(SemiSmooth):
+class Product(SemiSmooth, Polyhedral):
     """The cartesian product `{(q_1, ..., q_k) : q_j in parts_j}`.
 
     Parameters
@@ -120,6 +121,24 @@ class Product(SemiSmooth):
 
     def on_simplex(self) -> Domain | None:
         return None
+
+    def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
+        found, own = [], []
+        for part, s, y in self.pieces(classes):
+            one = None
+            if isinstance(part, Polyhedral):
+                one = part.polyhedron(s.stop - s.start, classes=y)
+            if one is None:
+                return None
+            found.append(one)
+            own.append(np.arange(one.lower.size) < s.stop - s.start)
+        order = np.argsort(~np.concatenate(own), kind="stable")  # the q of all parts first
+        lower, upper, least, most = (
+            np.concatenate([getattr(one, name) for one in found])
+            for name in ("lower", "upper", "least", "most")
+        )
+        A = sparse.block_diag([one.A for one in found], format="csr")[:, order]
+        return Polyhedron(lower[order], upper[order], A, least, most)
 
     def formula(self, notation: Notation) -> str:
         cross = notation.times.replace("·", " × ").replace(r"\cdot", r"\times")

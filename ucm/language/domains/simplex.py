@@ -11,7 +11,7 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language import masses
-from ucm.language.contracts import Capped, Size
+from ucm.language.contracts import Capped, Size, Weighable
 from ucm.language.masses import no_entries
 from ucm.language.node import Notation, Scalar, value
 from ucm.language.parameter import named, subject
@@ -19,7 +19,7 @@ from ucm.language.parameter import named, subject
 __all__ = ["CappedSimplex", "Simplex"]
 
 
-class Simplex(Capped):
+class Simplex(Capped, Weighable):
     """The probability simplex, `{q >= 0, sum q = 1}`; with `classes`, mass 1/2 in each class.
 
     Examples
@@ -33,6 +33,9 @@ class Simplex(Capped):
 
     def caps(self, dim: int, classes: Vec | None) -> list[float]:
         return [math.inf] if classes is None else [math.inf, math.inf]
+
+    def weighed(self, class_weight: tuple[float, float]) -> Simplex:
+        return self
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
         return no_entries(self, dim, classes)
@@ -50,7 +53,7 @@ class Simplex(Capped):
         return f"0{notation.leq}q, {notation.sum_over('i', q)} = 1"
 
 
-class CappedSimplex(Capped):
+class CappedSimplex(Capped, Weighable):
     """The simplex with capped entries, `{0 <= q <= cap, sum q = 1}`; with `classes`, mass 1/2 each.
 
     Parameters
@@ -96,6 +99,10 @@ class CappedSimplex(Capped):
     def caps(self, dim: int, classes: Vec | None) -> list[float]:
         weights = self.class_weight or (1.0, 1.0)
         return [value(self.cap) * w for w in weights[: 1 if classes is None else 2]]
+
+    def weighed(self, class_weight: tuple[float, float]) -> CappedSimplex:
+        own = self.class_weight or (1.0, 1.0)
+        return CappedSimplex(self.cap, (own[0] * class_weight[0], own[1] * class_weight[1]))
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
         reason = no_entries(self, dim, classes)

@@ -28,6 +28,7 @@ from ucm.language.contracts import (
     Scope,
     Splits,
     UncertaintySet,
+    Weighable,
 )
 
 __all__ = ["OfWeights", "WeightSpace", "below", "placed", "weigh"]
@@ -49,16 +50,15 @@ def placed(couplings: Iterable[Coupling], name: str, shift: int = 0) -> tuple[Co
 
 def weigh(domain: Domain, class_weight: tuple[float, float]) -> Domain:
     """The domain with the cap of every sample multiplied by the weight of its class."""
-    if class_weight == (1.0, 1.0) or isinstance(domain, domains.Simplex):
+    if class_weight == (1.0, 1.0):
         return domain
-    if isinstance(domain, domains.CappedSimplex):
-        return domains.CappedSimplex(domain.cap, class_weight)
-    if isinstance(domain, domains.DomainIntersection):
-        return weigh(domain.left, class_weight) & weigh(domain.right, class_weight)
-    raise CompositionError(
-        f"class_weight: multiplies the caps of samples, and {domain!r} has none to take one; "
-        "use CappedSimplex or ReducedHull, or leave class_weight out"
-    )
+    found = domain.weighed(class_weight) if isinstance(domain, Weighable) else None
+    if found is None:
+        raise CompositionError(
+            f"class_weight: multiplies the caps of samples, and {domain!r} has none to take one; "
+            "use CappedSimplex or ReducedHull, or leave class_weight out"
+        )
+    return found
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.linear import Vec
-from ucm.errors import SolverError
+from ucm.errors import ParameterError, SolverError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
-from ucm.language.contracts import Capped, Domain, Projectable
-from ucm.language.domains import Box, NormBall, Product, SimplexBall
-from ucm.language.node import value
+from ucm.language.contracts import Block, Polyhedral, Polyhedron, Projectable
 from ucm.solvers.programs import LinearProgram, units
 
 __all__ = ["HiGHSDistance"]
@@ -41,7 +38,7 @@ class HiGHSDistance(Solver[MinNorm]):
         if form.norm not in (1.0, math.inf):
             return "it takes the norms 1 and inf of x (inf and 1 of w)"
         for b in form.blocks:
-            if not _polyhedral(b.domain):
+            if _polyhedron(b) is None:
                 return f"{b.domain!r} is no polyhedron"
         return None
 
@@ -50,7 +47,7 @@ class HiGHSDistance(Solver[MinNorm]):
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         program, one = LinearProgram(monitor.verbose), form.norm == 1.0
-        columns = [_domain(program, b.domain, b.map.shape[1], b.classes) for b in form.blocks]
+        columns = [_columns(program, b) for b in form.blocks]
         scale, meets = units(form)
         equations = _image(program, form, columns, scale)
         couplings = []
@@ -101,47 +98,18 @@ def _image(program: LinearProgram, form: MinNorm, columns: list[Index], scale: f
     return equations
 
 
-def _polyhedral(domain: Domain) -> bool:
-    """Whether `_domain` can write it."""
-    if isinstance(domain, Product):
-        return all(_polyhedral(part) for part in domain.parts)
-    if isinstance(domain, NormBall):
-        return domain.p in (1.0, math.inf)
-    return isinstance(domain, Box) or _capped(domain) is not None
+def _columns(program: LinearProgram, block: Block) -> Index:
+    """New variables in the domain of a block."""
+    found = _polyhedron(block)
+    if found is None:
+        raise ParameterError(f"HiGHSDistance: {block.domain!r} is no polyhedron")
+    at = program.columns(found.lower.size, found.lower, found.upper)
+    if found.most.size:
+        program.rows([(at, found.A)], found.least, found.most)
+    return at[: block.map.shape[1]]
 
 
-def _capped(domain: Domain) -> Capped | None:
-    """The capped simplex that a domain is."""
-    if isinstance(domain, SimplexBall):
-        return domain.flat()
-    return domain if isinstance(domain, Capped) else None
-
-
-def _domain(program: LinearProgram, domain: Domain, d: int, classes: Vec | None) -> Index:
-    """New variables in a domain."""
-    if isinstance(domain, Product):
-        parts = domain.pieces(classes)
-        return np.concatenate([_domain(program, p, s.stop - s.start, y) for p, s, y in parts])
-    if isinstance(domain, NormBall):
-        return _ball(program, d, value(domain.radius), domain.p)
-    if isinstance(domain, Box):
-        return program.columns(d, value(domain.lower), value(domain.upper))
-    capped = _capped(domain)
-    groups = capped.groups(d, classes) if capped is not None else []
-    most = np.empty(d)
-    for g in groups:
-        most[g.entries] = g.most
-    at = program.columns(d, 0.0, most)
-    for g in groups:
-        program.rows([(at[g.entries], np.ones((1, g.size)))], g.mass, g.mass)
-    return at
-
-
-def _ball(program: LinearProgram, d: int, radius: float, p: float) -> Index:
-    at = program.columns(d, -radius, radius)
-    if p != math.inf:
-        size, eye = program.columns(d, 0.0, radius), sparse.eye_array(d)
-        program.rows([(at, eye), (size, -eye)], -np.inf, np.zeros(d))
-        program.rows([(at, -eye), (size, -eye)], -np.inf, np.zeros(d))
-        program.rows([(size, np.ones((1, d)))], -np.inf, np.full(1, radius))
-    return at
+def _polyhedron(block: Block) -> Polyhedron | None:
+    if not isinstance(block.domain, Polyhedral):
+        return None
+    return block.domain.polyhedron(block.map.shape[1], classes=block.classes)
