@@ -338,3 +338,44 @@ def test_its_matrices_give_the_normal_in_the_features() -> None:
     assert_allclose(clf.coef_, straight.coef_, atol=1e-4)
     with pytest.raises(ucm.UCMError):
         ucm.Classifier(Turned(ucm.Hull(pos)) - ucm.Hull(neg)).fit(X, Y)
+
+
+class Wells(ucm.Penalty):
+    """`||w||_1 - sum_j max(0, |w_j| - 1)` by its own split: the capped l1 norm said another way."""
+
+    def value(self, w: Any, /) -> float:
+        return float(np.minimum(np.abs(w), 1.0).sum())
+
+    def split(self) -> Any:
+        return ucm.CappedL1(1.0).split()
+
+    def formula(self, notation: Any) -> str:
+        return "wells"
+
+
+def test_a_split_of_ones_own_is_multiplied() -> None:
+    mine = ucm.solve(ucm.Ramp(1.0) + 0.5 * Wells(), X, Y)
+    same = ucm.solve(ucm.Ramp(1.0) + 0.5 * ucm.CappedL1(1.0), X, Y)
+    assert mine.objective == pytest.approx(same.objective, rel=1e-6)
+    assert str(0.5 * Wells()) == "0.5·wells"
+    (added,), (subtracted,) = (2.0 * Wells()).split()
+    w = np.array([3.0, 0.5, -2.0])
+    assert added.value(w) - subtracted.value(w) == pytest.approx(2.0 * Wells().value(w))
+    assert subtracted.affine(w, 0.1) and not subtracted.affine(w, 1.5)
+
+
+@pytest.mark.parametrize(
+    "penalty", [ucm.Lp(2), ucm.ElasticNet(0.0), 0.5 * ucm.L2() + 0.5 * ucm.L2()]
+)
+def test_behind_a_kernel_a_penalty_is_asked_for_its_square(penalty: ucm.Penalty) -> None:
+    solution = ucm.solve(ucm.Hinge() + penalty, X, Y, kernel="rbf")
+    same = ucm.solve(ucm.Hinge() + ucm.L2(), X, Y, kernel="rbf")
+    assert solution.status == "optimal"
+    assert solution.objective == pytest.approx(same.objective, rel=1e-6)
+
+
+def test_dca_keeps_its_own_number_of_starts() -> None:
+    model = ucm.Ramp(1.0) + 0.1 * ucm.L2()
+    own = ucm.solve(model, X, Y, solver=ucm.solvers.DCA(starts=4))
+    assert own.stats.iterations == ucm.solve(model, X, Y, starts=4).stats.iterations
+    assert own.stats.iterations > ucm.solve(model, X, Y).stats.iterations

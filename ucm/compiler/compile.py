@@ -25,9 +25,9 @@ from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import UncertaintySet
 from ucm.language.losses import Hinge
 from ucm.language.objective import Objective
-from ucm.language.penalties import L2
+from ucm.language.penalties.gathered import Gathered
 from ucm.language.robust import RobustMargin, as_model
-from ucm.language.term_algebra import ScaledLoss, ScaledPenalty
+from ucm.language.term_algebra import ScaledLoss
 
 __all__ = ["behind", "compile", "plan_of", "solve"]
 
@@ -137,11 +137,9 @@ def _hinge_terms(model: Objective) -> tuple[float, float, float] | None:
     while isinstance(loss, ScaledLoss):
         C *= loss.c()
         loss = loss.term
-    lam, penalty = 1.0, model.penalty
-    while isinstance(penalty, ScaledPenalty):
-        lam *= penalty.c()
-        penalty = penalty.term
-    if not isinstance(loss, Hinge) or not isinstance(penalty, L2):
+    added, subtracted = model.penalty.split()
+    lam = Gathered(added).square
+    if not isinstance(loss, Hinge) or lam is None or subtracted:
         return None
     return loss.p, C, lam
 

@@ -85,7 +85,8 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
         form = self.form
         with blas_threads(min(self.data.m, self.data.n)):
             if isinstance(form, DifferenceOfConvex) and isinstance(solver, DCA):
-                return [replace(solver, starts=starts).solve(form, monitor, start)]
+                solver = solver if starts == 1 else replace(solver, starts=starts)
+                return [solver.solve(form, monitor, start)]
             return [solver.solve(form, monitor, start)]
 
     def certify(self, answer: Answer, tol: float) -> Proof:

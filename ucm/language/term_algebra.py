@@ -11,7 +11,15 @@ from ucm.language import cvx as cp
 from ucm.language.arithmetic import in_parentheses
 from ucm.language.node import Node, Notation, Scalar, source, value
 from ucm.language.parameter import Coefficient, Scope
-from ucm.language.terms import ConvexLoss, FoldedConcave, Loss, Penalty, ProximalPenalty, Term
+from ucm.language.terms import (
+    ConvexLoss,
+    FoldedConcave,
+    Loss,
+    Penalty,
+    ProximalPenalty,
+    SubtractedPenalty,
+    Term,
+)
 
 __all__ = [
     "LossSum",
@@ -20,6 +28,8 @@ __all__ = [
     "ScaledFolded",
     "ScaledLoss",
     "ScaledPenalty",
+    "ScaledSplit",
+    "ScaledSubtracted",
     "multiplied",
     "summed",
 ]
@@ -252,6 +262,43 @@ class ScaledFolded(TermMultiple, FoldedConcave):
         return multiple(self.factor, self.divisor, self.term.excess_formula(notation), notation)
 
 
+class ScaledSplit(TermMultiple, Penalty):
+    """A multiple of a penalty that is neither convex nor folded concave: its split is multiplied."""
+
+    of: ClassVar[type[Term]] = Penalty
+    but: ClassVar[tuple[type[Term], ...]] = (ProximalPenalty, FoldedConcave, TermSum)
+
+    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
+        added, subtracted = self.term.split()
+        return (
+            tuple(ScaledPenalty(self.factor, R, self.divisor) for R in added),
+            tuple(ScaledSubtracted(self.factor, R, self.divisor) for R in subtracted),
+        )
+
+
+class ScaledSubtracted(SubtractedPenalty):
+    """A multiple of a convex function that a split subtracts."""
+
+    factor: Scalar
+    term: SubtractedPenalty
+    divisor: Scalar = 1.0
+
+    def _c(self) -> float:
+        return value(self.factor) / value(self.divisor)
+
+    def value(self, w: Vec) -> float:
+        return self._c() * self.term.value(w)
+
+    def subgradient(self, w: Vec) -> Vec:
+        return self._c() * self.term.subgradient(w)
+
+    def affine(self, w: Vec, tol: float) -> bool:
+        return self.term.affine(w, tol)
+
+    def formula(self, notation: Notation) -> str:
+        return multiple(self.factor, self.divisor, self.term.formula(notation), notation)
+
+
 class PenaltySum(TermSum, Penalty):
     """A sum of penalties.
 
@@ -270,12 +317,8 @@ def multiplied(factor: Scalar, term: Any, divisor: Scalar = 1.0) -> Any:
     """`factor / divisor` times a loss or a penalty; a sum is multiplied term by term."""
     if isinstance(term, TermSum):
         return type(term)(tuple(multiplied(factor, t, divisor) for t in term.terms))
-    for kind in (ScaledLoss, ScaledDifference, ScaledPenalty, ScaledFolded):
-        if isinstance(term, kind.of):
-            return kind(factor, term, divisor)
-    raise CompositionError(
-        f"{term!r}: only convex (ProximalPenalty) and folded concave penalties are multiplied"
-    )
+    kinds = (ScaledLoss, ScaledDifference, ScaledPenalty, ScaledFolded, ScaledSplit)
+    return next(kind for kind in kinds if isinstance(term, kind.of))(factor, term, divisor)
 
 
 def summed(kind: type[TermSum], terms: list[Any]) -> Any:
