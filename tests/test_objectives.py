@@ -407,7 +407,7 @@ def test_weak_duality_at_any_point(objective: Objective, weights: Any) -> None:
     data, generator = bind(X, y, weights), np.random.default_rng(0)
     for size in (0.1, 1.0):
         w, b = size * generator.standard_normal(3), float(generator.standard_normal())
-        best = majorant(objective, data, w, b).problem.solve(solver="CLARABEL")
+        best = majorant(objective, data, w, b).solve(solver="CLARABEL")
         height = objective.value(y * (X @ w + b), w, y, weights)
         for slopes in (None, generator.uniform(0.0, 2.0, 25), np.zeros(25)):
             found = certify_objective(objective, data, InFeatures(X, w), b, slopes)

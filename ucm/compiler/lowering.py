@@ -14,6 +14,7 @@ from ucm.compiler.recover import BIAS_RULES
 from ucm.data.bound import Data
 from ucm.data.gram import Expansion
 from ucm.data.linear import Vec
+from ucm.errors import ParameterError
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -71,6 +72,13 @@ class Verdict(NamedTuple):
     status: str
     message: str
     warns: bool = False
+
+
+def other_shape(same: str) -> ParameterError:
+    """The error for a warm start that does not fit; `same` is what it must have in common."""
+    return ParameterError(
+        f"solve: warm_start is the solution of a model of another shape; give one {same}"
+    )
 
 
 @dataclass(frozen=True)

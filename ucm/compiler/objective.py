@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.compiler.lowering import Lowering, Parts, Proof, Regime, Verdict
+from ucm.compiler.lowering import Lowering, Parts, Proof, Regime, Verdict, other_shape
 from ucm.data.bound import Data
-from ucm.errors import ParameterError
 from ucm.evidence.majorant import dual_problem, majorant, verify_objective
 from ucm.evidence.objective import InFeatures, certify_objective, falls_forever, is_local
 from ucm.evidence.verify import Verification
@@ -69,10 +68,7 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
 
     def begin(self, warm: Solution) -> Answer | None:
         if warm.w is None or warm.w.shape != (self.data.n,):
-            raise ParameterError(
-                "solve: warm_start is the solution of a model of another shape; "
-                "give one over the same features"
-            )
+            raise other_shape("over the same features")
         return Answer(w=warm.w, b=warm.b or 0.0)
 
     def run(
@@ -129,7 +125,7 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
     def reference(self, at: Solution | None) -> cp.Problem:
         """The twin; of a difference of convex functions the majorant at a solution, or at 0."""
         w, b = (None, None) if at is None else (at.w, at.b)
-        return majorant(self.model, self.data, w, b or 0.0).problem
+        return majorant(self.model, self.data, w, b or 0.0)
 
     def dual_reference(self) -> cp.Problem | None:
         return dual_problem(self.model, self.data)

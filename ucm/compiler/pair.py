@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ucm import numerics
-from ucm.compiler.lowering import Lowering, Parts, Proof, Regime, Verdict
+from ucm.compiler.lowering import Lowering, Parts, Proof, Regime, Verdict, other_shape
 from ucm.data.bound import Data
 from ucm.data.gram import Expansion, Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
 from ucm.evidence.majorant import dual_problem, majorant, verify_objective
 from ucm.evidence.objective import BehindKernel, InFeatures, certify_objective
 from ucm.evidence.verify import Verification
@@ -58,7 +57,7 @@ class ToPair(Lowering[HingeDual]):
         linear = gram is None or gram.kernel.name == "linear"  # then the features are there
         self.form = HingeDual(
             data.y,
-            np.ascontiguousarray(np.where(data.y > 0, *data.class_weight) * (C / self.factor)),
+            np.ascontiguousarray(data.factors * (C / self.factor)),
             p,
             Gram(Kernel("linear"), data.X) if gram is None else gram,
             data.X if linear else None,
@@ -88,10 +87,7 @@ class ToPair(Lowering[HingeDual]):
 
     def begin(self, warm: Solution) -> Answer | None:
         if warm.weights is None or warm.weights.size != self.data.m:
-            raise ParameterError(
-                "solve: warm_start is the solution of a model of another shape; "
-                "give one over the same samples"
-            )
+            raise other_shape("over the same samples")
         return Answer(slopes=warm.weights / self.factor)
 
     def run(
@@ -149,7 +145,7 @@ class ToPair(Lowering[HingeDual]):
         return None if self.gram is None else self.gram.spectral()
 
     def reference(self, at: Solution | None) -> cp.Problem:
-        return majorant(self.model, self.data, None, 0.0, self._features).problem
+        return majorant(self.model, self.data, None, 0.0, self._features)
 
     def dual_reference(self) -> cp.Problem | None:
         return dual_problem(self.model, self.data, self._features)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.compiler.lowering import Form, Lowering, Parts, Proof, Regime, Verdict
+from ucm.compiler.lowering import Form, Lowering, Parts, Proof, Regime, Verdict, other_shape
 from ucm.compiler.recover import bias, coefficients_of, sample_weights
 from ucm.compiler.route import choose, table, verdicts
 from ucm.data.bound import Data, GramSpace
@@ -219,10 +219,7 @@ class ToDistance(_Robust[MinNorm]):
         if answer is None or not answer.q:
             return None
         if [v.size for v in answer.q] != [b.map.shape[1] for b in self.form.blocks]:
-            raise ParameterError(
-                "solve: warm_start is the solution of a model of another shape; "
-                "give one of the same set over the same samples"
-            )
+            raise other_shape("of the same set over the same samples")
         w = answer.w
         return Answer(answer.q, None if w is None or not w.any() else -warm.objective * w)
 
@@ -322,10 +319,7 @@ class ToSphere(_Robust[UnitNorm]):
         if warm.w is None or not warm.w.any():
             return None
         if warm.w.size != self.image.n:
-            raise ParameterError(
-                "solve: warm_start is the solution of a model of another shape; "
-                "give one over the same features"
-            )
+            raise other_shape("over the same features")
         inside = self.data.space.norm(self.form.lower(warm.w)) > 0.0
         return Answer(w=warm.w) if inside else None
 

@@ -178,6 +178,11 @@ class Data:
             return self
         return Data(self.gram.spectral(), self.y, self.class_weight, self.gram)
 
+    @functools.cached_property
+    def factors(self) -> Vec:
+        """(m,) the weight of each sample, that of its class."""
+        return np.where(self.y > 0.0, *self.class_weight)
+
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What `make()` returns, computed at the first call with this key."""
         if key not in self._cache:

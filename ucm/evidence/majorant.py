@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,31 +20,17 @@ from ucm.language.terms import ConvexLoss, ProximalPenalty, loss_cvxpy
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["Majorant", "dual_problem", "majorant", "verify_objective"]
-
-
-@dataclass(frozen=True)
-class Majorant:
-    """`min G(z) - <gamma, z> + <gamma, z_k> - H(z_k)`, gamma in dH(z_k): the objective itself when H = 0,
-    else the convex problem that DCA solves at z_k, above the objective and equal to it at z_k.
-
-    Attributes
-    ----------
-    problem : with a `cvxpy.Parameter` for every hyperparameter of G, named like it, and the
-        parameters `tilt_margin` and `tilt_normal` for gamma
-    w, b : the variables, w in units of `1 / scale`
-    """
-
-    problem: cp.Problem
-    w: cp.Variable
-    b: cp.Variable
-    scale: float
+__all__ = ["dual_problem", "majorant", "verify_objective"]
 
 
 def majorant(
     model: Objective, data: Data, w: Vec | None, b: float, features: Any = None
-) -> Majorant:
-    """Build the twin at z_k = (w, b), from the declaration; vectorised, DPP, scaled by max |X|.
+) -> cp.Problem:
+    """`min G(z) - <gamma, z> + <gamma, z_k> - H(z_k)`, gamma in dH(z_k): the objective itself when H = 0,
+    else the convex problem that DCA solves at z_k = (w, b), above the objective and equal to it there.
+
+    From the declaration; vectorised, DPP, scaled by max |X|, with a `cvxpy.Parameter` for every
+    hyperparameter of G, named like it, and `tilt_margin` and `tilt_normal` for gamma.
 
     Parameters
     ----------
@@ -75,8 +60,7 @@ def majorant(
     if H.penalties:
         u = cp.Parameter(w.size, name="tilt_normal", value=plane.normal / scale)
         total = total - u @ omega
-    problem = cp.Problem(cp.Minimize(total - plane.height + scope.named()), [equation])
-    return Majorant(problem, omega, bias, scale)
+    return cp.Problem(cp.Minimize(total - plane.height + scope.named()), [equation])
 
 
 def dual_problem(model: Objective, data: Data, features: Any = None) -> cp.Problem | None:
@@ -132,7 +116,7 @@ def verify_objective(
     if features is not None:
         X, w = features, features.T @ solution.coefficients
     objective = model.value(data.y * (X @ w + b), w, data.y, data.class_weight)
-    problems = [majorant(model, data, w, b, features).problem, dual_problem(model, data, features)]
+    problems = [majorant(model, data, w, b, features), dual_problem(model, data, features)]
     found, failure = [], SolverError("verify: no reference")
     for problem in problems:
         try:

@@ -163,7 +163,7 @@ class Tangent:
 
 def tangent_plane(H: ConvexPart, data: Data, normal: Normal, margin: Vec) -> Tangent:
     """The tangent plane of H at a normal and its margins; the samples weigh what their class does."""
-    slopes = -_factors(data) * sum(
+    slopes = -data.factors * sum(
         (loss.gradient(loss.offset - margin) for loss in H.losses), start=np.zeros(data.m)
     )
     height = sum(loss_value(loss, margin, data.y, data.class_weight) for loss in H.losses)
@@ -210,8 +210,8 @@ def _lower_bound(
     samples, it is `sum_k sum_i c_i (o_k a_ki - l_k*(a_ki)) - R*(sum_i beta_i y_i x_i + u)`. The losses alone
     can make beta = 0, as H is no steeper than G: a point that misses a constraint is pulled there.
     """
-    losses, c = G.losses, _factors(data)
-    tops = [float(loss.gradient(np.array([np.inf]))[0]) for loss in losses]
+    losses, c = G.losses, data.factors
+    tops = [loss.steepest() for loss in losses]
     point = _shares(losses, tops, margin, None if slopes is None else slopes / c)
     rest, still = -plane.margin / c, []
     for top in tops:
@@ -254,11 +254,6 @@ def _balance(signed: Vec) -> Vec:
     if not (up > 0.0 and down > 0.0):
         return np.zeros_like(signed)
     return np.where(signed > 0.0, min(1.0, down / up), min(1.0, up / down))
-
-
-def _factors(data: Data) -> Vec:
-    """(m,) the weight of each sample, that of its class."""
-    return np.where(data.y > 0.0, *data.class_weight)
 
 
 # --- what else a point can be ----------------------------------------------------------------------

@@ -25,6 +25,7 @@ class MinNorm:
     couplings : linear equations between blocks
     norm : the exponent q in [1, inf]
     stored : entries of the bound data, the unit of a pass
+    space : where x lives, with its norms: features, or what a kernel hides
     """
 
     center: Vec

@@ -83,7 +83,7 @@ class Composite:
     @functools.cached_property
     def caps(self) -> Vec:
         """(m,) the largest slope of the total loss at each sample."""
-        return self.factors * sum(map(steepest, self.losses))
+        return self.factors * sum(loss.steepest() for loss in self.losses)
 
     def flat(self) -> Tilt:
         """No tilt."""
@@ -133,7 +133,7 @@ class Composite:
         if len(self.losses) == 1 or margin is None:
             parts, rest = [], slopes
             for loss in self.losses:
-                parts.append(np.clip(rest, 0.0, self.factors * steepest(loss)))
+                parts.append(np.clip(rest, 0.0, self.factors * loss.steepest()))
                 rest = rest - parts[-1]
             return parts
         parts = [self.slopes((loss,), margin) for loss in self.losses]
@@ -143,7 +143,7 @@ class Composite:
             nearest, rest = np.argmin(away, axis=0), slopes - sum(parts)
             for place, k in enumerate(kinked):
                 taken = np.where(nearest == place, parts[k] + rest, parts[k])
-                parts[k] = np.clip(taken, 0.0, self.factors * steepest(self.losses[k]))
+                parts[k] = np.clip(taken, 0.0, self.factors * self.losses[k].steepest())
         return parts
 
     def lower_bound(self, slopes: Vec, margin: Vec | None, tilt: Tilt) -> tuple[float, float]:
@@ -176,11 +176,6 @@ class Composite:
             bound += loss.offset * float(point.sum())
             bound -= float(self.factors @ loss.conjugate(point / self.factors))
         return bound, violation
-
-
-def steepest(loss: ConvexLoss) -> float:
-    """The largest slope of l, the end of the domain of l*."""
-    return float(loss.gradient(np.array([np.inf]))[0])
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Stats:
     passes : products with the data, in units of one A q plus one A' w over all of it
     kernel_operations : inner products of samples, where the solver counts them
     systems : linear systems solved, where the solver forms them
-    forming : what forming them took, in multiplications of a pass (a row of n entries takes n^2 / 2)
+    forming : what forming them took, in passes (a row of n entries takes n^2 / 2 multiplications)
     """
 
     solver: str
@@ -89,14 +89,16 @@ class Solution:
         the largest `-w'x` over U, not negative
     certificate : proof of accuracy
     status : "optimal" (proven gap below the tolerance), "converged" (the solver's own rule, no
-        proven gap), "max_iter", "infeasible" (U is empty) or "zero_in_set"; of a non-convex objective,
-        or where 0 lies in U, "local", "stationary" or "unattained"
+        proven gap), "max_iter", "stalled", "interrupted", "infeasible" (U is empty), "zero_in_set",
+        "unbounded" or "indefinite"; of a non-convex objective, or where 0 lies in U, "local",
+        "stationary" or "unattained"
     message : what happened, in a sentence, and what to try
     stats : how it was found
     history : one dict per reported iteration
     bias_rule : the rule that b came from
     size : how large the points of U are that the solve met, `||c|| + sum ||A_k q_k||`; the unit in
         which "0 lies in U" is judged
+    answer : what the solver said, for a warm start
     coefficients : (m,) c with `w = sum_i c_i phi(x_i)`, where there is a kernel
     expansion : what evaluates `sum_i c_i k(x_i, x)`
     plan : the second plan that gave the answer, where a solve crossed to one (0 in U; rows of a Gram matrix

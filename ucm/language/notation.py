@@ -29,6 +29,7 @@ class Notation(ABC):
     element: str
     times: str
     by: str
+    braces: tuple[str, str]
 
     @abstractmethod
     def symbol(self, name: str) -> str:
@@ -82,6 +83,7 @@ class Notation(ABC):
 class _Text(Notation):
     minkowski_sum, minkowski_difference, intersection = " ⊕ ", " ⊖ ", " ∩ "
     leq, element, times, by = " ≤ ", " ∈ ", "·", "×"
+    braces = "{", "}"
 
     def symbol(self, name: str) -> str:
         base, _, index = name.partition("_")
@@ -122,6 +124,7 @@ class _Text(Notation):
 class _Latex(Notation):
     minkowski_sum, minkowski_difference, intersection = r" \oplus ", r" \ominus ", r" \cap "
     leq, element, times, by = r" \le ", r" \in ", r" \cdot ", r" \times "
+    braces = r"\{", r"\}"
 
     def symbol(self, name: str) -> str:
         base, _, index = name.partition("_")

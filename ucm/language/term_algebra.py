@@ -266,7 +266,7 @@ class ScaledSplit(TermMultiple, Penalty):
     """A multiple of a penalty that is neither convex nor folded concave: its split is multiplied."""
 
     of: ClassVar[type[Term]] = Penalty
-    but: ClassVar[tuple[type[Term], ...]] = (ProximalPenalty, FoldedConcave, TermSum)
+    but: ClassVar[tuple[type[Term], ...]] = (TermSum,)
 
     def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
         added, subtracted = self.term.split()

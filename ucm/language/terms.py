@@ -30,12 +30,10 @@ __all__ = [
     "Scope",
     "SubtractedPenalty",
     "Term",
-    "Weights",
     "loss_cvxpy",
     "loss_value",
 ]
 
-Weights = Scope
 """The name that the signatures of terms have had for it."""
 
 
@@ -100,6 +98,10 @@ class ConvexLoss(Loss):
     @abstractmethod
     def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
         """CVXPY: the mean of `l*(s)` is at most `size`."""
+
+    def steepest(self) -> float:
+        """s_max, the largest slope: the end of the domain of `l*`."""
+        return float(self.gradient(np.array([np.inf]))[0])
 
     def to_set(self, radius: Any) -> Any:
         """The set of weights that stands for this loss with the squared l2 norm, of this size or, given

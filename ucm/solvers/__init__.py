@@ -1,4 +1,4 @@
-"""Algorithms for the standard forms: a driver and one file per method."""
+"""Algorithms for the standard forms: one file a method, and what several of them share."""
 
 from ucm.solvers.distance.alm import ALM
 from ucm.solvers.distance.apg import APG

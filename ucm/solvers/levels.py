@@ -1,8 +1,8 @@
 """Nearest points of hulls on a few samples first, then on all: what drives a compiled Newton method.
 
-The first level has every 64th sample of each hull, the next every 8th, the last all. The weights q of a level
-say little about those of the next, but the dual vector w and the multipliers theta do, and so does the
-sharpness `cap / sigma` of the kinks that a level could resolve.
+The last level has all samples of each hull, the one before every 8th, the one before that every 64th, and
+so on while enough are left. The weights q of a level say little about those of the next, but the dual vector
+w and the multipliers theta do, and so does the sharpness `cap / sigma` of the kinks that it could resolve.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ class _Losses(_Trial):
 
     @functools.cached_property
     def best(self) -> float:
-        return solved(majorant(self.model, self.data, None, 0.0).problem, {}).value
+        return solved(majorant(self.model, self.data, None, 0.0), {}).value
 
     def elsewhere(self, rng: np.random.Generator) -> Answer:
         return Answer(w=rng.standard_normal(self.data.n), b=3.0)
@@ -387,7 +387,7 @@ def _check_tilts(judge: Judge, solver: InnerSolver, rng: np.random.Generator) ->
                 w, b = 2.0 * rng.standard_normal(3), float(rng.standard_normal())
                 margin = data.y * (data.X @ w + b)
                 plane = tangent_plane(H, data, InFeatures(data.X, w), margin)
-                best = solved(majorant(model, data, w, b).problem, {}).value
+                best = solved(majorant(model, data, w, b), {}).value
                 tilt = form.tilt(margin, w)
                 answer = session.solve(form.G, tilt, judge.tol)
                 _converged(judge, answer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ class ConjugateCurve(curved.Curve):
     def __init__(self, loss: ConvexLoss, dim: int) -> None:
         self.loss = loss
         self.dim = dim
-        self.steepest = float(loss.gradient(np.array([math.inf]))[0])
+        self.steepest = loss.steepest()
         self.cap = self.steepest / dim
 
     def value(self, q: Vec) -> float:

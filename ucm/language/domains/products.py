@@ -141,5 +141,5 @@ class Product(SemiSmooth, Polyhedral):
         return Polyhedron(lower[order], upper[order], A, least, most)
 
     def formula(self, notation: Notation) -> str:
-        cross = notation.times.replace("·", " × ").replace(r"\cdot", r"\times")
+        cross = f" {notation.by.strip()} "
         return cross.join(notation.set_of("q", part.formula(notation)) for part in self.parts)

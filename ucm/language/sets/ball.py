@@ -53,8 +53,7 @@ class Ball(OfWeights):
         return c, IdentityMap(c.size)
 
     def emptiness(self, data: Data) -> str | None:
-        why = self.bound_space(data).emptiness()
-        return None if why is None else f"{self!r}: {why}"
+        return self.no_weights(data)
 
     def size(self, data: Data) -> Size | None:
         return self._domain().size()

@@ -75,8 +75,7 @@ class Hull(OfWeights, CoordinateFree):
         return WeightSpace(domain, rows.size, data.signs(kind), samples=rows)
 
     def emptiness(self, data: Data) -> str | None:
-        why = self.bound_space(data).emptiness()
-        return None if why is None else f"{self!r}: {why}"
+        return self.no_weights(data)
 
     def size(self, data: Data) -> Size | None:
         return None

@@ -84,8 +84,7 @@ class Image(OfWeights):
         return c, MatrixMap(self.A)
 
     def emptiness(self, data: Data) -> str | None:
-        why = self.bound_space(data).emptiness()
-        return None if why is None else f"{self!r}: {why}"
+        return self.no_weights(data)
 
     def size(self, data: Data) -> Size | None:
         return None

@@ -53,5 +53,5 @@ class Point(UncertaintySet, CoordinateFree):
         return float(v @ d), v
 
     def formula(self, notation: Notation) -> str:
-        left, right = ("{", "}") if notation.leq == " ≤ " else (r"\{", r"\}")
+        left, right = notation.braces
         return f"{left}{self.vector.formula(notation)}{right}"

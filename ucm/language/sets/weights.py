@@ -149,6 +149,11 @@ class OfWeights(UncertaintySet):
         """`space(data)`, made once."""
         return data.once(("space", self), lambda: self.space(data))
 
+    def no_weights(self, data: Data) -> str | None:
+        """Why no weights exist, from the domain."""
+        why = self.bound_space(data).emptiness()
+        return None if why is None else f"{self!r}: {why}"
+
     @abstractmethod
     def image(self, data: Data) -> tuple[Vec, LinearMap]:
         """c and A."""

@@ -95,8 +95,8 @@ class NewtonHull(Solver[MinNorm]):
             q = hulls.blocks(level.weights())
         answer = Answer(q, hulls.normal(level.w), status=ended)
         if ended == "interrupted":
-            answer.message = "stopped by the callback"
-        elif ended == "max_iter":
+            return answer.interrupted()
+        if ended == "max_iter":
             answer.message = f"the gap stayed at {level['gap']:.2g}; raise max_iter or tol"
         return answer
 

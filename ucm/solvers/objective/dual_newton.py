@@ -169,9 +169,7 @@ class _Multipliers(Session):
         answer = Answer(w=w + outside, b=float(self.z[-1]), slopes=self.alpha.copy(), status=status)
         if status == "max_iter":
             answer.message = left
-        elif status == "interrupted":
-            answer.message = "stopped by the callback"
-        return answer
+        return answer.interrupted() if status == "interrupted" else answer
 
     def _interpreted(self, form: Composite, tilt: Tilt, tol: float) -> tuple[str, str]:
         """How it ended, and what was left."""

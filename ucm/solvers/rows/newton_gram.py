@@ -78,8 +78,8 @@ class GramNewton(NearestPoint):
             a = level.by_variable(1 if state == "converged" else 8)
         answer = Answer(hulls.blocks(form, a), status=state)
         if state == "interrupted":
-            answer.message = "stopped by the callback"
-        elif state == "full":
+            return answer.interrupted()
+        if state == "full":
             answer.message = (
                 f"cache_size holds {hulls.gram.store.shape[0]} rows of the Gram matrix, and the "
                 'samples that carry weight are more; raise cache_size, or use solver="clip-mdm"'
