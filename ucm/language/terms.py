@@ -30,11 +30,13 @@ __all__ = [
     "Scope",
     "SubtractedPenalty",
     "Term",
+    "Weights",
     "loss_cvxpy",
     "loss_value",
 ]
 
-"""The name that the signatures of terms have had for it."""
+Weights = Scope
+"""The name that signatures of terms outside of the library have for it."""
 
 
 class Term(Arithmetic[Any]):
