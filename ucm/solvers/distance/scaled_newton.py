@@ -25,6 +25,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Block
 from ucm.language.robust import dual_exponent
+from ucm.numerics.steps import PATIENCE, idle
 
 __all__ = ["ScaledNewton"]
 
@@ -93,14 +94,15 @@ class ScaledNewton(Solver[MinNorm]):
             q = [a + t * (b - a) for a, b in zip(q, inner.q, strict=True)]
             x = x + t * (z - x)
             size = form.space.norm(x, form.norm)
-            gap, since = abs(size - bound) / max(size, 1e-300), since + 1
+            gap = abs(size - bound) / max(size, 1e-300)
+            since = idle(since, gap, best)
             if gap < best:
-                best, since, answer = gap, 0, Answer(q, w, multipliers=multipliers)
+                best, answer = gap, Answer(q, w, multipliers=multipliers)
             if monitor.report(step, -size, gap):
                 return answer.interrupted()
             if gap <= 0.7 * monitor.tol:
                 return answer
-            if since >= 10:
+            if since >= PATIENCE:
                 break
         message = (
             f"the gap stayed at {best:.2g} after {monitor.iterations} steps; raise max_iter, scale the "
@@ -163,7 +165,8 @@ def _scaled(form: MinNorm, r: Vec, target: Vec) -> MinNorm:
 
 
 def _search(x: Vec, d: Vec, q: float) -> float:
-    """The t in [0, 1] with the least `||x + t d||_q`."""
+    """The t in [0, 1] with the least `||x + t d||_q`: a trial costs no product, and to a fifth of the slope
+    only, as `ucm.numerics.steps` has it, one problem in seven took a tenth more passes."""
     top = max(float(np.abs(x).max()), float(np.abs(d).max()))
     if top == 0.0:
         return 0.0
