@@ -73,7 +73,8 @@ class ScaledNewton(Solver[MinNorm]):
             return answer
         q, x = answer.q, form.matvec(answer.q)
         answer = Answer(q)
-        best, since, gap = np.inf, 0, np.inf
+        least = best = gap = np.inf
+        since = 0
         for step in range(1, monitor.limit(100) + 1):
             if form.space.norm(x, form.norm) <= 0.5 * max(monitor.tol, 1e-9) * _size(form, q):
                 return replace(answer, q=q)  # 0: no bound is relative to it
@@ -94,10 +95,10 @@ class ScaledNewton(Solver[MinNorm]):
             q = [a + t * (b - a) for a, b in zip(q, inner.q, strict=True)]
             x = x + t * (z - x)
             size = form.space.norm(x, form.norm)
-            gap = abs(size - bound) / max(size, 1e-300)
-            since = idle(since, gap, best)
-            if gap < best:
-                best, answer = gap, Answer(q, w, multipliers=multipliers)
+            error = abs(size - bound)
+            gap, since = error / max(size, 1e-300), idle(since, error, least)
+            if error < least:
+                least, best, answer = error, gap, Answer(q, w, multipliers=multipliers)
             if monitor.report(step, -size, gap):
                 return answer.interrupted()
             if gap <= 0.7 * monitor.tol:
