@@ -167,7 +167,7 @@ def _scaled(form: MinNorm, r: Vec, target: Vec) -> MinNorm:
 
 def _search(x: Vec, d: Vec, q: float) -> float:
     """The t in [0, 1] with the least `||x + t d||_q`: a trial costs no product, and to a fifth of the slope
-    only, as `ucm.numerics.steps` has it, one problem in seven took a tenth more passes."""
+    only, as `ucm.numerics.steps` has it, one problem in seven took a tenth more work."""
     top = max(float(np.abs(x).max()), float(np.abs(d).max()))
     if top == 0.0:
         return 0.0
