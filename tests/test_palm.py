@@ -1,5 +1,5 @@
-"""The steps that all Newton methods share: line search, growth of sigma, ridge solve, sums that follow their
-weights, coordinates of a span; and the loops, on a problem of a few lines."""
+"""The steps that all Newton methods share: line search, growth of sigma, stalling, ridge solve, sums that
+follow their weights, coordinates of a span; and the loops, on a problem of a few lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ucm.numerics.steps import MOST, SHRINK, accuracy, growth, line_search
+from ucm.numerics.steps import MOST, PATIENCE, SHRINK, accuracy, growth, idle, line_search
 from ucm.solvers.coordinates import ByInnerProducts, Orthonormal, Span
 from ucm.solvers.palm import Lagrangian, WeightedSum, ridge_solve, run
 
@@ -39,6 +39,15 @@ def test_fewer_steps_let_sigma_grow_more() -> None:
     assert factors[0] == 20.0 and factors == sorted(factors, reverse=True) and factors[-1] > 1.0
     assert growth(MOST, 20.0) == SHRINK < 1.0
     assert accuracy(np.inf) == 0.5 > accuracy(1e-4) > accuracy(1e-12) == accuracy(-1.0) > 0.0
+
+
+def test_steps_without_gain_are_counted() -> None:
+    counts, since, least = [], 0, np.inf
+    for error in (4.0, 5.0, 3.999, 3.0, 3.0, np.nan, 1e-9):
+        since = idle(since, error, least)
+        least = min(least, error) if error == error else least
+        counts.append(since)
+    assert counts == [0, 1, 2, 0, 1, 2, 0]
 
 
 def test_a_ridge_solves_what_rounding_left_singular() -> None:
@@ -91,12 +100,19 @@ def test_coordinates_of_a_span_keep_inner_products(kind: str) -> None:
 
 
 class Box(Lagrangian):
-    """`min |q - c|^2 / 2` over `0 <= q <= 1` and `a'q = b`: one multiplier y of the equation."""
+    """`min |q - c|^2 / 2` over `0 <= q <= 1` and `a'q = b`: one multiplier y of the equation.
+
+    rounding : what the last step is told to have moved, at least
+    kept : the centres kept
+    """
+
+    at_once = 9.0
 
     def __init__(self, c: np.ndarray, a: np.ndarray, b: float, sigma: float, most: int) -> None:
         self.c, self.a, self.b, self.sigma, self.most = c, a, b, sigma, most
         self.q = np.zeros(c.size)
         self.y, self.p, self.sigmas = np.zeros(1), self.q, [sigma]
+        self.rounding, self.kept = 0.0, []
 
     def _points(self, y: np.ndarray) -> np.ndarray:
         s = self.sigma
@@ -127,20 +143,19 @@ class Box(Lagrangian):
     def advance(self) -> None:
         self.moved, self.q = float(np.abs(self.p - self.q).max()), self.p
 
-    def assess(self) -> tuple[float, float]:
-        return 0.5 * float((self.q - self.c) @ (self.q - self.c)), self.moved
+    def assess(self) -> tuple[float, float, float]:
+        value = 0.5 * float((self.q - self.c) @ (self.q - self.c))
+        self.moved = max(self.moved, self.rounding)
+        return value, 10.0 * self.moved, self.moved
+
+    def keep(self) -> None:
+        self.kept.append(self.moved)
 
     def proves_empty(self) -> bool:
         return self.b > float(np.maximum(self.a, 0.0).sum())
 
     def solved(self) -> bool:
         return self.moved <= 1e-9
-
-    def stalled(self) -> bool:
-        return False
-
-    def growth(self, steps: int) -> float:
-        return growth(steps, 9.0)
 
     def grow(self, factor: float) -> None:
         self.sigma *= factor
@@ -170,3 +185,34 @@ def test_how_the_loops_end() -> None:
     hasty = box(most=1)  # its points are not accepted at once: sigma falls
     run(hasty, 3, lambda *record: False)
     assert hasty.sigmas[:3] == pytest.approx([1.0, SHRINK, SHRINK**2])
+
+
+def test_the_best_centre_is_kept_and_a_stall_ends_the_steps() -> None:
+    at, seen = box(), []
+    at.rounding = 1e-4
+    assert run(at, 200, lambda *record: seen.append(record) is not None) == "max_iter"
+    errors = [0.1 * gap for _, _, gap in seen]
+    assert min(errors) == 1e-4 and at.kept[-1] == 1e-4 and at.best == 10.0 * at.kept[-1]
+    assert at.kept == sorted(at.kept, reverse=True)
+    first = errors.index(1e-4)
+    assert len(errors) == first + 1 + PATIENCE
+
+
+def test_sigma_grows_by_the_steps_taken() -> None:
+    at = box()
+    taken = []
+    gradient = at.gradient
+
+    def counted() -> np.ndarray:
+        taken[-1] += 1
+        return gradient()
+
+    def report(*record: float) -> bool:
+        taken.append(-1)
+        return False
+
+    at.gradient = counted  # pyright: ignore[reportAttributeAccessIssue]
+    report()
+    run(at, 50, report)
+    factors = np.array(at.sigmas[1:]) / np.array(at.sigmas[:-1])
+    np.testing.assert_allclose(factors, [growth(steps, 9.0) for steps in taken[: factors.size]])

@@ -17,7 +17,9 @@ import ucm
 from ucm import neg, pos, signed
 from ucm.compiler.route import routes, verdicts
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError
+from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.solvers import ALM, APG, ECOS, SCS, Clarabel, InSpan, Newton
 from ucm.solvers.accelerated import Iterate, Smooth, State
@@ -286,6 +288,51 @@ def test_running_out_of_iterations(solver: str) -> None:
     assert f"{sol.certificate.relative_gap:.2g}" in str(caught[0].message) == sol.message
     assert sol.stats.iterations == 2 and np.isfinite(sol.w).all()
     assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_to_gain_ends_the_steps(seed: int) -> None:
+    """A tolerance below rounding; 100 steps and more used to follow the last gain."""
+    generator = np.random.default_rng(seed)
+    y = np.where(np.arange(30) < 15, 1.0, -1.0)
+    X = generator.standard_normal((30, 6)) + y[:, None]
+    form: Any = ucm.compile(MODELS["coherent MM-FDA"], X, y).form
+    exact, monitor = Monitor(tol=1e-8), Monitor(tol=1e-18)
+    Newton().solve(form, exact)
+    answer = Newton().solve(form, monitor)
+    size = form.space.norm(form.matvec(answer.q))
+    assert size == pytest.approx(-exact.history[-1]["objective"], rel=1e-7)
+    assert monitor.iterations <= exact.iterations + 30
+    if answer.status == "max_iter":
+        assert "the gap stayed at" in answer.message
+
+
+def test_couplings_that_no_point_meets() -> None:
+    X, y = load("iris")
+    far = ucm.Ball(np.full(X.shape[1], 100.0), 0.5)
+    form: Any = ucm.compile((ucm.Hull(pos) & far) - ucm.Hull(neg), X, y).form
+    q = form.centers()
+    units = form.units(q)
+    assert len(units) == len(form.couplings) and min(units) > 0.0
+    answer = Newton().solve(form, Monitor())
+    assert (answer.status, answer.message) == ("infeasible", "a separating direction was found")
+    residuals = form.residuals(q)
+    for length in (1e-6, 1.0, 1e6):
+        assert form.proves_empty([length * r for r in residuals], units)
+        assert not form.proves_empty([-length * r for r in residuals], units)
+    assert not form.proves_empty([0.0 * r for r in residuals], units)
+
+
+def test_what_is_said_of_how_iterations_ended() -> None:
+    said = {status: Answer().after(status, "raise max_iter").message for status in
+            ("converged", "interrupted", "infeasible", "max_iter")}  # fmt: skip
+    assert said == {
+        "converged": "",
+        "interrupted": Answer().interrupted().message,
+        "infeasible": "a separating direction was found",
+        "max_iter": "raise max_iter",
+    }
+    assert Monitor(tol=1e-6).zero == pytest.approx(1e-7) and Monitor(tol=0.0).zero == 1e-10
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

@@ -9,6 +9,12 @@ from ucm.errors import SolverError
 
 __all__ = ["Answer", "Witness"]
 
+_SAID = {
+    "converged": "",
+    "interrupted": "stopped by the callback",
+    "infeasible": "a separating direction was found",
+}
+
 
 @dataclass(frozen=True)
 class Witness:
@@ -59,9 +65,13 @@ class Answer:
         """The same with a status, and what the person should know."""
         return replace(self, status=status, message=message)
 
+    def after(self, status: str, left: str) -> Answer:
+        """The same, where iterations ended so; `left` says what they left, had they to be more."""
+        return self.ended(status, _SAID.get(status, left))
+
     def interrupted(self) -> Answer:
         """The same, where `monitor.report` asked to stop."""
-        return self.ended("interrupted", "stopped by the callback")
+        return self.ended("interrupted", _SAID["interrupted"])
 
     @property
     def plane(self) -> tuple[Vec, float]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ucm.data.bound import EuclideanSpace, Space
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import RowsMap
@@ -12,6 +14,8 @@ from ucm.forms.answer import Answer
 from ucm.language.contracts import AffineImage, Block, Coupling, Path, Projectable
 
 __all__ = ["MinNorm"]
+
+_TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,14 @@ class MinNorm:
             sum((B.matvec(q[k]) for k, B in c.terms), start=c.offset.copy()) for c in self.couplings
         ]
 
+    def units(self, q: Sequence[Vec]) -> list[float]:
+        """For every coupling the size of the terms that meet in it at q; 1 where all are 0."""
+        sizes = [
+            [float(np.linalg.norm(v)) for v in (c.offset, *(B.matvec(q[k]) for k, B in c.terms))]
+            for c in self.couplings
+        ]
+        return [max(own) or 1.0 for own in sizes]
+
     def supports(self, g: Sequence[Vec]) -> list[tuple[float, Vec]]:
         """`max <g_k, q_k>` over every domain."""
         return [b.domain.support(u, classes=b.classes) for b, u in zip(self.blocks, g, strict=True)]
@@ -112,6 +124,12 @@ class MinNorm:
             for k, B in c.terms:
                 pull[k] = pull[k] + B.rmatvec(mu)
         return bound - sum(height for height, _ in self.supports([-u for u in pull]))
+
+    def proves_empty(self, multipliers: Sequence[Vec], units: Sequence[float]) -> bool:
+        """Whether `sum_j <offset_j, mu_j> > sum_k sigma_{D_k}(-sum_j B_jk' mu_j)`, beyond the rounding of
+        terms of these sizes: no q meets the couplings."""
+        size = sum(float(np.linalg.norm(mu)) * u for mu, u in zip(multipliers, units, strict=True))
+        return size > _TINY and self.lower_bound(np.zeros(self.n), multipliers) > 1e-9 * size
 
     def stacked(self, block: int, weights: Sequence[float]) -> LinearMap:
         """`[A_k; weights_j B_jk]` for one block: features above, couplings below."""

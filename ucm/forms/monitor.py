@@ -54,6 +54,11 @@ class Monitor:
         return self.max_iter is None or self.iterations < self.max_iter
 
     @property
+    def zero(self) -> float:
+        """The part of the largest norm met at which a norm counts as 0."""
+        return max(0.1 * self.tol, 1e-10)
+
+    @property
     def seconds(self) -> float:
         return time.perf_counter() - self.started
 

@@ -10,7 +10,7 @@ import numpy as np
 from numba import types
 
 from ucm.numerics._jit import READ, WRITE, f8, i8, inner, jit
-from ucm.numerics.palm import MOST, PATIENCE, accuracy, growth, line_search, ridge_solve
+from ucm.numerics.palm import MOST, PATIENCE, accuracy, growth, idle, line_search, ridge_solve
 from ucm.numerics.vectors import copy, dot, plus
 
 __all__ = ["plus_newton"]
@@ -174,7 +174,7 @@ def plus_newton(Z, v, z, alpha, offset, top, c, sigma, tol, log):
         own[VALUE], own[GAP] = value, gap
         own[PASSES] += 1.0
         done += 1
-        since = 0 if gap < 0.5 * best else since + 1
+        since = idle(since, gap, best)
         if gap < best:
             best = gap
             copy(z, best_z)

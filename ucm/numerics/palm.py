@@ -10,12 +10,13 @@ from ucm.numerics import steps
 from ucm.numerics._jit import inner
 from ucm.numerics._lapack import cholesky_solve
 
-__all__ = ["MOST", "PATIENCE", "accuracy", "growth", "line_search", "ridge_solve"]
+__all__ = ["MOST", "PATIENCE", "accuracy", "growth", "idle", "line_search", "ridge_solve"]
 
 MOST, PATIENCE = steps.MOST, steps.PATIENCE
 accuracy = inner()(steps.accuracy)
 line_search = inner(inline=True)(steps.line_search)
 growth = inner()(steps.growth)
+idle = inner()(steps.idle)
 
 
 @inner(inline=True)

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["MOST", "PATIENCE", "SHRINK", "accuracy", "growth", "line_search"]
+__all__ = ["MOST", "PATIENCE", "SHRINK", "accuracy", "growth", "idle", "line_search"]
 
 MOST = 40  # Newton steps of one outer step
-PATIENCE = 8  # outer steps in which the gap is not halved
+PATIENCE = 8  # outer steps in a row that gain nothing
+GAINED = 0.99  # of the least error so far: above, nothing is gained
 SHRINK = 0.1  # of sigma, where they did not suffice: its kinks are too sharp for this start
 
 
@@ -48,6 +49,12 @@ def growth(steps: int, at_once: float) -> float:
     if steps >= MOST:
         return SHRINK
     return (9.0, 6.0, 4.2, 3.0, 3.0)[steps - 1] if steps <= 5 else 2.1
+
+
+def idle(before: int, error: float, least: float) -> int:
+    """How many outer steps in a row have gained nothing: `before`, and the one that left this error where the
+    least so far was `least`."""
+    return 0 if error < GAINED * least else before + 1
 
 
 def accuracy(gap: float) -> float:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from ucm.data.linear import Vec
-from ucm.numerics.steps import SHRINK, line_search
+from ucm.numerics.steps import MOST, PATIENCE, SHRINK, growth, idle, line_search
 
 __all__ = ["Lagrangian", "WeightedSum", "ridge_solve", "run"]
 
@@ -33,9 +33,13 @@ class Lagrangian(ABC):
     Attributes
     ----------
     most : Newton steps of one outer step
+    at_once : growth of sigma where none was needed
+    best : the gap of the best centre so far
     """
 
-    most: int
+    most: int = MOST
+    at_once: float
+    best: float = np.inf
 
     # --- the inner problem ---------------------------------------------------------------------
     @abstractmethod
@@ -68,8 +72,12 @@ class Lagrangian(ABC):
         """The trial point becomes the centre."""
 
     @abstractmethod
-    def assess(self) -> tuple[float, float]:
-        """The objective and the relative gap at the centre."""
+    def assess(self) -> tuple[float, float, float]:
+        """The objective and the relative gap at the centre, and its error, by which centres are compared."""
+
+    @abstractmethod
+    def keep(self) -> None:
+        """The centre is the best so far."""
 
     @abstractmethod
     def proves_empty(self) -> bool:
@@ -80,22 +88,15 @@ class Lagrangian(ABC):
         """Whether what was assessed is within the tolerance."""
 
     @abstractmethod
-    def stalled(self) -> bool:
-        """Whether further steps gain nothing."""
-
-    @abstractmethod
-    def growth(self, steps: int) -> float:
-        """The factor of sigma after an outer step of so many Newton steps."""
-
-    @abstractmethod
     def grow(self, factor: float) -> None:
-        """Another sigma."""
+        """Another sigma; the trial point becomes that of y."""
 
 
 def run(at: Lagrangian, limit: int, report: Callable[[int, float, float], bool]) -> str:
     """At most `limit` outer steps; answers how they ended, as the status of an `Answer`. `report` is called
     with the number, the objective and the gap of each, and stops by answering True."""
-    refused = 0
+    refused = since = 0
+    least = np.inf
     for outer in range(1, limit + 1):
         steps = minimise(at)
         if steps == at.most and refused < _REFUSED:
@@ -105,7 +106,11 @@ def run(at: Lagrangian, limit: int, report: Callable[[int, float, float], bool])
             continue
         refused = 0
         at.advance()
-        objective, gap = at.assess()
+        objective, gap, error = at.assess()
+        since = idle(since, error, least)
+        if error <= least:
+            least, at.best = error, gap
+            at.keep()
         stop = report(outer, objective, gap)
         if at.proves_empty():
             return "infeasible"
@@ -113,9 +118,9 @@ def run(at: Lagrangian, limit: int, report: Callable[[int, float, float], bool])
             return "converged"
         if stop:
             return "interrupted"
-        if at.stalled():
+        if since >= PATIENCE:
             break
-        at.grow(at.growth(steps))
+        at.grow(growth(steps, at.at_once))
     return "max_iter"
 
 

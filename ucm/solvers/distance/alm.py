@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
-from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
@@ -60,7 +58,7 @@ class ALM(Solver[MinNorm]):
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         q = form.begin(start)
-        units = [_unit(form, j, q) for j in range(len(form.couplings))]
+        units = form.units(q)
         scale = max(form.space.norm(form.center), form.space.norm(form.matvec(q)))
         if scale <= 1e-12 * max(units):  # a start at 0
             scale = max(units)
@@ -98,33 +96,15 @@ class ALM(Solver[MinNorm]):
             stop = monitor.report(outer, -norm, abs(gap))
             if abs(gap) <= 0.5 * monitor.tol and residual * scale <= 0.5 * monitor.tol * norm:
                 return answer
-            small = max(0.1 * monitor.tol, 1e-10)
-            if norm <= small * scale and residual <= small:
+            if norm <= monitor.zero * scale and residual <= monitor.zero:
                 return answer
-            if _empty(form, mu, units, scale):
-                answer.status = "infeasible"
-                answer.message = "a separating direction was found"
-                return answer
+            if form.proves_empty([m / scale for m in mu], units):
+                return answer.after("infeasible", "")
             if stop:
                 return answer.interrupted()
             if residual > self.decrease * last:
                 sigma = min(sigma * self.growth, 1e8)
             last = residual
             accuracy = max(0.3 * accuracy, 1e-3 * monitor.tol**0.5)
-        answer.status = "max_iter"
-        answer.message = f"the couplings are met to {last:.2g} only; raise max_iter or tol"
-        return answer
-
-
-def _unit(form: MinNorm, j: int, q: Sequence[Vec]) -> float:
-    """The size of the terms that meet in coupling j."""
-    c = form.couplings[j]
-    sizes = [float(np.linalg.norm(B.matvec(q[k]))) for k, B in c.terms]
-    return max(*sizes, float(np.linalg.norm(c.offset))) or 1.0
-
-
-def _empty(form: MinNorm, mu: Sequence[Vec], units: Sequence[float], scale: float) -> bool:
-    """Whether `<o, mu> > sum_k sigma_k(-B_k' mu)`: no q meets the couplings."""
-    unit = [m / scale for m in mu]
-    size = sum(float(np.linalg.norm(m)) * u for m, u in zip(unit, units, strict=True))
-    return size > 0.0 and form.lower_bound(np.zeros(form.n), unit) > 1e-9 * size
+        message = f"the couplings are met to {last:.2g} only; raise max_iter or tol"
+        return answer.ended("max_iter", message)

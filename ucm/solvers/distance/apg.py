@@ -194,7 +194,7 @@ class _Run:
         tol = self.monitor.tol
         self.monitor.passes += self.f.half
         gap, stop = self.assess(self.state.new, k)
-        near_zero = self.form.space.norm(self.best.image) <= max(0.1 * tol, 1e-10) * self.largest
+        near_zero = self.form.space.norm(self.best.image) <= self.monitor.zero * self.largest
         enough = gap <= 0.5 * tol if self.options.stop == "gap" else self._still()
         if near_zero or enough:
             return Answer(self.best.z)

@@ -27,7 +27,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Capped, SemiSmooth
-from ucm.numerics.steps import PATIENCE, accuracy, growth
+from ucm.numerics.steps import accuracy
 from ucm.solvers.distance.curvature import ConjugateGradients, Formed, Systems
 from ucm.solvers.palm import Lagrangian, run
 from ucm.solvers.threads import blas_threads
@@ -35,7 +35,6 @@ from ucm.solvers.threads import blas_threads
 __all__ = ["Newton"]
 
 _OUTER = 200  # steps
-_AT_ONCE = 3.0  # growth of sigma where no Newton step was needed
 _BY_PASSES = ((12.0, 9.0), (25.0, 4.0), (60.0, 2.0))  # of sigma, with conjugate gradients
 _COUPLED = 2
 _TINY = float(np.finfo(float).tiny)
@@ -107,8 +106,11 @@ class _Iterate(Lagrangian):
     sigma, tau : proximal parameters
     upper, gap, residual : norm and relative gap of x(q), and how far q misses the couplings
     w, multipliers : the dual vector and the multipliers that prove the gap
-    best, merit, kept : the gap of the best q so far, what it is the best by, and itself
+    spent : passes when sigma last grew
+    kept : q, w and multipliers of the best so far
     """
+
+    at_once = 3.0
 
     def __init__(self, form: MinNorm, q: list[Vec], monitor: Monitor, options: Newton) -> None:
         self.form, self.q, self.monitor = form, q, monitor
@@ -123,7 +125,7 @@ class _Iterate(Lagrangian):
             self.scale = max([self.scale, *columns])
         if self.scale == _TINY:  # every map is zero: only couplings are left
             self.scale = 1.0
-        self.units = [self._unit(j) for j in range(len(form.couplings))]
+        self.units = form.units(q)
         factors = [self.scale / u for u in self.units]
         self.G: list[LinearMap] = [form.stacked(k, factors) for k in range(len(form.blocks))]
         self.cost = sum(A.entries for A in self.G) / max(1, form.stored)  # couplings included
@@ -140,11 +142,9 @@ class _Iterate(Lagrangian):
         self.proven: tuple[list[Vec], float] = [], -np.inf
         self.sigma = [self._first_sigma(k) for k in range(len(form.blocks))]
         self.p = self._project()
-        self.best = self.merit = np.inf
         self.kept: tuple[list[Vec], Vec | None, list[Vec]] = q, None, []
         self.floor = 1e-15
         self.largest = self.scale
-        self.history: list[float] = []
         self.spent = monitor.passes
 
     def answer(self, status: str) -> Answer:
@@ -152,20 +152,8 @@ class _Iterate(Lagrangian):
         q, w, multipliers = self.kept
         if status == "converged":
             q, w, multipliers = self.q, self.w, self.multipliers
-        message = {
-            "infeasible": "a separating direction was found",
-            "interrupted": "stopped by the callback",
-            "max_iter": f"the gap stayed at {self.best:.2g}; raise max_iter or tol, or scale the features",
-        }
-        return Answer(q, w, multipliers=multipliers, status=status, message=message.get(status, ""))
-
-    def _unit(self, j: int) -> float:
-        """The size of the terms that meet in coupling j."""
-        c = self.form.couplings[j]
-        sizes = [float(np.linalg.norm(B.matvec(self.q[k]))) for k, B in c.terms]
-        sizes += [float(np.linalg.norm(c.offset))]
-        top = max(sizes)
-        return top if top > 0.0 else 1.0
+        message = f"the gap stayed at {self.best:.2g}; raise max_iter or tol, or scale the features"
+        return Answer(q, w, multipliers=multipliers).after(status, message)
 
     def _first_sigma(self, k: int) -> float:
         """A multiple of (reach of the domain) / (spread of the pull), as a step from the centre."""
@@ -269,7 +257,7 @@ class _Iterate(Lagrangian):
         self.q = self.p
         self.y0 = np.concatenate([np.zeros(n), self.y[n:]])
 
-    def assess(self) -> tuple[float, float]:
+    def assess(self) -> tuple[float, float, float]:
         """With the better of two dual vectors: y, and the point itself."""
         n, s, tol = self.form.n, self.scale, self.monitor.tol
         z = self._image(self.q)
@@ -289,13 +277,11 @@ class _Iterate(Lagrangian):
             if bound > lower:
                 lower, self.w, self.multipliers = bound, x / upper, mu
         self.gap = (upper - lower) / floor
-        self.history.append(self.gap)
         # a point that misses its couplings can be "nearer" than the optimum: both errors count
-        merit = max(abs(self.gap) * max(upper, _TINY), self.residual * s)
-        if self.kept[1] is None or merit <= self.merit:
-            self.best, self.merit = self.gap, merit
-            self.kept = self.q, self.w, self.multipliers
-        return -upper, self.gap
+        return -upper, self.gap, max(abs(self.gap) * max(upper, _TINY), self.residual * s)
+
+    def keep(self) -> None:
+        self.kept = self.q, self.w, self.multipliers
 
     def _bound(self) -> float:
         """The lower bound that y along with its pull proves, in scaled units."""
@@ -315,38 +301,20 @@ class _Iterate(Lagrangian):
         return [mu * (self.scale**2 / (u * size)) for mu, u in zip(parts, self.units, strict=True)]
 
     def proves_empty(self) -> bool:
-        """Multipliers mu with `<o, mu> > sum sigma_k(-B_k' mu)`: no q meets the couplings."""
-        if not self.form.couplings:
-            return False
-        mu = self._multipliers(self.scale)
-        size = sum(float(np.linalg.norm(m)) * u for m, u in zip(mu, self.units, strict=True))
-        if size <= _TINY:
-            return False
-        return self.form.lower_bound(np.zeros(self.form.n), mu) > 1e-9 * size
+        return self.form.proves_empty(self._multipliers(self.scale), self.units)
 
     def solved(self) -> bool:
         """By the gap, or as x is 0 to rounding."""
         tol = self.monitor.tol
         close = abs(self.gap) <= 0.5 * tol and self.residual * self.scale <= 0.05 * tol * self.upper
-        zero = max(0.1 * tol, 1e-10)
+        zero = self.monitor.zero
         return close or (self.upper <= zero * self.largest and self.residual <= zero)
 
-    def stalled(self) -> bool:
-        """Sigma is at its end, or nothing is gained in eight outer steps."""
-        if min(self.sigma) >= 1e28:
-            return True
-        gaps = self.history
-        late = len(gaps) > 40 and min(gaps[-PATIENCE:]) >= 0.9 * gaps[-PATIENCE - 1]
-        return late and gaps[-1] > 0.99 * self.best
-
-    def growth(self, steps: int) -> float:
-        """The less it took, the larger."""
-        if not self.iterative:
-            return growth(steps, _AT_ONCE)
-        passes = self.monitor.passes - self.spent
-        return next((factor for most, factor in _BY_PASSES if passes <= most), 1.0)
-
     def grow(self, factor: float) -> None:
+        """With conjugate gradients by the passes since sigma last grew: the fewer, the more."""
+        if self.iterative and factor > 1.0:
+            passes = self.monitor.passes - self.spent
+            factor = next((more for most, more in _BY_PASSES if passes <= most), 1.0)
         self.sigma = [min(s * factor, 1e30) for s in self.sigma]
         self.tau = min(self.tau * factor, 1e9)
         self.ridge[self.form.n :] = 1.0 / self.tau

@@ -93,12 +93,8 @@ class NewtonHull(Solver[MinNorm]):
             q = hulls.projected(np.split(level.refined(1).V[0], hulls.sizes[:1]))
         else:
             q = hulls.blocks(level.weights())
-        answer = Answer(q, hulls.normal(level.w), status=ended)
-        if ended == "interrupted":
-            return answer.interrupted()
-        if ended == "max_iter":
-            answer.message = f"the gap stayed at {level['gap']:.2g}; raise max_iter or tol"
-        return answer
+        message = f"the gap stayed at {level['gap']:.2g}; raise max_iter or tol"
+        return Answer(q, hulls.normal(level.w)).after(ended, message)
 
 
 def _samples(A: LinearMap) -> tuple[Any, float] | None:
@@ -314,7 +310,7 @@ class _FeatureLevel(Level):
 
     def march(self, log: Any, monitor: Monitor) -> int:
         hulls = self.hulls
-        self["zero"] = max(0.1 * monitor.tol, 1e-10)
+        self["zero"] = monitor.zero
         self["verify"] = float(self.stride == 1)
         before = self["systems"], self["forming"]
         done = numerics.march(

@@ -25,6 +25,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Block
 from ucm.language.robust import dual_exponent
+from ucm.numerics.steps import PATIENCE, idle
 
 __all__ = ["ScaledNewton"]
 
@@ -72,7 +73,8 @@ class ScaledNewton(Solver[MinNorm]):
             return answer
         q, x = answer.q, form.matvec(answer.q)
         answer = Answer(q)
-        best, since, gap = np.inf, 0, np.inf
+        least = best = gap = np.inf
+        since = 0
         for step in range(1, monitor.limit(100) + 1):
             if form.space.norm(x, form.norm) <= 0.5 * max(monitor.tol, 1e-9) * _size(form, q):
                 return replace(answer, q=q)  # 0: no bound is relative to it
@@ -93,14 +95,15 @@ class ScaledNewton(Solver[MinNorm]):
             q = [a + t * (b - a) for a, b in zip(q, inner.q, strict=True)]
             x = x + t * (z - x)
             size = form.space.norm(x, form.norm)
-            gap, since = abs(size - bound) / max(size, 1e-300), since + 1
-            if gap < best:
-                best, since, answer = gap, 0, Answer(q, w, multipliers=multipliers)
+            error = abs(size - bound)
+            gap, since = error / max(size, 1e-300), idle(since, error, least)
+            if error < least:
+                least, best, answer = error, gap, Answer(q, w, multipliers=multipliers)
             if monitor.report(step, -size, gap):
                 return answer.interrupted()
             if gap <= 0.7 * monitor.tol:
                 return answer
-            if since >= 10:
+            if since >= PATIENCE:
                 break
         message = (
             f"the gap stayed at {best:.2g} after {monitor.iterations} steps; raise max_iter, scale the "
@@ -163,7 +166,8 @@ def _scaled(form: MinNorm, r: Vec, target: Vec) -> MinNorm:
 
 
 def _search(x: Vec, d: Vec, q: float) -> float:
-    """The t in [0, 1] with the least `||x + t d||_q`."""
+    """The t in [0, 1] with the least `||x + t d||_q`: a trial costs no product, and to a fifth of the slope
+    only, as `ucm.numerics.steps` has it, one problem in seven took a tenth more work."""
     top = max(float(np.abs(x).max()), float(np.abs(d).max()))
     if top == 0.0:
         return 0.0

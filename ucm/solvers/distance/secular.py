@@ -181,13 +181,12 @@ class _Run:
         if length > 0.0:
             lower = (float(form.center @ x) - float(self.radii @ sizes)) / length
             gap = (upper - lower) / max(upper, 1e-12 * self.largest, _TINY)
-        tol = self.monitor.tol
-        if upper <= max(0.1 * tol, 1e-10) * self.largest:
+        if upper <= self.monitor.zero * self.largest:
             gap = 0.0
         if gap <= self.best:
             self.best, self.answer.q = gap, q
             self.answer.w = x / length if length > 0.0 else None
-        return point, gap, gap <= 0.5 * tol
+        return point, gap, gap <= 0.5 * self.monitor.tol
 
     def subspace(self, most: int, budget: float) -> Answer:
         """Solve over a growing subspace until the gap is proven; form the S_k after `budget` passes.
@@ -224,12 +223,8 @@ class _Run:
                 return self.formed()
             if spent:
                 break
-        self.answer.status = "max_iter"
-        self.answer.message = (
-            f"a subspace of dimension {V.count} left a gap of {self.best:.2g}; "
-            "raise max_iter or tol"
-        )
-        return self.answer
+        message = f"a subspace of dimension {V.count} left a gap of {self.best:.2g}; "
+        return self.answer.ended("max_iter", message + "raise max_iter or tol")
 
 
 class _Rows:

@@ -37,7 +37,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
 from ucm.language.term_algebra import ScaledLoss
 from ucm.language.terms import ConvexLoss
-from ucm.numerics.steps import PATIENCE, accuracy, growth
+from ucm.numerics.steps import accuracy
 from ucm.solvers.coordinates import ByInnerProducts, Orthonormal, Span
 from ucm.solvers.palm import Lagrangian, WeightedSum, ridge_solve, run
 
@@ -166,10 +166,8 @@ class _Multipliers(Session):
             status, left = self._interpreted(form, tilt, tol)
         self.sigma = _AGAIN * self.first
         w = self.z[:-1].copy() if self.span is None else self.span.outward(self.z[:-1])
-        answer = Answer(w=w + outside, b=float(self.z[-1]), slopes=self.alpha.copy(), status=status)
-        if status == "max_iter":
-            answer.message = left
-        return answer.interrupted() if status == "interrupted" else answer
+        answer = Answer(w=w + outside, b=float(self.z[-1]), slopes=self.alpha.copy())
+        return answer.after(status, left)
 
     def _interpreted(self, form: Composite, tilt: Tilt, tol: float) -> tuple[str, str]:
         """How it ended, and what was left."""
@@ -214,11 +212,11 @@ class _Tilted(Lagrangian):
     z, t : normal and bias, and the margins there
     alpha, a : the multipliers, and those that z calls for
     ridge : the curvature of `c |w|^2`
-    gap, best, kept : the relative gap, the smallest so far, and z and alpha there
-    since : outer steps since it was halved
+    gap : the relative gap
+    kept : z and alpha where it was smallest
     """
 
-    most = 40
+    at_once = 9.0
 
     def __init__(self, session: _Multipliers, form: Composite, tilt: Tilt, tol: float) -> None:
         self.session, self.form, self.tilt, self.tol = session, form, tilt, tol
@@ -234,9 +232,8 @@ class _Tilted(Lagrangian):
         self.linear = np.append(tilt.normal, 0.0)
         self.t = self._margins(self.z)
         self.a = self._proximal()
-        self.gap = self.best = np.inf
         self.kept = self.z, self.alpha
-        self.steps = self.since = 0
+        self.steps = 0
 
     def _margins(self, z: Vec) -> Vec:
         self.monitor.passes += 0.5 * self.cost
@@ -296,29 +293,23 @@ class _Tilted(Lagrangian):
     def advance(self) -> None:
         self.alpha = self.a
 
-    def assess(self) -> tuple[float, float]:
+    def assess(self) -> tuple[float, float, float]:
         self.steps += 1
         self.t = self._margins(self.z)  # without the rounding of the steps
         value = self.form.value(self.t, self.z[:-1], self.tilt)
         bound, _ = self.form.lower_bound(self.alpha, self.t, self.tilt)
         self.monitor.passes += 0.5 * self.cost
         self.gap = (value - bound) / max(abs(value), 1e-300)
-        self.since = 0 if self.gap < 0.5 * self.best else self.since + 1
-        if self.gap < self.best:
-            self.best, self.kept = self.gap, (self.z, self.alpha)
-        return value, self.gap
+        return value, self.gap, self.gap
+
+    def keep(self) -> None:
+        self.kept = self.z, self.alpha
 
     def proves_empty(self) -> bool:
         return False  # every alpha of the domain is a point
 
     def solved(self) -> bool:
         return self.gap <= _ENOUGH * self.tol
-
-    def stalled(self) -> bool:
-        return self.since >= PATIENCE
-
-    def growth(self, steps: int) -> float:
-        return growth(steps, 9.0)
 
     def grow(self, factor: float) -> None:
         self.sigma = min(factor * self.sigma, _LARGEST * self.session.typical)

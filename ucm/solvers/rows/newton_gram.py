@@ -76,23 +76,20 @@ class GramNewton(NearestPoint):
             a = hulls.extreme(last.by_variable(4))
         else:
             a = level.by_variable(1 if state == "converged" else 8)
-        answer = Answer(hulls.blocks(form, a), status=state)
-        if state == "interrupted":
-            return answer.interrupted()
+        left = f"the gap stayed at {level['gap']:.2g}"
+        message = f"{left}; raise max_iter or tol"
         if state == "full":
-            answer.message = (
+            message = (
                 f"cache_size holds {hulls.gram.store.shape[0]} rows of the Gram matrix, and the "
                 'samples that carry weight are more; raise cache_size, or use solver="clip-mdm"'
             )
-        elif state == "max_iter":
-            answer.message = f"the gap stayed at {level['gap']:.2g}; raise max_iter or tol"
         elif state == "rounding":
-            answer.status = "max_iter"
-            answer.message = (
-                f"the gap stayed at {level['gap']:.2g}: inner products of a kernel do not resolve so "
-                'small a distance; raise tol, or use coordinates, solver="newton"'
+            state = "max_iter"
+            message = (
+                f"{left}: inner products of a kernel do not resolve so small a distance; raise tol, or use "
+                'coordinates, solver="newton"'
             )
-        return answer
+        return Answer(hulls.blocks(form, a)).after(state, message)
 
 
 class _GramLevel(Level):
