@@ -42,7 +42,7 @@ class Cuts:
     """
 
     def __init__(self, form: UnitNorm, tol: float, start: Vec) -> None:
-        self.form, self.share = form, 0.5 * tol
+        self.form, self.share = form, 0.1 * tol
         self.box = form.box()
         self.last: _Program | None = None
         self.points: list[Vec] = []
