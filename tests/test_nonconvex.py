@@ -357,6 +357,19 @@ def test_the_bounds_of_the_faces_scale_with_the_features(name: str, p: float) ->
         assert_allclose(sol.objective, scale * once.objective, rtol=1e-6)
 
 
+@pytest.mark.parametrize("p", NORMS)
+def test_linear_programs_over_hulls_scale_with_the_features(p: float) -> None:
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(60) < 30, 1.0, -1.0)
+    X = rng.standard_normal((60, 6))
+    for set_ in (ucm.models.nu_svm(0.3), ucm.Hull(pos) - ucm.ReducedHull(neg, nu=0.3)):
+        once = ucm.solve(ucm.RobustMargin(set_, p), X, y)
+        for scale in (1e-12, 1e-6, 1e6, 1e12):
+            sol = ucm.solve(ucm.RobustMargin(set_, p), scale * X, y)
+            assert sol.status == once.status in ("local", "optimal")
+            assert_allclose(sol.objective, scale * once.objective, rtol=1e-7)
+
+
 @pytest.mark.parametrize("p", [1.0, np.inf])
 def test_a_constant_feature_has_no_face(p: float) -> None:
     X, y = overlapping()
@@ -458,6 +471,38 @@ def test_kernels_go_through_the_span_of_the_samples() -> None:
     X, where = np.unique(X, axis=0, return_index=True)
     rbf = ucm.solve(ucm.models.nu_svm(0.05), X, y[where], kernel="rbf", gamma=20.0)
     assert rbf.objective < 0.0
+
+
+@pytest.mark.parametrize(("gamma", "nu"), [(0.01, 0.1), (0.1, 0.02), (0.1, 0.1)])
+def test_a_kernel_that_does_not_resolve_the_distance(gamma: float, nu: float) -> None:
+    """Most eigenvalues of the Gram matrix are rounding, and along these 0 is on the boundary of U: RAPMINOS
+    went on among them for minutes."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(300) < 150, 1.0, -1.0)
+    X = rng.standard_normal((300, 2)) + 0.1 * y[:, None]
+    sol = ucm.solve(ucm.models.nu_svm(nu), X, y, kernel="rbf", gamma=gamma)
+    assert sol.status == "zero_in_set" and sol.objective == 0.0
+    assert "narrower" in sol.message and sol.stats.iterations < 200
+    assert -1e-5 <= sol.certificate.dual <= 0.0
+    if sol.coefficients is not None:
+        assert not sol.coefficients.any()
+
+
+def test_a_kernel_that_does_not_resolve_the_distance_of_banana(shared_data: Loader) -> None:
+    X, y = shared_data("ida_banana")
+    for m in (600, 800):
+        sol = ucm.solve(ucm.models.nu_svm(0.1), X[:m], y[:m], kernel="rbf")
+        assert sol.status in ("zero_in_set", "optimal") and abs(sol.objective) <= 1e-5
+
+
+def test_descent_ends_where_0_is_on_the_boundary() -> None:
+    """The objective is rounding of the size of U: no more steps."""
+    X, y = small(0, n=2)
+    flat = np.column_stack([X, 1e-7 * X[:, :1] ** 2])
+    form = UnitNorm.of(MinNorm.of(hulls(0.4).lower(bind(flat, y)), 2.0, flat.size), 2.0)
+    monitor = Monitor()
+    answer = Rapminos().solve(form, monitor, Answer(w=np.array([0.0, 1e-3, 1.0])))
+    assert answer.status == "converged" and monitor.iterations <= 30
 
 
 def test_the_bias_is_that_of_the_multipliers() -> None:
