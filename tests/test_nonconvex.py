@@ -9,6 +9,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from bundled import load
+from conftest import Loader
 from numpy.testing import assert_allclose
 from typed import known
 
@@ -18,11 +19,14 @@ from ucm.bench import erch
 from ucm.compiler.route import routes
 from ucm.data.bound import bind
 from ucm.errors import ParameterError, SolverError
+from ucm.evidence.bounds import _in_box
 from ucm.forms.answer import Answer, Witness
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
 from ucm.solvers import Faces, Facets, Linearize, Rapminos, SecularSphere
+from ucm.solvers.sphere.cuts import Cuts
+from ucm.solvers.sphere.radial import radial
 
 NORMS = (1.0, 1.5, 2.0, 3.0, np.inf)
 
@@ -305,6 +309,118 @@ def _form(X: np.ndarray, y: np.ndarray) -> UnitNorm:
     return UnitNorm.of(MinNorm.of(hulls(0.9).lower(bind(X, y)), 2.0, X.size), 2.0)
 
 
+# --- a bound for every face ---------------------------------------------------------------------
+CURVED = {
+    "l2": ucm.models.l2_nu_svm(0.3),
+    "biased l2": ucm.models.biased_l2_nu_svm(0.5, 0.5),
+    "KL": ucm.models.kl_svm(0.2),
+    "ellipsoids": ucm.models.mm_mpm(4.0),
+    "ellipsoid and hull": ucm.Ellipsoid(pos.mean, pos.cov, 2.0) - ucm.Hull(neg),
+}
+
+
+def overlapping(n: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    """Two classes of 40 that hardly differ, in features of several sizes, the last of them constant, not
+    a sum of powers of 2."""
+    rng = np.random.default_rng(4)
+    y = np.where(np.arange(80) < 40, 1.0, -1.0)
+    X = (rng.standard_normal((80, n)) + 0.1 * y[:, None]) * np.logspace(-1.0, 1.0, n)
+    return np.column_stack([X, np.full(80, 0.1)]), y
+
+
+@pytest.mark.parametrize("p", [1.0, np.inf])
+@pytest.mark.parametrize("name", CURVED)
+def test_auto_proves_the_least_over_all_faces(name: str, p: float) -> None:
+    """Against a conic program for every face."""
+    X, y = overlapping()
+    model = ucm.RobustMargin(CURVED[name], p)
+    sol = ucm.solve(model, X, y)
+    assert sol.stats.solver == "faces" and sol.status == "optimal"
+    assert sol.certificate.relative_gap <= 1e-6
+    X = X[:, :5]
+    form = UnitNorm.of(MinNorm.of(CURVED[name].lower(bind(X, y)), 2.0, X.size), p)
+    reach = radial(form, 1e-8)
+    least = min(known(reach(g)).s for g in form.vertices())
+    assert_allclose(sol.objective, least, rtol=1e-5)
+    assert sol.certificate.dual <= least * (1.0 + 1e-7)
+
+
+@pytest.mark.parametrize("p", [1.0, np.inf])
+@pytest.mark.parametrize("name", CURVED)
+def test_the_bounds_of_the_faces_scale_with_the_features(name: str, p: float) -> None:
+    X, y = overlapping(3)
+    model = ucm.RobustMargin(CURVED[name], p)
+    once = ucm.solve(model, X[:, :3], y, solver="faces")
+    for scale in (1e-12, 1e-5, 1e7, 1e12):
+        sol = ucm.solve(model, scale * X[:, :3], y, solver="faces")
+        assert sol.status == "optimal"
+        assert_allclose(sol.objective, scale * once.objective, rtol=1e-6)
+
+
+@pytest.mark.parametrize("p", NORMS)
+def test_linear_programs_over_hulls_scale_with_the_features(p: float) -> None:
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(60) < 30, 1.0, -1.0)
+    X = rng.standard_normal((60, 6))
+    for set_ in (ucm.models.nu_svm(0.3), ucm.Hull(pos) - ucm.ReducedHull(neg, nu=0.3)):
+        once = ucm.solve(ucm.RobustMargin(set_, p), X, y)
+        for scale in (1e-12, 1e-6, 1e6, 1e12):
+            sol = ucm.solve(ucm.RobustMargin(set_, p), scale * X, y)
+            assert sol.status == once.status in ("local", "optimal")
+            assert_allclose(sol.objective, scale * once.objective, rtol=1e-7)
+
+
+@pytest.mark.parametrize("p", [1.0, np.inf])
+def test_a_constant_feature_has_no_face(p: float) -> None:
+    X, y = overlapping()
+    sol = ucm.solve(ucm.RobustMargin(hulls(0.2), p), X, y, solver="faces")
+    assert sol.status == "optimal"
+    less = ucm.solve(ucm.RobustMargin(hulls(0.2), p), X[:, :5], y, solver="faces")
+    assert_allclose(sol.objective, less.objective, rtol=1e-9)
+
+
+def test_an_unbounded_set_has_conic_faces() -> None:
+    """A strip: cutting planes have no point of U where its support is infinite."""
+    strip = ucm.Image(np.diag([1.0, 1e6]), ucm.Box(-1.0, np.inf))
+    X, y = small(0, n=2)
+    form = UnitNorm(MinNorm.of(strip.lower(bind(X, y)), 2.0, 4), np.inf)
+    cuts = Cuts(form, 1e-6, np.array([1.0, 0.0]))
+    assert not cuts.bounded and cuts.reach(np.array([1.0, 0.0])) is None
+
+
+def test_faces_of_many_samples_are_searched() -> None:
+    """3,000 samples: RAPMINOS ends in a local minimum here."""
+    rng = np.random.default_rng(1)
+    y = np.where(np.arange(3000) < 1500, 1.0, -1.0)
+    X = rng.standard_normal((3000, 8)) + 0.05 * y[:, None]
+    for p in (1.0, np.inf):
+        model = ucm.RobustMargin(hulls(0.02), p)
+        sol = ucm.solve(model, X, y)
+        assert sol.stats.solver == "faces" and sol.status == "optimal"
+        assert sol.objective <= ucm.solve(model, X, y, solver="rapminos").objective * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("name", ["uci_heart", "ida_image"])
+def test_the_inf_norm_on_the_papers_data(shared_data: Loader, name: str) -> None:
+    """In image KL made the conic programs fail; U lies in a span of 14 of 18 dimensions there."""
+    X, y = shared_data(name)
+    for set_ in (CURVED["l2"], CURVED["KL"], CURVED["biased l2"]):
+        sol = ucm.solve(ucm.RobustMargin(set_, np.inf), X, y)
+        assert sol.status == "optimal" and sol.certificate.relative_gap <= 1e-6
+
+
+@pytest.mark.parametrize("p", [1.0, np.inf])
+def test_the_bound_in_the_box_against_a_grid(p: float) -> None:
+    """`r - sum R_i |x_i + r g_i|` over r, kinks included; the witness of a span that has a basis."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        box, g, x = rng.uniform(0.5, 2.0, 4), rng.standard_normal(4), rng.standard_normal(4)
+        g /= float(box @ np.abs(g)) * rng.uniform(0.2, 1.0)
+        r = np.r_[np.linspace(-60.0, 60.0, 4001), -x / g]
+        grid = (r - np.abs(x + r[:, None] * g) @ box).max()
+        assert_allclose(_in_box(box, g, x), grid, rtol=1e-12)
+
+
 # --- the regime ---------------------------------------------------------------------------------
 def test_a_path_crosses_the_boundary() -> None:
     X, y = load("iris")
@@ -355,6 +471,38 @@ def test_kernels_go_through_the_span_of_the_samples() -> None:
     X, where = np.unique(X, axis=0, return_index=True)
     rbf = ucm.solve(ucm.models.nu_svm(0.05), X, y[where], kernel="rbf", gamma=20.0)
     assert rbf.objective < 0.0
+
+
+@pytest.mark.parametrize(("gamma", "nu"), [(0.01, 0.1), (0.1, 0.02), (0.1, 0.1)])
+def test_a_kernel_that_does_not_resolve_the_distance(gamma: float, nu: float) -> None:
+    """Most eigenvalues of the Gram matrix are rounding, and along these 0 is on the boundary of U: RAPMINOS
+    went on among them for minutes."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(300) < 150, 1.0, -1.0)
+    X = rng.standard_normal((300, 2)) + 0.1 * y[:, None]
+    sol = ucm.solve(ucm.models.nu_svm(nu), X, y, kernel="rbf", gamma=gamma)
+    assert sol.status == "zero_in_set" and sol.objective == 0.0
+    assert "narrower" in sol.message and sol.stats.iterations < 200
+    assert -1e-5 <= sol.certificate.dual <= 0.0
+    if sol.coefficients is not None:
+        assert not sol.coefficients.any()
+
+
+def test_a_kernel_that_does_not_resolve_the_distance_of_banana(shared_data: Loader) -> None:
+    X, y = shared_data("ida_banana")
+    for m in (600, 800):
+        sol = ucm.solve(ucm.models.nu_svm(0.1), X[:m], y[:m], kernel="rbf")
+        assert sol.status in ("zero_in_set", "optimal") and abs(sol.objective) <= 1e-5
+
+
+def test_descent_ends_where_0_is_on_the_boundary() -> None:
+    """The objective is rounding of the size of U: no more steps."""
+    X, y = small(0, n=2)
+    flat = np.column_stack([X, 1e-7 * X[:, :1] ** 2])
+    form = UnitNorm.of(MinNorm.of(hulls(0.4).lower(bind(flat, y)), 2.0, flat.size), 2.0)
+    monitor = Monitor()
+    answer = Rapminos().solve(form, monitor, Answer(w=np.array([0.0, 1e-3, 1.0])))
+    assert answer.status == "converged" and monitor.iterations <= 30
 
 
 def test_the_bias_is_that_of_the_multipliers() -> None:

@@ -740,3 +740,51 @@ def test_admissible_is_the_declared_range() -> None:
     ranges = ucm.admissible(models.rlsvmc1(0.5), X, y)
     assert (ranges["mu"].lower, ranges["mu"].upper, ranges["lam"].upper) == (0.0, 1.0, np.inf)
     assert 1.0 in ranges["mu"]
+
+
+# --- w = 0 ----------------------------------------------------------------------------------------
+def test_two_samples_in_one_place_are_one_sample_lost() -> None:
+    sol = ucm.solve(ucm.Ramp(0.5) + ucm.L2(), np.ones((2, 1)), np.array([1, -1]))
+    assert_allclose(sol.objective, 1.5)
+
+
+@pytest.mark.parametrize("loss", [ucm.Ramp(0.5), ucm.Ramp(1.0), ucm.Hinge(), ucm.Logistic()])
+@pytest.mark.parametrize("penalty", [ucm.L2(), ucm.CappedL1(1.0), ucm.ExpL0(4.0), ucm.MCP()])
+def test_no_answer_lies_above_a_constant_classifier(loss: Any, penalty: Any) -> None:
+    """Heavy penalties, small features, classes of other sizes and weights: from a start of its own too."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        m, n = int(rng.integers(4, 25)), int(rng.integers(1, 5))
+        X = 10.0 ** rng.uniform(-2.0, 1.0) * rng.standard_normal((m, n))
+        y = np.where(np.arange(m) < max(1, m // (2 + seed)), 1.0, -1.0)
+        model = loss + float(10.0 ** rng.uniform(0.0, 1.5)) * penalty
+        if model.convex:
+            continue
+        biases = np.linspace(-6.0, 6.0, 1201)
+        weight = (3.0, 1.0)
+        least = min(model.value(y * b, np.zeros(n), y, weight) for b in biases)
+        plan = ucm.compile(model, X, y, class_weight=weight)
+        first = plan.solve()
+        assert first.objective <= least * (1.0 + 1e-9)
+        far = replace(first, w=np.full(n, 10.0), b=-3.0)
+        assert plan.solve(warm_start=far).objective <= least * (1.0 + 1e-9)
+
+
+def test_the_best_constant_against_a_grid() -> None:
+    rng = np.random.default_rng(0)
+    for loss in (
+        ucm.Ramp(0.3),
+        ucm.Hinge(2),
+        ucm.Logistic(),
+        ucm.Exponential(),
+        ucm.SquaredHinge(),
+    ):
+        for minority in (1, 5, 40):
+            y = np.where(np.arange(80) < minority, 1.0, -1.0)
+            X = rng.standard_normal((80, 2))
+            form = DifferenceOfConvex.of(loss + ucm.MCP(), bind(X, y, (2.0, 0.5)))
+            w, b = form.constant().plane
+            assert not w.any()
+            found = form.value(form.G.margins(w, b), w)
+            grid = min(form.value(y * t, w) for t in np.linspace(-12.0, 12.0, 4801))
+            assert found <= grid * (1.0 + 1e-9)

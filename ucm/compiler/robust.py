@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ from ucm.compiler.recover import bias, coefficients_of, sample_weights
 from ucm.compiler.route import choose, table, verdicts
 from ucm.data.bound import Data, GramSpace
 from ucm.data.gram import Expansion
-from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.evidence.admissible import advice
 from ucm.evidence.bounds import lower_bound
@@ -99,20 +97,14 @@ class _Robust(Lowering[Form]):
     def dual_reference(self) -> cp.Problem | None:
         return None
 
-    def size(self, q: Sequence[Vec]) -> float:
-        """`||c|| + sum ||A_k q_k||`."""
-        norm = self.data.space.norm
-        parts = [norm(b.map.matvec(v)) for b, v in zip(self.image.blocks, q, strict=True)]
-        return norm(self.image.center) + sum(parts)
 
-    @functools.cached_property
-    def largest(self) -> float:
-        """The size of U: at the centres of the domains, and at extreme points of the bounded ones in a
-        direction of no meaning."""
-        heights = self.image.supports(self.image.rmatvec(np.ones(self.image.n)))
-        centers = self.image.centers()
-        far = [q if np.isfinite(h) else c for (h, q), c in zip(heights, centers, strict=True)]
-        return max(self.size(centers), self.size(far))
+def _rounding(least: float) -> Verdict:
+    """No direction behind a kernel has an objective that is told from 0."""
+    return Verdict(
+        "zero_in_set",
+        f"the objective is 0 within {least:.2g}, and the inner products of the kernel tell no direction "
+        "apart there: w = 0. Make the set smaller or the kernel narrower",
+    )
 
 
 class ToDistance(_Robust[MinNorm]):
@@ -212,7 +204,25 @@ class ToDistance(_Robust[MinNorm]):
             if (zero or lost) and self.extends:
                 return ToDistance(self.model, self.data.in_coordinates)
             return None
-        return ToSphere(self, proof.certificate.dual) if zero and self.extends else None
+        if not zero or not self.extends or self._unresolved(proof, monitor.tol):
+            return None
+        return ToSphere(self, proof.certificate.dual)
+
+    def _unresolved(self, proof: Proof, tol: float) -> bool:
+        """Whether 0 lies on the boundary of U, as far as inner products of a kernel can tell: x is 0, and so
+        is the worst case along x, or along the direction in which the samples are thinnest."""
+        data, x = self.data, proof.x
+        if data.gram is None or self.by_rows or x is None:
+            return False
+        directions = [data.space.dual_vector(x, 2.0)] if x.any() else []
+        rows = data.X if self.unit.basis is None else data.X @ self.unit.basis
+        if rows.shape[0] > rows.shape[1] > 0:
+            thin = self.unit.lift(
+                np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)[2][-1]
+            )
+            directions += [thin, -thin]
+        flat = max(tol, GramSpace.resolution) * self.form.largest
+        return any(self.model.set.support(data, -w, {})[0] <= flat for w in directions)
 
     def begin(self, warm: Solution) -> Answer | None:
         answer = warm.answer
@@ -244,9 +254,9 @@ class ToDistance(_Robust[MinNorm]):
             self.model, self.data, answer.q, answer.w, self.form.splits(answer), tol
         )
         norm = -certificate.dual
-        size = self.size(answer.q)
+        size = self.form.size(answer.q)
         if abs(certificate.relative_gap) > tol:  # not proven to be off 0: how large is U?
-            size = max(size, self.largest)
+            size = max(size, self.form.largest)
         inside = certificate.violation <= max(tol, 1e-6)
         if inside and norm <= max(tol, self.data.space.resolution) * size:
             certificate = Certificate(0.0, -norm, norm, 0.0, certificate.violation, "global")
@@ -259,6 +269,8 @@ class ToDistance(_Robust[MinNorm]):
             return Verdict("infeasible", f"U is empty: {proof.answer.message}. {hint}")
         if proof.w is None or proof.w.any():
             return None
+        if self._unresolved(proof, tol):
+            return _rounding(max(tol, GramSpace.resolution) * self.form.largest)
         message = "0 lies in U, so no direction has a positive worst-case margin and w = 0."
         if not self.extends:  # else it is no answer yet
             message += f" {advice(self.model, self.data.in_coordinates)}"
@@ -290,7 +302,7 @@ class ToSphere(_Robust[UnitNorm]):
 
     def __init__(self, convex: ToDistance, floor: float) -> None:
         self.model, self.data, self.image = convex.model, convex.data, convex.image
-        self.form, self.floor, self.whole = convex.unit, floor, convex.largest
+        self.form, self.floor, self.whole = convex.unit, floor, convex.image.largest
         self.asked = "auto" if convex.beyond is None else convex.beyond
 
     @property
@@ -346,10 +358,23 @@ class ToSphere(_Robust[UnitNorm]):
         small = tol * max(abs(certificate.primal), 1e-300)
         if self._inside(certificate, tol) and certificate.gap <= max(small, self._flat(tol)):
             certificate = replace(certificate, kind="global")
+            if self.data.gram is not None and certificate.primal <= self._unresolved:
+                certificate = replace(
+                    certificate, primal=0.0, gap=-certificate.dual, relative_gap=0.0
+                )
+                nothing = np.zeros_like(w)
+                return Proof(
+                    replace(answer, w=nothing), certificate, 0.0, nothing, None, x, self.whole
+                )
         return Proof(answer, certificate, certificate.primal, w, None, x, self.whole)
 
     def _inside(self, certificate: Certificate, tol: float) -> bool:
         return certificate.violation <= max(tol, 1e-6)
+
+    @property
+    def _unresolved(self) -> float:
+        """The objective that inner products of a kernel do not tell from 0."""
+        return GramSpace.resolution * self.whole
 
     def _flat(self, tol: float) -> float:
         """The objective below which 0 lies on the boundary of U."""
@@ -357,6 +382,8 @@ class ToSphere(_Robust[UnitNorm]):
 
     def verdict(self, proof: Proof, solver: str, tol: float) -> Verdict | None:
         certificate, form, w, size = proof.certificate, self.form, proof.answer.plane[0], proof.size
+        if not w.any():
+            return _rounding(self._unresolved)
         residual = certificate.residual or 0.0
         span = "" if form.basis is None else f", w in the span of U, of dimension {form.rank}"
         if certificate.kind == "global":

@@ -76,12 +76,18 @@ def _many_features(form: HingeDual) -> bool:
     return form.X is None or form.X.shape[1] > 128
 
 
-def _second(form: UnitNorm) -> bool:
-    """Whether the programs of all faces take about a second at most: their number times the entries of
-    each, a conic one as a hundred linear ones."""
-    programs = 2.0**form.image.n if form.norm == 1.0 else 2.0 * form.image.n
-    entries = sum(b.map.entries for b in form.image.blocks)
-    return programs * entries * (1.0 if form.hulls is not None else 100.0) <= 2_000_000
+def _soon(form: UnitNorm) -> bool:
+    """Whether a bound for every face takes some ten seconds at most. The work is counted in entries: those
+    of a linear program for each face over hulls, of a conic one, a hundred times as dear, for each over
+    intersections; else those that cutting planes read and pivot on, for some 8 points in every dimension."""
+    r, image = form.rank, form.image
+    faces = 2.0**image.n if form.norm == 1.0 else 2.0 * image.n
+    entries = sum(b.map.entries for b in image.blocks)
+    if form.hulls is not None:
+        return faces * entries <= 2e7
+    if image.couplings:
+        return faces * entries <= 2e5
+    return faces * 8.0 * (r + 1) * (entries + 50.0 * r * r) <= 1.5e9
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,7 @@ ROUTES = (
     # 0 in U: the unit sphere
     Route(SecularSphere(), "one ellipsoid, p = 2: the global minimum by one scalar root"),
     Route(Facets(), "up to three dimensions, any norm: the global minimum"),
-    Route(Faces(), "p = inf and p = 1: the global minimum, a program for every face", _second),
+    Route(Faces(), "p = inf and p = 1: the global minimum, a bound for every face", _soon),
     Route(Rapminos(), "sums of reduced hulls, any norm: a local minimum"),
     Route(Linearize(), "any set, any norm: a stationary point"),
     Route(Subgradient(), "any set without intersections: a baseline", _never),

@@ -19,6 +19,8 @@ from ucm.errors import DataError, ParameterError
 
 __all__ = ["Data", "EuclideanSpace", "GramSpace", "Space", "bind"]
 
+_CONSTANT = 1e-14  # of the mean of a feature: a smaller deviation is rounding
+
 
 class Space(ABC):
     """What feature vectors are: it owns their inner product, norms and dual vectors.
@@ -233,11 +235,16 @@ class Data:
         return self.once(("centred", kind), make)
 
     def covariance(self, kind: str) -> NDArray[np.float64]:
-        """The 1/m covariance, dense (n, n)."""
-        factor = self.covariance_factor(kind)
-        return self.once(
-            ("covariance", kind), lambda: factor.weighted_gram(np.ones(factor.shape[1]))
-        )
+        """The 1/m covariance, dense (n, n); exactly 0 for a feature that varies by rounding only."""
+
+        def make() -> NDArray[np.float64]:
+            factor = self.covariance_factor(kind)
+            S = factor.weighted_gram(np.ones(factor.shape[1]))
+            constant = np.sqrt(np.abs(np.diagonal(S))) <= _CONSTANT * np.abs(self.mean(kind))
+            S[constant], S[:, constant] = 0.0, 0.0
+            return S
+
+        return self.once(("covariance", kind), make)
 
     @functools.cached_property
     def stored(self) -> int:

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
 from ucm.data.bound import Data
+from ucm.data.linear import Vec
 from ucm.forms.answer import Witness
 from ucm.forms.sphere import UnitNorm
 from ucm.language.robust import RobustMargin
@@ -37,14 +38,26 @@ def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: Witnes
 
 def _held(form: UnitNorm, points: np.ndarray) -> float:
     """With `x_k = -r_k g_k + e_k` in U for every vertex g_k: for any w some `<g_k, w> = ||w||_p`, and
-    `f(w) >= -w'x_k >= (r_k - ||e_k||) ||w||_p`, the norm of e_k dual to that of w."""
-    least, count = np.inf, 0
+    `f(w) >= -w'x_k >= (r_k - ||e_k||) ||w||_p`, the norm of e_k dual to that of w; or, with the box around
+    the unit ball, `sum_i R_i |e_ki|` in its place."""
+    least, box = np.inf, form.box()
     dual = np.inf if form.norm == 1.0 else 1.0
-    for g, x in zip(form.vertices(), points, strict=False):
+    vertices = list(form.vertices())
+    for g, x in zip(vertices, points, strict=False):
         r = -float(g @ x) / float(g @ g)
-        least = min(least, r - form.image.space.norm(form.lift(x + r * g), dual))
-        count += 1
-    return least if count == len(list(form.vertices())) else -np.inf
+        ball = r - form.image.space.norm(form.lift(x + r * g), dual)
+        least = min(least, max(ball, _in_box(box, g, x)))
+    return least if len(vertices) == len(points) else -np.inf
+
+
+def _in_box(box: Vec, g: Vec, x: Vec) -> float:
+    """The largest `r - sum_i R_i |x_i + r g_i|` over r: concave, with its kinks where an entry is 0."""
+    kinks = -x[g != 0.0] / g[g != 0.0]
+    slopes = box[g != 0.0] * np.abs(g[g != 0.0])
+    order = np.argsort(kinks)
+    falls = 1.0 + float(slopes.sum()) - 2.0 * np.cumsum(slopes[order])
+    k = order[min(int((falls > 0.0).sum()), order.size - 1)]
+    return float(kinks[k] - box @ np.abs(x + kinks[k] * g))
 
 
 def _inscribed(form: UnitNorm, points: np.ndarray) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -95,6 +96,20 @@ class MinNorm:
     def rmatvec(self, w: Vec) -> list[Vec]:
         """`A_k' w` for every block."""
         return [b.map.rmatvec(w) for b in self.blocks]
+
+    def size(self, q: Sequence[Vec]) -> float:
+        """`||c|| + sum ||A_k q_k||`, of which x is a sum."""
+        parts = [self.space.norm(b.map.matvec(v)) for b, v in zip(self.blocks, q, strict=True)]
+        return self.space.norm(self.center) + sum(parts)
+
+    @functools.cached_property
+    def largest(self) -> float:
+        """The size of U: at the centres of the domains, and at extreme points of the bounded ones in a
+        direction of no meaning."""
+        heights = self.supports(self.rmatvec(np.ones(self.n)))
+        centers = self.centers()
+        far = [q if np.isfinite(h) else c for (h, q), c in zip(heights, centers, strict=True)]
+        return max(self.size(centers), self.size(far))
 
     def residuals(self, q: Sequence[Vec]) -> list[Vec]:
         """`B_j q + offset_j` for every coupling."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.optimize import minimize_scalar
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
@@ -28,6 +29,10 @@ from ucm.language.terms import (
 )
 
 __all__ = ["Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt"]
+
+_GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go
+_WIDE = 100.0  # where the classes differ so much in size that the best b lies beyond
+_SAME = 1e-12  # of an objective
 
 
 @dataclass(frozen=True)
@@ -215,6 +220,36 @@ class DifferenceOfConvex:
         minus = sum(loss_value(loss, margin, G.y, G.class_weight) for loss in self.losses)
         minus += sum(penalty.value(w) for penalty in self.penalties)
         return self.G.value(margin, w) - minus
+
+    def constant(self) -> Answer:
+        """w = 0 with the best b, the smallest where several are.
+
+        At w = 0 the losses are those of two samples, weighed by their classes. Piecewise linear ones have
+        their least value at a kink; for others b goes over a grid too, refined where it is least.
+        """
+        G, losses = self.G, (*self.G.losses, *self.losses)
+        positive = int((G.y > 0.0).sum())
+        weights = G.class_weight[0] * positive, G.class_weight[1] * (G.m - positive)
+        y = np.array([1.0, -1.0])
+
+        def height(b: float) -> float:
+            plus = sum(loss_value(loss, b * y, y, weights) for loss in G.losses)
+            return plus - sum(loss_value(loss, b * y, y, weights) for loss in self.losses)
+
+        kinks = {0.0, *(loss.offset for loss in losses), *(-loss.offset for loss in losses)}
+        bent = any(loss.slope() is None for loss in losses)
+        grid = [*kinks, *np.linspace(-_FAR, _FAR, _GRID).tolist()] if bent else [*kinks]
+        heights = {b: height(b) for b in grid}
+        least = min(heights.values())
+        best = min((b for b in grid if heights[b] <= least + _SAME * abs(least)), key=abs)
+        if bent:
+            around = (
+                max((b for b in grid if b < best), default=-_WIDE),
+                min((b for b in grid if b > best), default=_WIDE),
+            )
+            inner: Any = minimize_scalar(height, bounds=around, method="bounded")
+            best = float(inner.x) if inner.fun < heights[best] * (1.0 - _SAME) else best
+        return Answer(w=np.zeros(G.n), b=best)
 
     def tilt(self, margin: Vec, w: Vec) -> Tilt:
         """A subgradient of H, as slopes in the margins and in w."""

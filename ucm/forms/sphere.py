@@ -13,10 +13,12 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.faces import SumOfHulls, least_norm
 from ucm.forms.solver import Solver
+from ucm.language.robust import dual_exponent
 
 __all__ = ["UnitNorm", "UnitSolver"]
 
 _ROUNDING = 1e-13  # of a coordinate
+_ORTHOGONAL = 1e-12  # of a unit vector
 _FLAT = 1e-7  # of the width of U: thinner is rounding of the samples
 
 
@@ -147,7 +149,13 @@ class UnitNorm:
 
     def vertices(self) -> Iterator[Vec]:
         """The vertices g of the ball of the dual norm in the coordinates v: `||w||_p = max <g, w>`. For
-        p = inf +-e_j, for p = 1 all signs, one changed from each to the next."""
+        p = inf +-e_j, for p = 1 all signs, one changed from each to the next; those orthogonal to the
+        span of U are left out."""
+        for g in self._vertices():
+            if np.linalg.norm(g) > _ORTHOGONAL:
+                yield g
+
+    def _vertices(self) -> Iterator[Vec]:
         n = self.image.n
         if self.norm == np.inf:
             for e in np.eye(n):
@@ -159,6 +167,13 @@ class UnitNorm:
                 yield self.lower(signs)
                 signs = signs.copy()
                 signs[((k & -k).bit_length() - 1) % n] *= -1.0
+
+    def box(self) -> Vec:
+        """(r,) the largest `|v_i|` over the unit ball."""
+        if self.basis is None:
+            return np.ones(self.image.n)
+        dual = dual_exponent(self.norm)
+        return np.array([self.image.space.norm(b, dual) for b in self.basis.T])
 
     def residual(self, v: Vec) -> tuple[float, Vec, Vec]:
         """`dist(df(w), f(w) d||w||_p)` over hulls, one quadratic program over both sets; the weights of

@@ -101,6 +101,12 @@ class LinearProgram:
         for row, entry in enumerate(entries.tolist()):
             self.highs.changeCoeff(row, at, entry)
 
+    def row(self, at: int, entries: Vec, side: float) -> None:
+        """Other entries of an equation, in the first columns, and another side."""
+        for column, entry in enumerate(entries.tolist()):
+            self.highs.changeCoeff(at, column, entry)
+        self.highs.changeRowBounds(at, side, side)
+
     def solve(self) -> Vertex:
         """From the last basis; once more without it where that ends in nothing."""
         self.highs.run()

@@ -128,7 +128,9 @@ def psd_root(S: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.zeros((S.shape[0], 1))
     values, vectors = linalg.eigh(S / top)
     kept = values > S.shape[0] * np.finfo(float).eps * values[-1]
-    return vectors[:, kept] * np.sqrt(values[kept] * top)
+    root = vectors[:, kept] * np.sqrt(values[kept] * top)
+    root[np.diagonal(S) == 0.0] = 0.0  # a constant feature, without the rounding of the vectors
+    return root
 
 
 def covariance_map(S: MatrixNode, data: Data) -> LinearMap:

@@ -27,7 +27,8 @@ class DCA(Solver[DifferenceOfConvex]):
 
     The first z solves the convex problem with the convex part of the loss and L1 (or L2) at the weight
     of the penalty, as the paper does: at w = 0 the gradient of H may vanish, and the
-    iterations stop there. The objective never increases. They stop at a critical point, where the next
+    iterations stop there. Where the end lies above w = 0 with the best b, the iterations begin once more from
+    that. The objective never increases. They stop at a critical point, where the next
     problem is already solved within tolerance, or when the objective stops.
 
     Parameters
@@ -71,12 +72,16 @@ class DCA(Solver[DifferenceOfConvex]):
         if self.inner is None:
             raise ParameterError("DCA: give the inner solver, or let ucm.compile choose it")
         session = self.inner.open(form.G, monitor)
+        constant = _Iterate(form, form.constant())
         if start is None:
             start = session.solve(form.first(), form.G.flat(), monitor.tol)
             if start.status != "converged":
-                start.message = f"the convex problem to start from: {start.message}"
-                return start
+                message = f"the convex problem to start from: {start.message}"
+                known = start.w is not None and _Iterate(form, start).height <= constant.height
+                return (start if known else constant.answer).ended(start.status, message)
         best, end = self._descend(_Iterate(form, start), session, monitor)
+        if constant.height < best.height and end.get("status") != "interrupted":
+            best, end = self._descend(constant, session, monitor)
         generator = np.random.default_rng(self.seed)
         for k in range(self.starts - 1):
             if k % 3 == 0:

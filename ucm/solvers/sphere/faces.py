@@ -12,7 +12,8 @@ from ucm.errors import ParameterError
 from ucm.forms.answer import Answer, Witness
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
-from ucm.solvers.sphere.radial import radial
+from ucm.solvers.sphere.cuts import Cuts
+from ucm.solvers.sphere.radial import Reach, radial
 
 __all__ = ["Faces"]
 
@@ -24,7 +25,9 @@ class Faces(UnitSolver):
     `||w||_p = max <g, w>` over the vertices g of the ball of the dual norm, one for each face of the unit
     ball. Minimising f on `<g, w> = 1` for each of them, without the other bounds of the face, gives no less
     than the global minimum, as `w / ||w||_p` has no larger f; the least of them is the minimum. The dual
-    programs `max {s : -s g in U}` find how far U reaches along every vertex: the largest ball in U.
+    programs `max {s : -s g in U}` find how far U reaches along every vertex: the largest ball in U. Over sums
+    of reduced hulls they are linear, over intersections conic; over any other set cutting planes bound
+    each face from below until no face can hold a better w.
 
     Parameters
     ----------
@@ -49,8 +52,18 @@ class Faces(UnitSolver):
         return float("nan")
 
     def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        reach = radial(form, monitor.tol, monitor.verbose)
-        answer = Answer(form.image.centers(), form.lift(form.start()))
+        v = form.begin(start)
+        answer = Answer(form.image.centers(), form.lift(v))
+        if form.hulls is None and not form.image.couplings:
+            cuts = Cuts(form, monitor.tol, v)
+            found = self._search(form, monitor, cuts.reach, answer)
+            if cuts.bounded:
+                monitor.passes += cuts.passes
+                return found
+        return self._search(form, monitor, radial(form, monitor.tol, monitor.verbose), answer)
+
+    def _search(self, form: UnitNorm, monitor: Monitor, reach: Reach, answer: Answer) -> Answer:
+        """The least over all faces."""
         points: list[list[Vec]] = []
         best = np.inf
         for g in form.vertices():
@@ -65,8 +78,10 @@ class Faces(UnitSolver):
                     "max_iter", "the program of a face had no answer; scale the features"
                 )
             points.append(found.q)
-            if found.s < best:
-                best, answer = found.s, found.answer(form)
+            # a face may end with a bound before its own minimum is known
+            height = found.s if form.image.couplings else form.height(form.unit(found.v))
+            if height < best:
+                best, answer = height, found.answer(form)
             if monitor.report(monitor.iterations + 1, best, float("nan")):
                 return answer.interrupted()
         answer.witness = Witness("vertices", points)

@@ -68,13 +68,15 @@ class Radial:
 
     def reach(self, g: Vec) -> tuple[float, Vec, Vec] | None:
         """(s, w, q); None when no multiple of g is in the set."""
-        self.program.column(self.s, g / self.unit)
+        along = g / self.unit
+        scale = 1.0 / float(np.abs(along).max())  # s is no larger than this: columns of size one
+        self.program.column(self.s, scale * along)
         found = self.program.solve()
         if found.status != "optimal":
             return None
         w = found.dual[: g.size] / self.unit
-        along = float(w @ g)
-        return None if along == 0.0 else (float(found.x[-1]), w / along, found.x[:-1])
+        slope = float(w @ g)
+        return None if slope == 0.0 else (scale * float(found.x[-1]), w / slope, found.x[:-1])
 
 
 class Reached(NamedTuple):

@@ -21,6 +21,8 @@ __all__ = ["Rapminos"]
 
 _STILL = 1e-12  # of the subgradient: no direction of descent is left
 _SAME = 1e-13  # of the objective
+_SLOW = 1e-9  # of the objective, gained in as many steps as there are ties to find
+_WINDOW = 100  # steps
 _WHOLE = 50_000  # entries of all samples: below it one program of all of them stays warm
 
 
@@ -95,7 +97,17 @@ class Rapminos(UnitSolver):
         steep = True
         whole = Radial.of(hulls) if count and hulls.points.size <= _WHOLE else None
         limit = monitor.limit(self.max_steps)
-        for _ in range(limit):
+        flat = form.image.space.resolution * form.image.largest
+        window = max(_WINDOW, form.rank)
+        mark = at.value
+        for step in range(limit):
+            if at.value <= flat:  # 0 lies on the boundary of U, as far as can be told
+                return _answer(form, hulls, at)
+            if step % window == window - 1:
+                if not at.value < mark * (1.0 - _SLOW):
+                    message = f"{window} steps in a row gained less than {_SLOW:g} of the objective"
+                    return _answer(form, hulls, at).ended("stalled", message)
+                mark = at.value
             if monitor.report(monitor.iterations + 1, at.value, float("nan")):
                 return _answer(form, hulls, at).interrupted()
             new = None
