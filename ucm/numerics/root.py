@@ -17,6 +17,8 @@ from ucm.numerics._jit import inner
 
 __all__ = ["bracket", "newton", "solve"]
 
+_LOST = 1e3
+
 
 @inner(reduction=True)
 def clipped(v, x, cap):
@@ -49,6 +51,9 @@ def newton(v, lo, hi, x, cap, mass):
         free = positive - capped
         step = excess / free if free > 0 else 0.0
         same = positive == positive_before and capped == capped_before
+        same = (
+            same and abs(excess) <= _LOST * mass
+        )  # else the rounding of excess is some of the mass
         if excess == 0.0 or (direct and same):
             return x, step, True, lo, hi
         positive_before = positive
@@ -83,6 +88,15 @@ def bracket(v, mass):
 
 
 @inner()
+def nearest(v, x):
+    """The entry of v nearest to x."""
+    best = v[0]
+    for i in range(v.size):
+        best = v[i] if abs(v[i] - x) < abs(best - x) else best
+    return best
+
+
+@inner()
 def solve(v, cap, mass, guess):
     if cap * v.size <= mass:
         return -np.inf, 0.0
@@ -93,7 +107,9 @@ def solve(v, cap, mass, guess):
     x, step, exact, lo, hi = newton(v, lo, hi, x, cap, mass)
     if exact:
         return x, step
-    # No double near x is the root: solve for the rest, relative to x.
+    # No double near x is the root: solve for the rest, relative to the entry next to x, whose own rest
+    # is then as exact as the mass.
+    x = nearest(v, x)
     rest = v - x
     slack = 4.0 * np.finfo(np.float64).eps * max(abs(lo), abs(hi)) + abs(step)
     shift, step, _, _, _ = newton(rest, lo - x - slack, hi - x + slack, step, cap, mass)
