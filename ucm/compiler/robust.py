@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ from ucm.compiler.recover import bias, coefficients_of, sample_weights
 from ucm.compiler.route import choose, table, verdicts
 from ucm.data.bound import Data, GramSpace
 from ucm.data.gram import Expansion
-from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.evidence.admissible import advice
 from ucm.evidence.bounds import lower_bound
@@ -99,12 +97,6 @@ class _Robust(Lowering[Form]):
     def dual_reference(self) -> cp.Problem | None:
         return None
 
-    def size(self, q: Sequence[Vec]) -> float:
-        """`||c|| + sum ||A_k q_k||`."""
-        norm = self.data.space.norm
-        parts = [norm(b.map.matvec(v)) for b, v in zip(self.image.blocks, q, strict=True)]
-        return norm(self.image.center) + sum(parts)
-
     @functools.cached_property
     def largest(self) -> float:
         """The size of U: at the centres of the domains, and at extreme points of the bounded ones in a
@@ -112,7 +104,7 @@ class _Robust(Lowering[Form]):
         heights = self.image.supports(self.image.rmatvec(np.ones(self.image.n)))
         centers = self.image.centers()
         far = [q if np.isfinite(h) else c for (h, q), c in zip(heights, centers, strict=True)]
-        return max(self.size(centers), self.size(far))
+        return max(self.image.reach(centers), self.image.reach(far))
 
 
 class ToDistance(_Robust[MinNorm]):
@@ -247,7 +239,7 @@ class ToDistance(_Robust[MinNorm]):
             self.model, self.data, answer.q, answer.w, self.form.splits(answer), tol
         )
         norm = -certificate.dual
-        size = self.size(answer.q)
+        size = self.image.reach(answer.q)
         if abs(certificate.relative_gap) > tol:  # not proven to be off 0: how large is U?
             size = max(size, self.largest)
         inside = certificate.violation <= max(tol, 1e-6)
@@ -350,7 +342,8 @@ class ToSphere(_Robust[UnitNorm]):
             if bound > self.floor:
                 certificate = proven(certificate, bound, data.scale)
         small = tol * max(abs(certificate.primal), 1e-300)
-        if self._inside(certificate, tol) and certificate.gap <= max(small, self._flat(tol)):
+        close = -10.0 * self._flat(tol) <= certificate.gap <= max(small, self._flat(tol))
+        if self._inside(certificate, tol) and close:
             certificate = replace(certificate, kind="global")
         return Proof(answer, certificate, certificate.primal, w, None, x, self.whole)
 
@@ -362,6 +355,8 @@ class ToSphere(_Robust[UnitNorm]):
         return max(tol, 1e-9) * self.whole
 
     def verdict(self, proof: Proof, solver: str, tol: float) -> Verdict | None:
+        if self._inside(proof.certificate, tol) and self._separates(proof.certificate, tol):
+            return None
         certificate, form, w, size = proof.certificate, self.form, proof.answer.plane[0], proof.size
         residual = certificate.residual or 0.0
         span = "" if form.basis is None else f", w in the span of U, of dimension {form.rank}"
@@ -387,8 +382,12 @@ class ToSphere(_Robust[UnitNorm]):
         )
         return Verdict(proof.answer.status, message, warns=True)
 
+    def _separates(self, certificate: Certificate, tol: float) -> bool:
+        """Whether w is below what the floor allows: then 0 does not lie in U."""
+        return certificate.gap < -10.0 * self._flat(tol)
+
     def slack(self, proof: Proof, tol: float) -> float:
-        return math.inf
+        return 0.0 if self._separates(proof.certificate, tol) else math.inf
 
     def reference(self, at: Solution | None) -> cp.Problem:
         """The program linearised at the w of a solution."""

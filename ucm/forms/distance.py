@@ -87,6 +87,11 @@ class MinNorm:
             start=self.center.copy(),
         )
 
+    def reach(self, q: Sequence[Vec]) -> float:
+        """`||c|| + sum ||A_k q_k||`: what rounding is relative to."""
+        parts = [self.space.norm(b.map.matvec(p)) for b, p in zip(self.blocks, q, strict=True)]
+        return self.space.norm(self.center) + sum(parts)
+
     def rmatvec(self, w: Vec) -> list[Vec]:
         """`A_k' w` for every block."""
         return [b.map.rmatvec(w) for b in self.blocks]

@@ -88,11 +88,15 @@ def bracket(v, mass):
 
 
 @inner()
-def nearest(v, x):
-    """The entry of v nearest to x."""
+def nearest(v, ref, shift):
+    """The entry of v nearest to `ref + shift`."""
     best = v[0]
+    least = np.inf
     for i in range(v.size):
-        best = v[i] if abs(v[i] - x) < abs(best - x) else best
+        far = abs((v[i] - ref) - shift)
+        if far < least:
+            least = far
+            best = v[i]
     return best
 
 
@@ -107,10 +111,25 @@ def solve(v, cap, mass, guess):
     x, step, exact, lo, hi = newton(v, lo, hi, x, cap, mass)
     if exact:
         return x, step
-    # No double near x is the root: solve for the rest, relative to the entry next to x, whose own rest
-    # is then as exact as the mass.
-    x = nearest(v, x)
-    rest = v - x
+    # No double near x is the root: solve for the rest, relative to the entry next to x; near it the rests
+    # are exact. Where the root is found to be next to another entry, relative to that.
     slack = 4.0 * np.finfo(np.float64).eps * max(abs(lo), abs(hi)) + abs(step)
-    shift, step, _, _, _ = newton(rest, lo - x - slack, hi - x + slack, step, cap, mass)
-    return x, shift + step
+    ref = x
+    shift = step
+    lo -= x
+    hi -= x
+    for k in range(8):
+        near = nearest(v, ref, shift)
+        if k > 0 and near == ref:
+            break
+        shift -= near - ref
+        lo -= near - ref
+        hi -= near - ref
+        ref = near
+        rest = v - ref
+        x, step, _, low, high = newton(rest, lo - slack, hi + slack, shift, cap, mass)
+        shift = x + step
+        lo = low
+        hi = high
+        slack = 4.0 * np.finfo(np.float64).eps * max(abs(low), abs(high)) + abs(step)
+    return ref, shift

@@ -175,11 +175,8 @@ def _cut(low: _End | None, high: _End | None, lam: float, cuts: int) -> float:
 
 def _join(low: _End | None, high: _End | None, radius: float, curve: Curve) -> Point:
     """The point between both sides of a jump of h."""
-    if high is None:
-        assert low is not None
-        return low.point
-    if low is None:
-        return high.point
+    if low is None or high is None:
+        return [end.point for end in (low, high) if end is not None][0]
     above, below = curve.value(low.point.q) - radius, curve.value(high.point.q) - radius
     if not np.isfinite(above):
         return high.point
