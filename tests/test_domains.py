@@ -73,7 +73,7 @@ def test_the_entropy_projection_against_nested_roots(classes: np.ndarray | None)
         v = 10.0 ** rng.uniform(-5.0, 4.0) * rng.standard_normal(60) / 60.0
         if curve.value(Simplex().project(v, classes=classes)) <= -math.log(alpha):
             continue
-        point = curved.solve(curve.prox, curve, v, parts, -math.log(alpha), least)
+        point = curved.solve(curve, v, parts, -math.log(alpha), least, prox=True)
         q = SimplexKL(alpha).project(v, classes=classes)
         np.testing.assert_allclose(q, point.q, rtol=1e-8, atol=1e-12)
         assert SimplexKL(alpha).violation(q, classes=classes) == 0.0

@@ -14,7 +14,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import DifferenceOfConvex
 from ucm.forms.solver import Solver
-from ucm.solvers import ALM, APG, HiGHS, InSpan, Newton, ScaledNewton, Simplex
+from ucm.solvers import ALM, APG, GrowingBall, HiGHS, InSpan, Newton, ScaledNewton, Simplex
 from ucm.testing import check_solver
 
 DISTANCE = [
@@ -25,6 +25,7 @@ DISTANCE = [
     Newton(),
     Newton(iterative=True),
     ScaledNewton((Newton(),)),
+    GrowingBall((Newton(),)),
     solvers.Clarabel(),
     solvers.ClipMDM(),
     solvers.ECOS(),

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 import ucm
 from ucm import neg, pos, signed
 from ucm.errors import CompositionError, ParameterError, SolverError
-from ucm.solvers import APG, HiGHSDistance, Newton, ScaledNewton
+from ucm.solvers import ALM, APG, GrowingBall, HiGHSDistance, Newton, ScaledNewton
 
 NORMS = (1.0, 1.5, 2.0, 3.0, np.inf)
 CENTER = pos.mean - neg.mean
@@ -164,3 +164,60 @@ def test_what_is_refused() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ucm.solve(ucm.RobustMargin(model, 1.0), X, y, solver="highs")
+
+
+FOUR = np.array([[0.0, 1.0], [1.0, 3.0], [4.0, 4.0], [5.0, 7.0]])
+ON_A_LINE = np.array([[0.0, 0.0], [1.0, 0.0], [3.0, 0.0], [4.0, 0.0]])
+
+
+@pytest.mark.parametrize("norm", [1.0001, 1.001, 1.005, 1.01, 1.05])
+@pytest.mark.parametrize(("X", "best"), [(FOUR, -3.0), (ON_A_LINE, -2.0)])
+def test_two_hulls_next_to_the_l1_norm(X: np.ndarray, best: float, norm: float) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sol = ucm.solve(ucm.RobustMargin(ucm.models.nu_svm(0.5), norm), X, [-1, -1, 1, 1])
+    assert sol.status == "optimal"
+    assert sol.objective == pytest.approx(best, rel=2e-5) and sol.objective <= best
+
+
+@pytest.mark.parametrize("norm", [1.0001, 1.001, 30.0, 1e3, 1e5])
+def test_ellipsoids_at_extreme_exponents(norm: float) -> None:
+    rng = np.random.default_rng(5)
+    X, y = rng.standard_normal((8, 10)), np.where(np.arange(8) % 2, 1.0, -1.0)
+    for size in (0.5, 2.0, 6.0):
+        root = rng.standard_normal((10, 10))
+        U = ucm.Ellipsoid(size * rng.standard_normal(10), root @ root.T, 0.3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            sol = ucm.solve(ucm.RobustMargin(U, norm), X, y)
+        assert sol.status == "optimal", sol.message
+        # between the l1 and linf norms of the nearest points, which differ little from these exponents
+        end = 1.0 if norm < 2.0 else np.inf
+        other = ucm.solve(ucm.RobustMargin(U, end), X, y)
+        ends = 10.0 ** abs(1.0 / norm - 1.0 / end)
+        assert 1.0 / ends - 1e-6 <= sol.objective / other.objective <= ends + 1e-6
+
+
+@pytest.mark.parametrize("norm", [1.0, 1.001, 1.5, np.inf])
+@pytest.mark.parametrize("name", ["l2", "KL", "MM-MPM", "balls", "product", "met hulls"])
+def test_a_growing_ball(name: str, norm: float) -> None:
+    X, y = apart()
+    model = ucm.RobustMargin(SETS[name], norm)
+    grown = GrowingBall((Newton(), APG(), ALM(APG())))
+    sol = ucm.solve(model, X, y, solver=grown)
+    assert sol.status == "optimal", sol.message
+    assert sol.stats.iterations <= 12
+    other = ucm.solve(model, X, y)
+    assert other.status == "optimal", other.message
+    assert sol.objective == pytest.approx(other.objective, rel=2e-6)
+
+
+def test_refusals_of_a_growing_ball() -> None:
+    X, y = apart()
+    with pytest.raises(SolverError, match="but the Euclidean one"):
+        ucm.compile(SETS["l2"], X, y, solver=GrowingBall((Newton(),)))
+    met = ucm.RobustMargin(SETS["met hulls"], 3.0)
+    with pytest.raises(SolverError, match="apg: the blocks are coupled"):
+        ucm.compile(met, X, y, solver=GrowingBall((APG(),)))
+    with pytest.raises(ParameterError, match="a tuple of solvers"):
+        GrowingBall(())

@@ -79,7 +79,7 @@ def test_the_update_minimises_the_dual_along_its_line(p: float) -> None:
             return 0.5 * eta * s * s - (d + yi * xi - yj * xj) * s + powers
 
         end = top if np.isfinite(top) else max(4.0 * t, 10.0)
-        found = optimize.minimize_scalar(
+        found: Any = optimize.minimize_scalar(
             dual, bounds=(0.0, end), method="bounded", options={"xatol": 1e-12}
         )
         assert dual(t) <= found.fun + 1e-9 * (1.0 + abs(found.fun))

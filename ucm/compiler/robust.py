@@ -356,7 +356,8 @@ class ToSphere(_Robust[UnitNorm]):
             if bound > self.floor:
                 certificate = proven(certificate, bound, data.scale)
         small = tol * max(abs(certificate.primal), 1e-300)
-        if self._inside(certificate, tol) and certificate.gap <= max(small, self._flat(tol)):
+        close = -10.0 * self._flat(tol) <= certificate.gap <= max(small, self._flat(tol))
+        if self._inside(certificate, tol) and close:
             certificate = replace(certificate, kind="global")
             if self.data.gram is not None and certificate.primal <= self._unresolved:
                 certificate = replace(
@@ -381,6 +382,8 @@ class ToSphere(_Robust[UnitNorm]):
         return max(tol, 1e-9) * self.whole
 
     def verdict(self, proof: Proof, solver: str, tol: float) -> Verdict | None:
+        if self._inside(proof.certificate, tol) and self._separates(proof.certificate, tol):
+            return None
         certificate, form, w, size = proof.certificate, self.form, proof.answer.plane[0], proof.size
         if not w.any():
             return _rounding(self._unresolved)
@@ -408,8 +411,12 @@ class ToSphere(_Robust[UnitNorm]):
         )
         return Verdict(proof.answer.status, message, warns=True)
 
+    def _separates(self, certificate: Certificate, tol: float) -> bool:
+        """Whether w is below what the floor allows: then 0 does not lie in U."""
+        return certificate.gap < -10.0 * self._flat(tol)
+
     def slack(self, proof: Proof, tol: float) -> float:
-        return math.inf
+        return 0.0 if self._separates(proof.certificate, tol) else math.inf
 
     def reference(self, at: Solution | None) -> cp.Problem:
         """The program linearised at the w of a solution."""

@@ -33,6 +33,7 @@ from ucm.solvers import (
     Faces,
     Facets,
     GramNewton,
+    GrowingBall,
     HiGHS,
     HiGHSDistance,
     InSpan,
@@ -105,6 +106,9 @@ class Route:
     automatic: Callable[[Any], bool] = _always
 
 
+_EUCLIDEAN = (InSpan(Newton()), Newton(), APG(), Newton(iterative=True), ALM(APG()))
+_GROWING = GrowingBall(_EUCLIDEAN[1:])
+
 ROUTES = (
     # min ||x||_q over a lowered set
     Route(Secular(), "Euclidean balls only: scalar roots, or a small subspace", _round),
@@ -120,8 +124,13 @@ ROUTES = (
     Route(ClipMDM(), "reduced convex hulls, by inner products: rows of the Gram matrix as needed"),
     Route(HiGHSDistance(), "norms 1 and inf of w, polyhedral sets: linear programs by HiGHS"),
     Route(
-        ScaledNewton((InSpan(Newton()), Newton(), APG(), Newton(iterative=True), ALM(APG()))),
+        ScaledNewton(_EUCLIDEAN, rest=_GROWING),
         "other norms: Newton steps, each a Euclidean problem for one of the above",
+    ),
+    Route(
+        _GROWING,
+        "norms but the Euclidean: a ball of it grows until it meets the set, Euclidean problems",
+        _never,
     ),
     Route(Clarabel(), "anything convex: interior point, through CVXPY"),
     Route(ECOS(), "anything conic: interior point, through CVXPY", _never),
@@ -156,7 +165,8 @@ ROUTES = (
 | `MinNorm`, Euclidean | secular (balls of parameters), newton-hull (two hulls of samples), newton-span, \
 newton (semismooth projections), apg (exact projections), newton-cg, alm (coupled blocks), newton-gram and \
 clip-mdm (inner products only) |
-| `MinNorm`, other norms | highs-distance (1 and inf, polyhedral), scaled-newton, clarabel |
+| `MinNorm`, other norms | highs-distance (1 and inf, polyhedral), scaled-newton, then growing-ball; \
+clarabel |
 | `UnitNorm` | secular-sphere, facets, faces: global minima; rapminos, linearize |
 | `HingeDual` | psmo (kernels, many features; with few features `Composite`) |
 | `Composite` | simplex, highs (piecewise linear, l1), newton-dual (one loss, squared l2), apg-primal \

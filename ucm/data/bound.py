@@ -95,7 +95,7 @@ class EuclideanSpace(Space):
     def norm(self, x: Vec, q: float = 2.0) -> float:
         """`||x||_q`, safe against overflow and underflow."""
         top = float(np.abs(x).max(initial=0.0))
-        return top * float(np.linalg.norm(x / top, q)) if top > 0.0 else 0.0
+        return top * float(np.linalg.norm(x / top, q)) if top != 0.0 else 0.0
 
     def dual_vector(self, x: Vec, q: float) -> Vec:
         """The w with ||w||_p = 1 and <w, x> = ||x||_q, 1/p + 1/q = 1; not unique for q in {1, inf}.

@@ -98,7 +98,7 @@ class MinNorm:
         return [b.map.rmatvec(w) for b in self.blocks]
 
     def size(self, q: Sequence[Vec]) -> float:
-        """`||c|| + sum ||A_k q_k||`, of which x is a sum."""
+        """`||c|| + sum ||A_k q_k||`, of which x is a sum: what rounding is relative to."""
         parts = [self.space.norm(b.map.matvec(v)) for b, v in zip(self.blocks, q, strict=True)]
         return self.space.norm(self.center) + sum(parts)
 

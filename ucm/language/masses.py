@@ -190,7 +190,6 @@ def jacobian(w: Vec, parts: list[tuple[Any, float]], normal: Vec | None = None) 
     from `normal` its W-weighted class means makes N' W N diagonal.
     """
     columns = []
-    inverse = []
     n = np.zeros(w.size) if normal is None else np.where(w > 0.0, normal, 0.0)
     length = float(w @ (n * n))
     for index, _ in parts:
@@ -198,16 +197,14 @@ def jacobian(w: Vec, parts: list[tuple[Any, float]], normal: Vec | None = None) 
         if total <= 0.0:
             continue
         column = np.zeros(w.size)
-        column[index] = w[index]
+        column[index] = w[index] / np.sqrt(total)
         columns.append(column)
-        inverse.append(1.0 / total)
         n[index] -= float(w[index] @ n[index]) / total
     rest = float(w @ (n * n))
     if rest > 1e-24 * length:
-        columns.append(w * n)
-        inverse.append(1.0 / rest)
+        columns.append(w * n / np.sqrt(rest))
     U = np.column_stack(columns) if columns else np.zeros((w.size, 0))
-    return Jacobian(d=w, U=U, S=-np.diag(inverse) if inverse else np.zeros((0, 0)))
+    return Jacobian(d=w, U=U, S=-np.eye(len(columns)))
 
 
 def no_entries(node: Node, dim: int, classes: Vec | None) -> str | None:

@@ -22,6 +22,7 @@ from ucm.numerics.capped import pack, threshold
 
 __all__ = ["project_ball_simplex"]
 
+_FAR = 1e250
 _PIECE = types.UniTuple(f8, 4)
 
 
@@ -77,6 +78,8 @@ def scale(pos, neg, mass, radius, limit, high_pos, high_neg):
     excess = radius * radius - mass * (a[0] + b[0])
     if excess <= 0.0:
         return 0.0, a, b
+    if not (a[2] + b[2] < _FAR) or (limit == np.inf and a[2] + b[2] < 1.0 / _FAR):
+        return np.nan, a, b
     t = 1.0 if limit == 1.0 else math.sqrt(excess / (a[2] + b[2]))
     direct = False
     while True:
@@ -107,7 +110,8 @@ def project_ball_simplex(v, classes, radius, limit, out):
     """q(t) of the largest t <= limit with `||q(t)|| <= radius`; limit is 1 (projection) or inf.
 
     Mass 1, or 1/2 in each class. Returns t and, for each class, tau with `q = t (v - tau)_+`;
-    t = 0 is the uniform vector, t = inf the entries equal to the largest. out may be v.
+    t = 0 is the uniform vector, t = inf the entries equal to the largest, t = nan says that the squares of v
+    overflow or vanish. out may be v.
     """
     n = v.size
     mass = 1.0 if classes.size == 0 else 0.5

@@ -17,6 +17,8 @@ from ucm.numerics._jit import inner
 
 __all__ = ["bracket", "newton", "solve"]
 
+_LOST = 1e3
+
 
 @inner(reduction=True)
 def clipped(v, x, cap):
@@ -49,6 +51,9 @@ def newton(v, lo, hi, x, cap, mass):
         free = positive - capped
         step = excess / free if free > 0 else 0.0
         same = positive == positive_before and capped == capped_before
+        same = (
+            same and abs(excess) <= _LOST * mass
+        )  # else the rounding of excess is some of the mass
         if excess == 0.0 or (direct and same):
             return x, step, True, lo, hi
         positive_before = positive
@@ -83,6 +88,19 @@ def bracket(v, mass):
 
 
 @inner()
+def nearest(v, ref, shift):
+    """The entry of v nearest to `ref + shift`."""
+    best = v[0]
+    least = np.inf
+    for i in range(v.size):
+        far = abs((v[i] - ref) - shift)
+        if far < least:
+            least = far
+            best = v[i]
+    return best
+
+
+@inner()
 def solve(v, cap, mass, guess):
     if cap * v.size <= mass:
         return -np.inf, 0.0
@@ -93,8 +111,25 @@ def solve(v, cap, mass, guess):
     x, step, exact, lo, hi = newton(v, lo, hi, x, cap, mass)
     if exact:
         return x, step
-    # No double near x is the root: solve for the rest, relative to x.
-    rest = v - x
+    # No double near x is the root: solve for the rest, relative to the entry next to x; near it the rests
+    # are exact. Where the root is found to be next to another entry, relative to that.
     slack = 4.0 * np.finfo(np.float64).eps * max(abs(lo), abs(hi)) + abs(step)
-    shift, step, _, _, _ = newton(rest, lo - x - slack, hi - x + slack, step, cap, mass)
-    return x, shift + step
+    ref = x
+    shift = step
+    lo -= x
+    hi -= x
+    for k in range(8):
+        near = nearest(v, ref, shift)
+        if k > 0 and near == ref:
+            break
+        shift -= near - ref
+        lo -= near - ref
+        hi -= near - ref
+        ref = near
+        rest = v - ref
+        x, step, _, low, high = newton(rest, lo - slack, hi + slack, shift, cap, mass)
+        shift = x + step
+        lo = low
+        hi = high
+        slack = 4.0 * np.finfo(np.float64).eps * max(abs(low), abs(high)) + abs(step)
+    return ref, shift

@@ -3,6 +3,7 @@
 from ucm.solvers.distance.alm import ALM
 from ucm.solvers.distance.apg import APG
 from ucm.solvers.distance.conic import ECOS, SCS, Clarabel
+from ucm.solvers.distance.growing_ball import GrowingBall
 from ucm.solvers.distance.highs import HiGHSDistance
 from ucm.solvers.distance.newton import Newton
 from ucm.solvers.distance.newton_hull import NewtonHull
@@ -44,6 +45,7 @@ __all__ = [
     "Faces",
     "Facets",
     "GramNewton",
+    "GrowingBall",
     "HiGHS",
     "HiGHSDistance",
     "InSpan",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,10 @@ from ucm.language.domains.simplex import Simplex
 from ucm.language.masses import no_entries
 from ucm.language.node import Notation
 
-__all__ = ["Curve", "CutSimplex", "Point", "solve"]
+__all__ = ["FAR", "Curve", "CutSimplex", "Point", "scaled", "solve"]
 
 _EPS = float(np.finfo(np.float64).eps)
+FAR = 1e100
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,16 @@ class Point:
 
 
 class Curve(ABC):
-    """A separable convex function h on q >= 0, smallest at equal entries when the mass is fixed."""
+    """A separable convex function h on q >= 0, smallest at equal entries when the mass is fixed.
+
+    Attributes
+    ----------
+    exponent : k for which the k-th power of the sum of a tilted q is nearly linear in theta; 0: its logarithm
+    condition : relative error of h(q) for one of q
+    """
+
+    exponent: float | None = None
+    condition: float = 1.0
 
     @abstractmethod
     def value(self, q: Vec) -> float:
@@ -60,79 +70,118 @@ class Curve(ABC):
 Equation = Callable[[Vec, float], tuple[Vec, Vec, Vec]]
 
 
+@dataclass(frozen=True)
+class _End:
+    """An end of the bracket of lam: `level` is `log((h - least) / (radius - least))` there."""
+
+    lam: float
+    level: float
+    point: Point
+
+
 def solve(
-    equation: Equation,
     curve: Curve,
     v: Vec,
     parts: list[tuple[Any, float]],
     radius: float,
     least: float,
+    *,
+    prox: bool,
 ) -> Point:
-    """The point with `h(q) = radius`; `equation` is `curve.prox` or `curve.tilt`.
+    """The point with `h(q) = radius`: the nearest to v (prox), or the maximiser of `<v, q>`.
 
     The caller has made sure that lam > 0. `least` is the smallest value of h: as
     `(h - least)^(-1/2)` is nearly linear in lam (exactly so for the Euclidean norm), Newton's
-    method is applied to that.
+    method is applied to that; where it leaves the bracket or gains little, the bracket is cut.
     """
+    equation = curve.prox if prox else curve.tilt
+    exponent = None if prox else curve.exponent
+    v, unit = scaled(v, parts, prox)
     theta = [np.nan] * len(parts)
     tops = [float(v[index].max()) for index, _ in parts]
     target = radius - least
-    low: tuple[float, float, Point] | None = None  # (lam, h - radius, point) with h > radius
-    high: tuple[float, float, Point] | None = None
+    close = 8.0 * _EPS * curve.condition * max(abs(radius), abs(target))
+    low: _End | None = None  # h above the radius
+    high: _End | None = None
     lam = max(float(np.ptp(v)) if parts else float(np.abs(v).max()), 1e-300)
     before = np.inf  # length of the last Newton step
+    cuts = 0  # of the bracket, in a row
     with np.errstate(all="ignore"):
         for _ in range(300):
-            for o, (index, mass) in enumerate(parts):
-                u = v[index] - tops[o]  # relative to the top entry: exact for huge ones
-                theta[o] = _multiplier(equation, u, lam, mass, theta[o])
-            point = _mix(equation, v, parts, tops, theta, lam)
-            value = curve.value(point.q)
-            excess = value - radius
+            point = _mix(equation, v, parts, tops, theta, lam, exponent)
+            excess = curve.value(point.q) - radius
+            if abs(excess) <= close:
+                return _unscaled(point, unit)
+            level = float(np.log(max(excess + target, 0.0) / target)) if target > 0.0 else np.nan
             if excess > 0.0 or np.isnan(excess):
-                low = (lam, excess, point)
+                low = _End(lam, level, point)
             else:
-                high = (lam, excess, point)
-            if abs(excess) <= 8.0 * _EPS * max(abs(radius), abs(target)):
-                return point
+                high = _End(lam, level, point)
             slope = _slope(point, parts)
-            height = max(value - least, 0.0)
             step = np.nan
             if target > 0.0 and slope > 0.0:
+                height = max(excess + target, 0.0)
                 step = 2.0 * height * (np.sqrt(height / target) - 1.0) / slope
             after = lam + step
-            if abs(step) <= 16.0 * _EPS * lam:
-                return point
-            lo, hi = low[0] if low else 0.0, high[0] if high else np.inf
+            lo, hi = low.lam if low else 0.0, high.lam if high else np.inf
             outside = not lo < after < hi or not lam / 64.0 <= after <= 64.0 * lam
-            if outside or abs(step) > 0.5 * before:  # neither inside nor converging
-                after = _between(lo, hi, lam)
-                before = np.inf
+            if outside or abs(step) > 0.5 * before or abs(step) <= 4.0 * _EPS * lam:
+                after = _cut(low, high, lam, cuts)
+                before, cuts = np.inf, cuts + 1
             else:
-                before = abs(step)
+                before, cuts = abs(step), 0
             if not lo < after < hi:
                 break
             lam = after
-    return _join(low, high)
+    return _unscaled(_join(low, high, radius, curve), unit)
 
 
-def _between(lo: float, hi: float, lam: float) -> float:
-    if hi == np.inf:
-        return 16.0 * lam
-    if lo == 0.0:
-        return lam / 16.0
-    return float(np.sqrt(lo * hi)) if hi > 4.0 * lo else 0.5 * (lo + hi)
+def scaled(v: Vec, parts: list[tuple[Any, float]], prox: bool) -> tuple[Vec, float]:
+    """v in units in which no square overflows or vanishes, and the unit, a power of 2.
+
+    A maximiser stays the same in any unit. So does, to rounding, the nearest point to a v that is `FAR`
+    or more away: it is a maximiser, too.
+    """
+    with np.errstate(over="ignore"):
+        reach = max((float(np.ptp(v[index])) for index, _ in parts), default=float(np.abs(v).max()))
+    if reach == np.inf and np.isfinite(v).all():
+        half, unit = scaled(0.5 * v, parts, prox)
+        return half, 2.0 * unit
+    if not 0.0 < reach < np.inf or (reach <= FAR if prox else 1.0 / FAR <= reach <= FAR):
+        return v, 1.0
+    power = int(np.frexp(reach / FAR if prox else reach)[1])
+    return np.ldexp(v, -power), float(np.ldexp(1.0, power))
 
 
-def _join(low: Any, high: Any) -> Point:
-    """The point between both sides of a jump of h."""
+def _unscaled(point: Point, unit: float) -> Point:
+    if unit == 1.0:
+        return point
+    theta = tuple(unit * x for x in point.theta)
+    return replace(point, w=point.w / unit, lam=unit * point.lam, theta=theta)
+
+
+def _cut(low: _End | None, high: _End | None, lam: float, cuts: int) -> float:
+    """A lam inside of the bracket: the secant of the levels over log lam, every third time its middle."""
     if high is None:
-        return low[2]
-    if low is None or not np.isfinite(low[1]):
-        return high[2]
-    share = -high[1] / (low[1] - high[1])
-    q = share * low[2].q + (1.0 - share) * high[2].q
-    return Point(q, high[2].w, high[2].normal, high[2].lam, high[2].theta)
+        return 16.0 * lam
+    if low is None:
+        return lam / 16.0
+    ratio = high.lam / low.lam
+    if cuts % 3 != 2 and np.isfinite(low.level) and np.isfinite(high.level):
+        share = low.level / (low.level - high.level)
+        return float(low.lam * ratio ** min(max(share, 0.02), 0.98))
+    return float(low.lam * np.sqrt(ratio)) if ratio > 4.0 else 0.5 * (low.lam + high.lam)
+
+
+def _join(low: _End | None, high: _End | None, radius: float, curve: Curve) -> Point:
+    """The point between both sides of a jump of h."""
+    if low is None or high is None:
+        return next(end.point for end in (low, high) if end is not None)
+    above, below = curve.value(low.point.q) - radius, curve.value(high.point.q) - radius
+    if not np.isfinite(above):
+        return high.point
+    share = -below / (above - below)
+    return replace(high.point, q=share * low.point.q + (1.0 - share) * high.point.q)
 
 
 def _slope(point: Point, parts: list[tuple[Any, float]]) -> float:
@@ -144,42 +193,57 @@ def _slope(point: Point, parts: list[tuple[Any, float]]) -> float:
     return float(w @ (n * n))
 
 
-def _multiplier(equation: Equation, u: Vec, lam: float, mass: float, x: float) -> float:
-    """The root x of `sum q(u - x) = mass`, a decreasing function. Right of it the Newton step is
-    taken on the logarithm, which is exact where q is exponential in u; left of it on the sum."""
+def _multiplier(
+    equation: Equation, u: Vec, lam: float, mass: float, x: float, exponent: float | None
+) -> tuple[float, float]:
+    """The root x of `sum q(u - x) = mass`, a decreasing function; two neighbours where it jumps there.
+
+    Newton's step is taken on the power `exponent` of the sum. Without one it is taken, right of the root,
+    on the logarithm, which is exact where q is exponential in u; left of it on the sum."""
     lo, hi = -np.inf, np.inf
     x = -mass if np.isnan(x) else x
-    reach = max(lam, mass)
+    reach = max(lam, mass, 0.125 * abs(x))
     before = np.inf
     for _ in range(400):
         q, w, _ = equation(u - x, lam)
         total, slope = float(q.sum()), float(w.sum())
         excess = total - mass
         if abs(excess) <= 4.0 * _EPS * mass:
-            return x
-        if excess > 0.0 or np.isnan(excess):
+            return x, x
+        above = excess > 0.0 or np.isnan(excess)
+        if above:
             lo = x
-            step = excess
         else:
             hi = x
-            step = np.log(total / mass) * total if total > 0.0 else np.nan
+        k = (1.0 if above else 0.0) if exponent is None else exponent
+        step = np.nan
+        if k == 1.0:
+            step = excess
+        elif total > 0.0:
+            log = float(np.log(total / mass))
+            step = total * (log if k == 0.0 else -np.expm1(-k * log) / k)
         step = step / slope if slope > 0.0 else np.nan
-        if abs(step) <= 4.0 * _EPS * abs(x):
-            return x + step
         after = x + step
+        grain = 4.0 * _EPS * max(abs(x), _EPS * lam)
+        if abs(step) <= grain:
+            if abs(excess) <= 1e-9 * mass:
+                return after, after
+            after = x + (grain if above else -grain)
         if not np.isfinite(after) or (abs(step) > reach and not (lo > -np.inf and hi < np.inf)):
-            after = x + (reach if excess > 0.0 or np.isnan(excess) else -reach)
+            after = x + (reach if above else -reach)
             reach *= 8.0
         converging = abs(step) <= 0.5 * before or not hi - lo < np.inf
         if lo < after < hi and converging:
             before = abs(step)
         else:
             after = lo + 0.5 * (hi - lo)
+            if lo < 4.0 * hi < 0.0:
+                after = -float(np.sqrt(lo / hi)) * abs(hi)
             before = np.inf
-            if not lo < after < hi:
-                return x
+            if hi - lo <= grain or not lo < after < hi:
+                return (lo, hi) if hi - lo < np.inf else (x, x)
         x = after
-    return x
+    return x, x
 
 
 def _mix(
@@ -189,21 +253,29 @@ def _mix(
     tops: list[float],
     theta: list[float],
     lam: float,
+    exponent: float | None,
 ) -> Point:
-    """The point at the roots theta; a class whose sum jumps there is filled from both sides."""
+    """The point at lam, from the roots theta, which it updates; a class whose sum jumps at its root is
+    filled from both sides."""
     if not parts:
         return Point(*equation(v, lam), lam, ())
     q, w, normal = np.empty_like(v), np.empty_like(v), np.empty_like(v)
-    for (index, mass), top, x in zip(parts, tops, theta, strict=True):
-        u = v[index] - top
-        q[index], w[index], normal[index] = equation(u - x, lam)
-        missing = mass - float(q[index].sum())
-        if abs(missing) > 1e-9 * mass:
-            nudge = 8.0 * _EPS * max(abs(x), float(np.abs(u).min()), lam) * np.sign(missing)
-            other = equation(u - x + nudge, lam)[0]
-            gained = float(other.sum() - q[index].sum())
-            if gained != 0.0 and 0.0 < missing / gained <= 1.0:
-                q[index] += (missing / gained) * (other - q[index])
+    for o, ((index, mass), top) in enumerate(zip(parts, tops, strict=True)):
+        u = v[index] - top  # relative to the top entry: exact for huge ones
+        left, right = _multiplier(equation, u, lam, mass, theta[o], exponent)
+        theta[o] = right
+        q_o, w_o, normal_o = equation(u - right, lam)
+        missing = mass - float(q_o.sum())
+        if left < right:
+            more = equation(u - left, lam)[0] - q_o
+            share = missing / float(more.sum())
+            if 0.0 < share <= 1.0:
+                q_o = q_o + share * more
+        elif abs(missing) <= 1e-6 * mass:  # what theta cannot resolve, to first order
+            most = float(w_o.sum())
+            if 0.0 < most < np.inf:
+                q_o = np.maximum(q_o + (missing / most) * w_o, 0.0)
+        q[index], w[index], normal[index] = q_o, w_o, normal_o
     theta_ = tuple(float(top + x) for top, x in zip(tops, theta, strict=True))
     return Point(q, w, normal, lam, theta_)
 

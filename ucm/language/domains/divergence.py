@@ -73,7 +73,7 @@ class KLBall(Domain):
         curve = EntropyCurve(g.size)
         if float(g.max()) <= 0.0:  # the limit of exp(g/lam - 1) / N as lam vanishes
             return 0.0, np.where(g == 0.0, math.exp(-1.0) / g.size, 0.0)
-        point = curved.solve(curve.tilt, curve, g, [], _radius(value(self.alpha)), -math.exp(-1.0))
+        point = curved.solve(curve, g, [], _radius(value(self.alpha)), -math.exp(-1.0), prox=False)
         return float(g @ point.q), point.q
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
@@ -157,13 +157,15 @@ def _nearest(
     curve: EntropyCurve, v: Vec, classes: Vec | None, radius: float, least: float
 ) -> curved.Point:
     """The projection where the divergence is `radius`, above its `least`."""
-    q = np.empty_like(v)
-    lam, *theta, found = numerics.project_entropy(
-        v, masses.labels(classes), radius, least, float(np.ptp(v)), q
-    )
+    q, reach = np.empty_like(v), float(np.ptp(v))
     parts = masses.groups(v.size, classes)
+    if not reach <= curved.FAR:
+        return curved.solve(curve, v, parts, radius, least, prox=True)
+    lam, *theta, found = numerics.project_entropy(
+        v, masses.labels(classes), radius, least, reach, q
+    )
     if not found:
-        return curved.solve(curve.prox, curve, v, parts, radius, least)
+        return curved.solve(curve, v, parts, radius, least, prox=True)
     return curved.Point(q, q / (q + lam), curve.normal(q), lam, tuple(theta[: len(parts)]))
 
 
@@ -171,10 +173,11 @@ def _tilted(
     curve: EntropyCurve, g: Vec, classes: Vec | None, radius: float, least: float
 ) -> curved.Point:
     """The maximiser where the divergence is `radius`, above its `least`."""
+    g, unit = curved.scaled(g, masses.groups(g.size, classes), prox=False)
     q = np.empty_like(g)
     lam, *theta = numerics.support_entropy(g, masses.labels(classes), radius, least, q)
-    levels = tuple(theta[: 1 if classes is None else 2])
-    return curved.Point(q, q / lam, curve.normal(q), lam, levels)
+    levels = tuple(unit * x for x in theta[: 1 if classes is None else 2])
+    return curved.Point(q, q / lam / unit, curve.normal(q), unit * lam, levels)
 
 
 def _radius(alpha: float) -> float:

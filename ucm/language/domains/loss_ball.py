@@ -102,7 +102,7 @@ class LossBall(Domain):
         if radius <= least:
             q = np.full(g.size, rest)
             return float(g @ q), q
-        q = curved.solve(curve.tilt, curve, g, [], radius, least).q
+        q = curved.solve(curve, g, [], radius, least, prox=False).q
         return float(g @ q), q
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
@@ -181,10 +181,10 @@ class SimplexLoss(curved.CutSimplex):
 
     def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
         curve, radius = ConjugateCurve(self.loss, v.size), value(self.radius)
-        equation, parts = curve.prox if prox else curve.tilt, masses.groups(v.size, classes)
+        parts = masses.groups(v.size, classes)
         return self._cut(
             v, classes, prox, curve.value, radius,
-            lambda least: curved.solve(equation, curve, v, parts, radius, least), masses.ROUNDING,
+            lambda least: curved.solve(curve, v, parts, radius, least, prox=prox), masses.ROUNDING,
         )  # fmt: skip
 
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:

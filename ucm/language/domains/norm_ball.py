@@ -32,32 +32,39 @@ __all__ = ["NormBall", "SimplexBall"]
 
 
 class PowerCurve(curved.Curve):
-    """The p-norm as a separable function, `h(q) = sum q^p` on q >= 0, 1 < p < inf."""
+    """The p-norm as a separable function, `h(q) = (r / p) sum (q / r)^p` on q >= 0, 1 < p < inf.
 
-    def __init__(self, p: float) -> None:
-        self.p = p
+    On the sphere of radius r, where it is r / p, the entries of q / r are at most 1 and that of the
+    gradient `(q / r)^(p-1)` for the largest is at least 1 / N: no power overflows, and what vanishes is
+    below rounding.
+    """
+
+    def __init__(self, p: float, radius: float) -> None:
+        self.p, self.r = p, radius
+        self.exponent = p - 1.0
+        self.condition = p
 
     def value(self, q: Vec) -> float:
-        return float((q**self.p).sum())
+        with np.errstate(over="ignore"):
+            return self.r / self.p * float(((q / self.r) ** self.p).sum())
 
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
-        p = self.p
-        q = np.empty_like(u)
-        numerics.power_root(u, lam * p, p - 1.0, q)
-        # 1 / (1 + lam p (p-1) q^(p-2)), written without a negative power of 0
+        p, c = self.p, lam / self.r
+        x = np.empty_like(u)
+        numerics.power_root(u / self.r, c, p - 1.0, x)
+        # 1 / (1 + c (p-1) x^(p-2)), written without a negative power of 0
         if p >= 2.0:
-            w = (u > 0.0) / (1.0 + lam * p * (p - 1.0) * q ** (p - 2.0))
+            w = (u > 0.0) / (1.0 + c * (p - 1.0) * x ** (p - 2.0))
         else:
-            smooth = q ** (2.0 - p)
-            w = smooth / (smooth + lam * p * (p - 1.0))
-        return q, w, p * q ** (p - 1.0)
+            smooth = x ** (2.0 - p)
+            w = smooth / (smooth + c * (p - 1.0))
+        return self.r * x, w, x ** (p - 1.0)
 
     def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
-        p = self.p
         normal = np.maximum(u, 0.0) / lam
-        q = (normal / p) ** (1.0 / (p - 1.0))
+        q = self.r * normal ** (1.0 / (self.p - 1.0))
         with np.errstate(divide="ignore", invalid="ignore"):
-            w = np.where(u > 0.0, q / ((p - 1.0) * u), 0.0)
+            w = np.where(u > 0.0, q / ((self.p - 1.0) * u), 0.0)
         return q, w, normal
 
 
@@ -128,14 +135,16 @@ class NormBall(SemiSmooth, Polyhedral):
             q = np.clip(v, -radius, radius)
             return q, (size < radius).astype(float), None
         if p == 2.0:
-            q = (radius / length) * v
-            return q, np.full(v.size, radius / length), q
+            share = radius / length
+            q = share * v if share > np.finfo(float).tiny else radius * (v / length)
+            return q, np.full(v.size, share), q
         sign = np.sign(v)
         if p == 1.0:
             q = masses.soft_to_mass(v, radius)
             return q, (q != 0.0).astype(float), sign
         # scaled to the unit ball; h'' and h' are those of the scaled point
-        point = curved.solve(PowerCurve(p).prox, PowerCurve(p), size / radius, [], 1.0, 0.0)
+        far = size * (curved.FAR / length) if length > curved.FAR * radius else size / radius
+        point = curved.solve(PowerCurve(p, 1.0), far, [], 1.0 / p, 0.0, prox=True)
         return radius * sign * point.q, point.w, sign * point.normal
 
     def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
@@ -269,15 +278,20 @@ class SimplexBall(curved.CutSimplex, Polyhedral):
     def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
         p, radius = self.p, value(self.radius)
         if p == 2.0:
-            q, limit = np.empty_like(v), 1.0 if prox else math.inf
-            t, *theta = numerics.project_ball_simplex(v, masses.labels(classes), radius, limit, q)
-            theta = tuple(theta[: 1 if classes is None else 2])
-            return q, None if t >= limit else curved.Point(q, t, q, t, theta)
-        curve, parts = PowerCurve(p), masses.groups(v.size, classes)
-        equation = curve.prox if prox else curve.tilt
+            q, limit, y = np.empty_like(v), 1.0 if prox else math.inf, masses.labels(classes)
+            t, *theta = numerics.project_ball_simplex(v, y, radius, limit, q)
+            unit = 1.0
+            if math.isnan(t):
+                v, unit = curved.scaled(v, masses.groups(v.size, classes), prox)
+                t, *theta = numerics.project_ball_simplex(v, y, radius, limit, q)
+            theta = tuple(unit * x for x in theta[: 1 if classes is None else 2])
+            return q, None if t >= limit else curved.Point(q, t / unit, q, t / unit, theta)
+        curve, parts = PowerCurve(p, radius), masses.groups(v.size, classes)
         return self._cut(
             v, classes, prox, lambda q: norm(q, p), math.inf if self.flat() else radius,
-            lambda least: curved.solve(equation, curve, v, parts, radius**p, least**p),
+            lambda least: curved.solve(
+                curve, v, parts, radius / p, (radius / p) * (least / radius) ** p, prox=prox
+            ),
         )  # fmt: skip
 
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:

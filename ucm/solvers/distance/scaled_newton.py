@@ -9,7 +9,6 @@ with the projections on both hulls as inner problems; the gradient is not Lipsch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -39,9 +38,12 @@ class ScaledNewton(Solver[MinNorm]):
     Parameters
     ----------
     inner : solvers of the Euclidean problems; the first that takes the form is asked
+    rest : a solver for what the steps leave, as for exponents next to 1 and far above 2, where the model
+        holds in a small neighbourhood only
     """
 
     inner: tuple[Solver, ...]
+    rest: Solver[MinNorm] | None = None
     name: ClassVar[str] = "scaled-newton"
 
     def __post_init__(self) -> None:
@@ -76,7 +78,7 @@ class ScaledNewton(Solver[MinNorm]):
         least = best = gap = np.inf
         since = 0
         for step in range(1, monitor.limit(100) + 1):
-            if form.space.norm(x, form.norm) <= 0.5 * max(monitor.tol, 1e-9) * _size(form, q):
+            if form.space.norm(x, form.norm) <= 0.5 * max(monitor.tol, 1e-9) * form.size(q):
                 return replace(answer, q=q)  # 0: no bound is relative to it
             h, target = _model(x, form.norm)
             tol = max(min(1e-3, 1e-2 * gap), 1e-3 * monitor.tol)
@@ -105,6 +107,9 @@ class ScaledNewton(Solver[MinNorm]):
                 return answer
             if since >= PATIENCE:
                 break
+        rest = self.rest
+        if rest is not None and monitor.goes_on and rest.refuse(form) is None:
+            return rest.solve(form, monitor, answer)
         message = (
             f"the gap stayed at {best:.2g} after {monitor.iterations} steps; raise max_iter, scale the "
             'features, or take solver="clarabel"'
@@ -142,16 +147,11 @@ class ScaledNewton(Solver[MinNorm]):
             yield form.space.dual_vector(z, form.norm), []
 
 
-def _size(form: MinNorm, q: Sequence[Vec]) -> float:
-    parts = [form.space.norm(b.map.matvec(v)) for b, v in zip(form.blocks, q, strict=True)]
-    return form.space.norm(form.center) + sum(parts)
-
-
 def _model(x: Vec, q: float) -> tuple[Vec, Vec]:
     """The diagonal h of the second-order model of `sum |x|^q / q`, in units of its largest entry of x,
     and the point where the model has its free minimum."""
     v = np.abs(x) / float(np.abs(x).max())
-    h = (q - 1.0) * np.maximum(v, _FLOOR) ** (q - 2.0)
+    h = (q - 1.0) * np.maximum(np.maximum(v, _FLOOR) ** (q - 2.0), _FLOOR**2)
     slope = np.sign(x) * v ** (q - 1.0)
     return h, x - slope / h * float(np.abs(x).max())
 
@@ -168,17 +168,15 @@ def _scaled(form: MinNorm, r: Vec, target: Vec) -> MinNorm:
 def _search(x: Vec, d: Vec, q: float) -> float:
     """The t in [0, 1] with the least `||x + t d||_q`: a trial costs no product, and to a fifth of the slope
     only, as `ucm.numerics.steps` has it, one problem in seven took a tenth more work."""
-    top = max(float(np.abs(x).max()), float(np.abs(d).max()))
-    if top == 0.0:
-        return 0.0
-    x, d = x / top, d / top
 
     def slope(t: float) -> float:
+        """In units of the largest entry at t, whatever its power is."""
         y = x + t * d
-        return float((np.sign(y) * np.abs(y) ** (q - 1.0)) @ d)
+        top = float(np.abs(y).max())
+        return float((np.sign(y) * np.abs(y / top) ** (q - 1.0)) @ d) if top > 0.0 else 0.0
 
     if slope(1.0) <= 0.0:
         return 1.0
-    if slope(0.0) >= 0.0:
+    if not slope(0.0) < 0.0:
         return 0.0
     return float(np.asarray(optimize.brentq(slope, 0.0, 1.0, xtol=1e-14)))
