@@ -85,8 +85,8 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
         form = self.form
         with blas_threads(min(self.data.m, self.data.n)):
             if isinstance(form, DifferenceOfConvex) and isinstance(solver, DCA):
-                return [replace(solver, starts=starts).solve(form, monitor, start)]
-            return [solver.solve(form, monitor, start)]
+                return [self.answer(replace(solver, starts=starts), monitor, start)]
+            return [self.answer(solver, monitor, start)]
 
     def certify(self, answer: Answer, tol: float) -> Proof:
         w, b = answer.plane
@@ -133,5 +133,5 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
     def dual_reference(self) -> cp.Problem | None:
         return dual_problem(self.model, self.data)
 
-    def verify(self, solution: Solution, **options: Any) -> Verification:
-        return verify_objective(self.model, self.data, solution, **options)
+    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+        return verify_objective(self.model, self.data, solution, None, tol, **options)

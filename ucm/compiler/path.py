@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ucm.compiler.compile import behind, plan_of
+from ucm.compiler.plan import Plan, options_of
 from ucm.data.bound import Data, bind
 from ucm.data.kernels import KERNEL_OPTIONS
-from ucm.errors import ParameterError, brief
+from ucm.errors import ParameterError, brief, unknown_option
 from ucm.evidence.admissible import sizes_of
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
@@ -68,6 +69,15 @@ def path(
     of_kernel = {word: options.pop(word) for word in KERNEL_OPTIONS if word in options}
     if "warm_start" in options:
         raise ParameterError("path: every solve starts from the one before; leave warm_start out")
+    known_options = options_of(Plan.solve)
+    unknown = [word for word in options if word not in known_options]
+    if unknown:
+        names = [*options_of(path), *KERNEL_OPTIONS, *known_options]
+        raise unknown_option("path", unknown, names)
+    if progress is not None and not callable(progress):
+        raise ParameterError(
+            f"path: progress is a function of a place and a solution, got {brief(progress)}"
+        )
     data = bind(X, y)
     gram = behind(kernel, data, of_kernel)
     order = np.argsort(values, kind="stable")
@@ -118,7 +128,7 @@ def _grid(model: RobustMargin | Objective, options: dict[str, Any]) -> tuple[str
     given = options.pop(named[0])
     try:
         values = [float(v) for v in given] if isinstance(given, Iterable) else []
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         values = []
     if not values or isinstance(given, str):
         raise ParameterError(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ucm.data.bound import EuclideanSpace, Space
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import RowsMap
-from ucm.forms.answer import Answer
+from ucm.forms.answer import Answer, Expected
 from ucm.language.contracts import AffineImage, Block, Coupling, Path, Projectable
 
 __all__ = ["MinNorm"]
@@ -46,6 +47,14 @@ class MinNorm:
     @property
     def n(self) -> int:
         return self.center.size
+
+    @functools.cached_property
+    def expected(self) -> Expected:
+        """What an answer is made of."""
+        couplings = tuple(c.offset.size for c in self.couplings)
+        return Expected(
+            tuple(b.map.shape[1] for b in self.blocks), self.n, multipliers=couplings
+        )
 
     @property
     def coupled(self) -> int:
