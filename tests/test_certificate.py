@@ -127,7 +127,7 @@ def test_a_wrong_answer_is_never_optimal(name: str, how: str) -> None:
     assert isinstance(model, RobustMargin)
     blocks = plan.solver.solve(form, Monitor()).q
     if certify(model, plan.data, blocks)[0].violation > 1e-2:
-        with pytest.raises(SolverError, match="blocks in their domains .* got a violation of"):
+        with pytest.raises(SolverError, match=r"blocks in their domains .* got a violation of"):
             plan.solve()
         return
     with pytest.warns(ConvergenceWarning, match=r"relative gap of .* and a violation of"):

@@ -13,7 +13,7 @@ from ucm.compiler.objective import ToObjective
 from ucm.compiler.pair import ToPair
 from ucm.compiler.plan import Plan, options_of
 from ucm.compiler.robust import ToDistance
-from ucm.compiler.route import named
+from ucm.compiler.route import check_asked, named
 from ucm.data.bound import Data, bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import KERNEL_OPTIONS
@@ -108,6 +108,7 @@ def plan_of(
     model: RobustMargin | Objective, data: Data, gram: Gram | None, solver: str | Solver[Any]
 ) -> Plan:
     """The plan of a model for bound data."""
+    check_asked(solver)
     began = time.perf_counter()
     if isinstance(model, Objective):
         lowerings = _of_objective(model, data, gram, solver)

@@ -241,16 +241,16 @@ class Plan:
         certificate, name = proof.certificate, self.solver.name
         if certificate.kind == "none":
             return
-        if math.isnan(certificate.gap) or math.isnan(certificate.violation):
+        if math.isnan(certificate.relative_gap + certificate.violation):
             raise SolverError(
-                f"solver {name!r}: expected an answer with a finite objective, got {certificate}; the numbers "
-                "overflow: scale the features"
+                f"solver {name!r}: expected an answer with a finite objective, got {certificate}; "
+                "the numbers overflow: scale the features"
             )
         if proof.answer.status == "converged" and certificate.violation > max(_OUTSIDE, 10.0 * tol):
             raise SolverError(
-                f"solver {name!r}: expected blocks in their domains as it says 'converged', got a violation of "
-                f"{certificate.violation:.2g} relative; take another solver, and let one of your own project "
-                "on its domains (ucm.testing.check_solver tells)"
+                f"solver {name!r}: expected blocks in their domains as it says 'converged', got a violation "
+                f"of {certificate.violation:.2g} relative; take another solver, and let one of your own "
+                "project on its domains (ucm.testing.check_solver tells)"
             )
 
     def _cross(

@@ -367,8 +367,8 @@ class ToSphere(_Robust[UnitNorm]):
             bound = lower_bound(model, data, form, answer.witness)
             if bound > certificate.primal + max(tol, 1e-6) * self.whole:
                 raise SolverError(
-                    f"the solver's witness: expected a bound below the objective {certificate.primal:.6g} of its "
-                    f"w, got {bound:.6g}; take another solver"
+                    "the solver's witness: expected a bound below the objective "
+                    f"{certificate.primal:.6g} of its w, got {bound:.6g}; take another solver"
                 )
             if bound > self.floor:
                 certificate = proven(certificate, bound, data.scale)
@@ -380,7 +380,10 @@ class ToSphere(_Robust[UnitNorm]):
     def _unit(self, w: Vec) -> Vec:
         """w at length 1, once it lies in the span of U: outside of it f is 0."""
         unit = self.data.space.direction(w, self.model.norm)
-        if unit is None or self.data.space.norm(unit - self.form.lift(self.form.lower(unit))) > 1e-6:
+        if (
+            unit is None
+            or self.data.space.norm(unit - self.form.lift(self.form.lower(unit))) > 1e-6
+        ):
             raise SolverError(
                 "the solver's normal w: expected a vector of the span of U, of length 1, got "
                 f"{'0' if unit is None else 'one with a part outside'}; project it on form.basis"

@@ -22,6 +22,9 @@ from ucm.errors import DataError, ParameterError, brief
 __all__ = ["Data", "EuclideanSpace", "GramSpace", "Space", "bind"]
 
 
+_SQUARABLE = 1e-152  # below it, and above its inverse, covariances are 0 or inf
+
+
 class Space(ABC):
     """What feature vectors are: it owns their inner product, norms and dual vectors.
 
@@ -236,7 +239,18 @@ class Data:
         return self.once(("mean", kind), lambda: self.samples(kind).matvec(uniform))
 
     def covariance_factor(self, kind: str) -> LinearMap:
-        """F with F F' the 1/m covariance of the samples, through the samples themselves."""
+        """F with F F' the 1/m covariance of the samples, through the samples themselves.
+
+        Raises
+        ------
+        DataError
+            Squares of the entries are no numbers of double precision.
+        """
+        if not _SQUARABLE < self.scale < 1.0 / _SQUARABLE:
+            raise DataError(
+                f"X: expected entries whose squares are numbers, as covariances need them, got entries up to "
+                f"{self.scale:.3g}; scale the features"
+            )
 
         def make() -> LinearMap:
             X = self._matrix(kind)
@@ -337,9 +351,9 @@ def _pair(class_weight: Any) -> tuple[float, float]:
     """The factors of class +1 and class -1."""
     given = class_weight.tolist() if isinstance(class_weight, np.ndarray) else class_weight
     if isinstance(given, tuple | list) and len(given) == 2:
-        numbers = [w for w in given if isinstance(w, Real) and not isinstance(w, bool)]
+        numbers = [float(w) for w in given if isinstance(w, Real) and not isinstance(w, bool)]
         if len(numbers) == 2 and all(0 < w < math.inf for w in numbers):
-            return float(numbers[0]), float(numbers[1])
+            return numbers[0], numbers[1]
     raise ParameterError(
         "class_weight: expected two positive numbers, the factors of class +1 and of class -1, got "
         f'{brief(class_weight)}; only ucm.Classifier takes None, "balanced" and weights by label'

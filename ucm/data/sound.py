@@ -22,9 +22,9 @@ def malformed(X: Any) -> str | None:
     outside of its arrays; None where they do."""
     if X.format == "coo":
         return _stray(X)
-    if X.format not in _COMPRESSED:
-        return None  # these become rows one by one, which are looked at then
     try:
+        if X.format not in _COMPRESSED:  # these become rows one by one
+            X = sparse.csr_matrix(X)
         same = type(X)(X)  # `check_format` may replace arrays
         if np.any(np.diff(same.indptr) < 0):  # SciPy does not look where the last one is 0
             return "the pointers decrease"
@@ -52,7 +52,8 @@ def refuse_unsound(X: Any, name: str) -> None:
     DataError
         A masked array with masked entries, or a sparse matrix whose indices do not fit its shape.
     """
-    if np.ma.is_masked(X) or (isinstance(X, list | tuple) and any(map(np.ma.is_masked, X))):
+    given: Any = X if isinstance(X, list | tuple) else [X]
+    if any(map(np.ma.is_masked, given)):
         raise DataError(
             f"{name}: expected every entry, got a masked array with some of them hidden; remove these "
             "samples or fill them in, for example with sklearn.impute.SimpleImputer"
@@ -79,10 +80,7 @@ def read(X: Any) -> Any:
         if sparse.issparse(X):
             if X.dtype.kind not in "biuf":
                 raise TypeError(f"dtype {X.dtype}")
-            checked = X.format
             X = sparse.csr_matrix(X, dtype=np.float64)
-            if checked not in ("csr", "csc", "bsr", "coo"):
-                refuse_unsound(X, "X")
             if not X.has_canonical_format:
                 X = X.copy()
                 X.sum_duplicates()
@@ -91,8 +89,6 @@ def read(X: Any) -> Any:
             if X.dtype.kind not in "biufO":
                 raise TypeError(f"dtype {X.dtype}")
             X = np.ascontiguousarray(X, dtype=np.float64)
-    except DataError:
-        raise
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"X: expected a table of real numbers, got {error}; encode text and dates first"
@@ -139,7 +135,8 @@ def finite(v: NDArray[np.float64]) -> bool:
     """Whether all entries are finite numbers; no temporary, and the fastest way for short vectors."""
     if not v.flags.c_contiguous:
         return bool(np.isfinite(v).all())
-    return not numerics.checksum(v.reshape(-1).view(np.int64))[1]
+    flat = v if v.ndim == 1 else v.reshape(-1)
+    return not numerics.checksum(flat.view(np.int64))[1]
 
 
 class Seal:

@@ -14,7 +14,11 @@ from ucm.language.robust import RobustMargin
 __all__ = ["lower_bound"]
 
 _OUTSIDE = 1e-8  # violation of a point of U
-_KINDS = {1.0: ("vertices",), 2.0: ("sphere",), np.inf: ("vertices",)}  # of witnesses, for one norm only
+_KINDS = {
+    1.0: ("vertices",),
+    2.0: ("sphere",),
+    np.inf: ("vertices",),
+}  # of witnesses, for one norm only
 
 
 def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: Witness) -> float:

@@ -46,7 +46,7 @@ def certify(
     norm = data.space.norm(x, model.dual)
     splits = splits or {}
     unit = data.space.dual_vector(x, model.dual) if norm > 0.0 else None
-    primal, chosen = np.inf, np.zeros_like(x)
+    primal, chosen = np.inf, w if w is not None else np.zeros_like(x) if unit is None else unit
     for v in (w, unit):
         if v is None or abs(primal + norm) <= tol * norm:
             continue

@@ -194,8 +194,8 @@ def verify(
 ) -> Verification:
     """Solve the CVXPY twin and compare.
 
-    The objectives agree within `max(1e-6, tol)` relative, tol that of the solve. For p = 2 the norm is strongly convex, so the
-    points must be within `sqrt(2 (gap + gap_ref)) ||x||` of each other too.
+    The objectives agree within `max(1e-6, tol)` relative, tol that of the solve. For p = 2 the norm is
+    strongly convex, so the points must be within `sqrt(2 (gap + gap_ref)) ||x||` of each other too.
 
     Parameters
     ----------

@@ -86,6 +86,4 @@ def verify_stationary(
     if solution.certificate.primal <= max(tol, 1e-9) * solution.size:
         size = solution.size  # 0 lies on the boundary of U, as far as the solve can tell
     value = reference.scale * found.value
-    return compared(
-        solution, replace(found, value=value), tol, size=size, unit=reference.scale
-    )
+    return compared(solution, replace(found, value=value), tol, size=size, unit=reference.scale)

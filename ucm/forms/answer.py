@@ -159,7 +159,7 @@ def _check_blocks(solver: str, name: str, blocks: Any, sizes: Sequence[int]) -> 
 
 
 def _check(solver: str, name: str, v: Any, size: int) -> None:
-    if not isinstance(v, np.ndarray) or v.dtype != np.float64 or v.shape != (size,):
+    if not isinstance(v, np.ndarray) or v.dtype.char != "d" or v.shape != (size,):
         dtype = f" and dtype {v.dtype}" if isinstance(v, np.ndarray) else ""
         _refuse(solver, f"{name} as a float64 array of shape ({size},)", brief(v) + dtype)
     if not finite(v):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -48,13 +47,11 @@ class MinNorm:
     def n(self) -> int:
         return self.center.size
 
-    @functools.cached_property
+    @property
     def expected(self) -> Expected:
         """What an answer is made of."""
         couplings = tuple(c.offset.size for c in self.couplings)
-        return Expected(
-            tuple(b.map.shape[1] for b in self.blocks), self.n, multipliers=couplings
-        )
+        return Expected(tuple(b.map.shape[1] for b in self.blocks), self.n, multipliers=couplings)
 
     @property
     def coupled(self) -> int:

@@ -43,13 +43,10 @@ def _frozen_array(x: Any, where: str) -> Any:
         why = malformed(x)
         if why is not None:
             raise CompositionError(
-                f"{where}: expected a sparse matrix whose indices fit its shape, got a malformed one ({why}); "
-                "build it anew"
+                f"{where}: expected a sparse matrix whose indices fit its shape, got a malformed one "
+                f"({why}); build it anew"
             )
         kept = sparse.csr_matrix(x, dtype=np.float64, copy=True)
-        why = malformed(kept)
-        if why is not None:
-            raise CompositionError(f"{where}: a malformed sparse matrix ({why}); build it anew")
         kept.sum_duplicates()
         kept.eliminate_zeros()
         for part in (kept.data, kept.indices, kept.indptr):

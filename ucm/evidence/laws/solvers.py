@@ -14,6 +14,7 @@ import numpy as np
 
 from ucm.data.bound import Data, bind
 from ucm.data.linear import Vec
+from ucm.errors import SolverError
 from ucm.evidence.certificate import certify
 from ucm.evidence.laws.judge import Judge
 from ucm.evidence.majorant import majorant
@@ -22,7 +23,6 @@ from ucm.evidence.reference import twin
 from ucm.evidence.stationary import certify_unit
 from ucm.evidence.verify import solved
 from ucm.evidence.verify_unit import linearised
-from ucm.errors import SolverError
 from ucm.forms.answer import STATUSES, Answer, checked
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
