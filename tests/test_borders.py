@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import pickle
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -223,10 +225,39 @@ def test_an_overflow_ends_the_gradient_method(penalty: Any) -> None:
     assert solution.status == "stalled" and "scale the features" in solution.message
 
 
+def test_one_feature_in_large_units() -> None:
+    X = np.array([[1e6], [2e6]])
+    for penalty in (0.1 * (ucm.L2() + ucm.LInf()), 0.1 * ucm.ElasticNet()):
+        found = ucm.solve(ucm.SquaredHinge() + penalty, X, [1, -1], max_iter=2000)
+        assert found.objective <= 2.0 and np.isfinite(found.w).all()
+
+
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+@pytest.mark.parametrize("model", [models.nu_svm(0.5), models.kl_svm(0.8)], ids=repr)
+def test_units_below_the_normal_numbers(model: Any) -> None:
+    """Steps by their squares have no meaning there: a named error, or what the certificate proves."""
+    with contextlib.suppress(SolverError):
+        found = ucm.solve(model, 1e-310 * APART, Y)
+        assert found.status != "optimal" or found.certificate.relative_gap <= 1e-6
+
+
+def test_plans_of_read_only_samples_and_pickled_plans() -> None:
+    for X in (APART.copy(), sparse.csr_matrix(APART)):
+        part = X.data if sparse.issparse(X) else X
+        part.flags.writeable = False
+        plan = ucm.compile(NU, X, Y)
+        again = pickle.loads(pickle.dumps(plan))
+        assert again.solve().objective == plan.solve().objective
+        held = again.data.X.data if sparse.issparse(X) else again.data.X
+        held *= 2.0
+        with pytest.raises(DataError, match="changed in place"):
+            again.solve()
+
+
 # --- options ---------------------------------------------------------------------------------------
 OPTIONS: list[tuple[dict[str, Any], str]] = [
     ({"maxiter": 3}, "unknown option maxiter; did you mean max_iter"),
-    ({"tolerance": 1e-3}, "unknown option tolerance"),
+    ({"tolerance": 1e-3}, "unknown option tolerance; did you mean tol"),
     ({"kernl": "rbf"}, "did you mean kernel"),
     ({"class_weights": (1, 2)}, "did you mean class_weight"),
     ({"kernel": "rbf", "gama": 1.0}, "did you mean gamma"),
@@ -404,11 +435,39 @@ def test_a_point_outside_of_the_set_does_not_say_that_0_lies_in_it() -> None:
     assert found.status == "max_iter" and found.certificate.violation == 1.0
 
 
-def test_no_bound_is_not_a_proof_that_0_lies_in_the_set() -> None:
-    """A line beside 0: no direction of a finite height was found, which says nothing about 0."""
-    line = ucm.Image([[1.0], [0.3], [-0.2]], ucm.Box(-np.inf, np.inf), center=[5.0, 5.0, 5.0])
-    found = ucm.solve(line, APART, Y)
-    assert found.status != "zero_in_set" and found.objective < -1.0
+@pytest.mark.parametrize("norm", [1.0, 2.0, np.inf])
+@pytest.mark.parametrize("columns", [1, 2])
+def test_lines_and_planes_beside_0_are_certified(columns: int, norm: float) -> None:
+    """Directions that are not orthogonal to a line have no finite height, which says nothing about 0."""
+    A = np.array([[1.0, 0.5], [0.3, -1.1], [-0.2, 0.7]])[:, :columns]
+    line = ucm.Image(A, ucm.Box(-np.inf, np.inf), center=pos.mean - neg.mean)
+    plan = ucm.compile(ucm.RobustMargin(line, norm), APART, Y)
+    found = plan.solve()
+    assert found.status == "optimal" and found.objective < -0.01
+    assert np.abs(A.T @ found.w).max() <= 1e-14 and plan.verify().agrees
+    no_bound = _solver(MinNorm, lambda form: _centers(form, w=np.array([0.0, 0.0, 1.0])))
+    lost = ucm.solve(line, APART, Y, solver=no_bound)
+    assert lost.status == "converged" and lost.certificate.relative_gap > 0.01
+
+
+def test_weights_without_an_upper_bound() -> None:
+    for k in range(10):
+        A = np.random.default_rng(k).standard_normal((3, 2))
+        U = ucm.Image(A, ucm.Box(0.0, np.inf), center=[5.0, 4.0, 3.0])
+        plan = ucm.compile(U, APART, Y)
+        found = plan.solve()
+        assert found.status == "optimal" and plan.verify().agrees
+
+
+def test_paths_and_starts_of_domains_without_a_projection() -> None:
+    A, size = RNG.standard_normal((3, 4)), ucm.Param("t", 0.9)
+    for domain in (ucm.KLBall(size), ucm.LossBall(ucm.SquaredHinge(), size)):
+        U = ucm.Image(A, domain, center=pos.mean - neg.mean)
+        assert all(s.status == "optimal" for s in ucm.path(U, APART, Y, t=[0.8, 0.9]))
+        plan = ucm.compile(U, APART, Y)
+        assert plan.solve(warm_start=plan.solve()).status == "optimal"
+    sums = ucm.Hull(neg, weights=ucm.LossBall(ucm.Logistic(), 1.0)) + ucm.Hull(ucm.signed)
+    assert ucm.solve(sums, APART, Y).status == "optimal"
 
 
 def test_answers_over_the_sphere() -> None:

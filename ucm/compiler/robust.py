@@ -246,9 +246,12 @@ class ToDistance(_Robust[MinNorm]):
             self._refuse_emptiness()
             nothing = Certificate(-np.inf, -np.inf, np.nan, np.nan, np.nan, "none")
             return Proof(answer, nothing, -np.inf, zero, None, zero)
-        certificate, w, x = certify(
-            self.model, self.data, answer.q, answer.w, self.form.splits(answer), tol
-        )
+        splits = self.form.splits(answer)
+        certificate, w, x = certify(self.model, self.data, answer.q, answer.w, splits, tol)
+        if certificate.primal == np.inf:
+            near = self.form.bounded(w)
+            if near is not None:
+                certificate, w, x = certify(self.model, self.data, answer.q, near, splits, tol)
         norm = -certificate.dual
         size = self.size(answer.q)
         if abs(certificate.relative_gap) > tol:  # not proven to be off 0: how large is U?

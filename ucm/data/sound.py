@@ -52,8 +52,7 @@ def refuse_unsound(X: Any, name: str) -> None:
     DataError
         A masked array with masked entries, or a sparse matrix whose indices do not fit its shape.
     """
-    given: Any = X if isinstance(X, list | tuple) else [X]
-    if any(map(np.ma.is_masked, given)):
+    if _hidden(X):
         raise DataError(
             f"{name}: expected every entry, got a masked array with some of them hidden; remove these "
             "samples or fill them in, for example with sklearn.impute.SimpleImputer"
@@ -137,6 +136,11 @@ def finite(v: NDArray[np.float64]) -> bool:
         return bool(np.isfinite(v).all())
     flat = v if v.ndim == 1 else v.reshape(-1)
     return not numerics.checksum(flat.view(np.int64))[1]
+
+
+def _hidden(X: Any) -> bool:
+    """Whether entries are masked, of an array or of the rows of a list."""
+    return any(map(np.ma.is_masked, X)) if isinstance(X, list | tuple) else np.ma.is_masked(X)
 
 
 class Seal:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ucm.data.bound import EuclideanSpace, Space
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import RowsMap
@@ -12,6 +14,10 @@ from ucm.forms.answer import Answer, Expected
 from ucm.language.contracts import AffineImage, Block, Coupling, Path, Projectable
 
 __all__ = ["MinNorm"]
+
+_ROUNDS = 10  # of taking columns away
+_MOST = 1000  # weights that are looked at one by one
+_ROUNDING = 1e-14  # of an inner product
 
 
 @dataclass(frozen=True)
@@ -117,6 +123,40 @@ class MinNorm:
             for k, B in c.terms:
                 pull[k] = pull[k] + B.rmatvec(mu)
         return bound - sum(height for height, _ in self.supports([-u for u in pull]))
+
+    def bounded(self, w: Vec) -> Vec | None:
+        """w without its parts along which the set has no bound: orthogonal to the columns of weights that
+        may go to infinity against w. None where that leaves nothing, or no single weights do.
+
+        Along a line in U no w has a finite height but those orthogonal to it, which a solver finds to its
+        own accuracy only.
+        """
+        columns: list[Vec] = []
+        for _ in range(_ROUNDS):
+            found = self._endless(w)
+            if not found:
+                return w if columns else None
+            columns += found
+            Z = np.linalg.qr(np.array(columns).T)[0]
+            w = w - Z @ (Z.T @ w)
+            w = w - Z @ (Z.T @ w)  # to rounding
+        return None
+
+    def _endless(self, w: Vec) -> list[Vec]:
+        """The columns of weights that go to infinity against w, and further than by rounding."""
+        found = []
+        for b in self.blocks:
+            g, d = -b.map.rmatvec(w), b.map.shape[1]
+            if d > _MOST or np.isfinite(b.domain.support(g, classes=b.classes)[0]):
+                continue
+            far = _ROUNDING * b.map.column_norms() * float(np.linalg.norm(w))
+            for j in np.flatnonzero(np.abs(g) > far):
+                e = np.zeros(d)
+                e[j] = g[j]
+                if b.domain.support(e, classes=b.classes)[0] == np.inf:
+                    e[j] = 1.0
+                    found.append(b.map.matvec(e))
+        return found
 
     def stacked(self, block: int, weights: Sequence[float]) -> LinearMap:
         """`[A_k; weights_j B_jk]` for one block: features above, couplings below."""
