@@ -242,7 +242,8 @@ def test_units_below_the_normal_numbers(model: Any) -> None:
 
 
 def test_plans_of_read_only_samples_and_pickled_plans() -> None:
-    for X in (APART.copy(), sparse.csr_matrix(APART)):
+    given: list[Any] = [APART.copy(), sparse.csr_matrix(APART)]
+    for X in given:
         part = X.data if sparse.issparse(X) else X
         part.flags.writeable = False
         plan = ucm.compile(NU, X, Y)
