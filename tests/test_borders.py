@@ -460,6 +460,15 @@ def test_weights_without_an_upper_bound() -> None:
         assert found.status == "optimal" and plan.verify().agrees
 
 
+def test_0_in_a_set_without_bounds() -> None:
+    for k in range(5):
+        A = np.random.default_rng(k).standard_normal((3, 3))
+        for norm in (1.0, 2.0, np.inf):
+            cone = ucm.RobustMargin(ucm.Image(A, ucm.Box(0.0, np.inf)), norm)
+            found = ucm.solve(cone, APART, Y)
+            assert found.status == "zero_in_set" and "bound its domains" in found.message
+
+
 def test_paths_and_starts_of_domains_without_a_projection() -> None:
     A, size = RNG.standard_normal((3, 4)), ucm.Param("t", 0.9)
     for domain in (ucm.KLBall(size), ucm.LossBall(ucm.SquaredHinge(), size)):

@@ -244,7 +244,7 @@ class Plan:
         if math.isnan(certificate.relative_gap + certificate.violation):
             raise SolverError(
                 f"solver {name!r}: expected an answer with a finite objective, got {certificate}; "
-                "the numbers overflow: scale the features"
+                "the numbers overflow, or the set has no bound: scale the features, or bound the domains"
             )
         if proof.answer.status == "converged" and certificate.violation > max(_OUTSIDE, 10.0 * tol):
             raise SolverError(

@@ -185,9 +185,21 @@ class ToDistance(_Robust[MinNorm]):
             False, f"0 lies in U, by a {program}", -data.space.norm(near, self.model.dual)
         )
 
+    @functools.cached_property
+    def confined(self) -> bool:
+        """Whether U is bounded: a ray in it has no finite height against a direction of no meaning, or
+        against its opposite. Blocks that are coupled may confine each other, and are taken to."""
+        if self.form.couplings:
+            return True
+        g = self.form.rmatvec(np.random.default_rng(0).standard_normal(self.form.n))
+        ends = (*self.form.supports(g), *self.form.supports([-u for u in g]))
+        return all(math.isfinite(height) for height, _ in ends)
+
     @property
     def extends(self) -> bool:
         """Whether a solve goes on where 0 lies in U, or may do so."""
+        if not self.confined:
+            return False
         if self.beyond is None or self.data.gram is None or not self.by_rows:
             return self.beyond is not None and self.unit.rank > 0
         return self.data.gram.fits
@@ -283,6 +295,8 @@ class ToDistance(_Robust[MinNorm]):
         if not self._zero(proof, tol):
             return None
         message = "0 lies in U, so no direction has a positive worst-case margin and w = 0."
+        if not self.confined:
+            message += " U has no bound, which the non-convex side needs: bound its domains."
         if not self.extends:  # else it is no answer yet
             message += f" {advice(self.model, self.data.in_coordinates)}"
         return Verdict("zero_in_set", message)
