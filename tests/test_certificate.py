@@ -16,6 +16,7 @@ from ucm.data.bound import bind
 from ucm.errors import ConvergenceWarning, EmptySetError, SolverError
 from ucm.evidence.certificate import certify
 from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Certificate
 from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet
@@ -122,6 +123,13 @@ SPOILED = {
 def test_a_wrong_answer_is_never_optimal(name: str, how: str) -> None:
     X, y = load("iris")
     plan = ucm.compile(MODELS[name], X, y, solver=Fixed(SPOILED[how]))
+    form, model = plan.form, plan.model
+    assert isinstance(model, RobustMargin)
+    blocks = plan.solver.solve(form, Monitor()).q
+    if certify(model, plan.data, blocks)[0].violation > 1e-2:
+        with pytest.raises(SolverError, match=r"blocks in their domains .* got a violation of"):
+            plan.solve()
+        return
     with pytest.warns(ConvergenceWarning, match=r"relative gap of .* and a violation of"):
         sol = plan.solve()
     assert sol.status not in ("optimal", "zero_in_set")

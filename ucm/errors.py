@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 
 __all__ = [
@@ -15,6 +17,7 @@ __all__ = [
     "SolverError",
     "UCMError",
     "brief",
+    "unknown_option",
     "warn_of",
 ]
 
@@ -64,3 +67,19 @@ def brief(x: object) -> str:
         return f"{type(x).__name__} of shape {shape}"
     text = " ".join(repr(x).split())
     return text if len(text) <= 200 else f"{text[:197]}..."
+
+
+def unknown_option(where: str, got: Iterable[str], known: Iterable[str]) -> ParameterError:
+    """The error for options that there are not: it names the nearest that there are."""
+    got, known = sorted(got), list(known)
+    near = dict.fromkeys(word for name in got for word in _nearest(name, known))
+    meant = f"; did you mean {', '.join(near)}?" if near else ";"
+    return ParameterError(
+        f"{where}: unknown option {', '.join(got)}{meant} the options are {', '.join(known)}"
+    )
+
+
+def _nearest(name: str, known: list[str]) -> list[str]:
+    """The nearest of the known names: one that is spelt much like it, or begins as it does."""
+    begin = [word for word in known if name.startswith(word) or word.startswith(name)]
+    return difflib.get_close_matches(name, known, n=1) or begin[:1]

@@ -11,13 +11,19 @@ from ucm.compiler.kernelised import by_rows, check_kernel, gram_of
 from ucm.compiler.lowering import Lowering
 from ucm.compiler.objective import ToObjective
 from ucm.compiler.pair import ToPair
-from ucm.compiler.plan import Plan
+from ucm.compiler.plan import Plan, options_of
 from ucm.compiler.robust import ToDistance
-from ucm.compiler.route import named
+from ucm.compiler.route import check_asked, named
 from ucm.data.bound import Data, bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import KERNEL_OPTIONS
-from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
+from ucm.errors import (
+    CompositionError,
+    EmptySetError,
+    ParameterError,
+    SolverError,
+    unknown_option,
+)
 from ucm.forms.objective import Composite
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
@@ -88,10 +94,13 @@ def behind(kernel: Any, data: Data, options: dict[str, Any]) -> Gram | None:
     if kernel is not None:
         return gram_of(kernel, data, options)
     if options:
-        raise ParameterError(
-            f"compile: unknown option {', '.join(sorted(options))}; the options are kernel, solver "
-            f"and class_weight, and only a kernel takes others ({', '.join(KERNEL_OPTIONS)})"
-        )
+        of_kernel = ", ".join(word for word in options if word in KERNEL_OPTIONS)
+        if of_kernel:
+            raise ParameterError(
+                f"compile: unknown option {of_kernel} without a kernel; only a kernel takes "
+                f'{", ".join(KERNEL_OPTIONS)}: add for example kernel="rbf"'
+            )
+        raise unknown_option("compile", options, [*options_of(compile), *KERNEL_OPTIONS])
     return None
 
 
@@ -99,6 +108,7 @@ def plan_of(
     model: RobustMargin | Objective, data: Data, gram: Gram | None, solver: str | Solver[Any]
 ) -> Plan:
     """The plan of a model for bound data."""
+    check_asked(solver)
     began = time.perf_counter()
     if isinstance(model, Objective):
         lowerings = _of_objective(model, data, gram, solver)
@@ -170,7 +180,13 @@ def solve(
     solver: str | Solver[Any] = "auto",
     **options: Any,
 ) -> Solution:
-    """Compile and solve in one call; `options` are those of `Plan.solve`, and those of the kernel.
+    """Compile and solve in one call; `options` are those of `Plan.solve`, class_weight, and those of the
+    kernel.
+
+    Raises
+    ------
+    ParameterError, DataError, CompositionError, EmptySetError, SolverError
+        As `compile` and `Plan.solve`; an option that neither has, before anything is computed.
 
     Examples
     --------
@@ -179,5 +195,10 @@ def solve(
     >>> round(sol.objective, 4)
     -2.9293
     """
-    of_kernel = {name: options.pop(name) for name in KERNEL_OPTIONS if name in options}
-    return compile(model, X, y, kernel=kernel, solver=solver, **of_kernel).solve(**options)
+    of_compile = ("class_weight", *KERNEL_OPTIONS)
+    own = {name: options.pop(name) for name in of_compile if name in options}
+    known = options_of(Plan.solve)
+    if any(name not in known for name in options):
+        unknown = [name for name in options if name not in known]
+        raise unknown_option("solve", unknown, [*options_of(solve), *of_compile, *known])
+    return compile(model, X, y, kernel=kernel, solver=solver, **own).solve(**options)

@@ -16,7 +16,7 @@ from ucm.data.gram import Expansion
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.evidence.verify import Verification
-from ucm.forms.answer import Answer
+from ucm.forms.answer import Answer, Posed, checked
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Form", "Lowering", "Parts", "Proof", "Regime", "Verdict"]
 
-Form = TypeVar("Form")
+Form = TypeVar("Form", bound=Posed)
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,10 @@ class Lowering(ABC, Generic[Form]):
     ) -> list[Answer]:
         """The answers of a solver, one for each start that the form has a use for."""
 
+    def answer(self, solver: Solver[Form], monitor: Monitor, start: Answer | None) -> Answer:
+        """The answer of a solver from one start, looked at before anything is computed from it."""
+        return checked(solver.solve(self.form, monitor, start), self.form.expected, solver.name)
+
     @abstractmethod
     def certify(self, answer: Answer, tol: float) -> Proof:
         """What the declaration proves of an answer; a relative gap of `tol` is enough."""
@@ -180,5 +184,5 @@ class Lowering(ABC, Generic[Form]):
         """The dual of the twin, where it is written down."""
 
     @abstractmethod
-    def verify(self, solution: Solution, **options: Any) -> Verification:
-        """A solution compared with the twin."""
+    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+        """A solution that was asked for to a relative gap of `tol`, compared with the twin."""

@@ -82,8 +82,7 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
         with blas_threads(min(self.data.m, self.data.n)):
             if isinstance(form, DifferenceOfConvex) and isinstance(solver, DCA):
                 solver = solver if starts == 1 else replace(solver, starts=starts)
-                return [solver.solve(form, monitor, start)]
-            return [solver.solve(form, monitor, start)]
+            return [self.answer(solver, monitor, start)]
 
     def certify(self, answer: Answer, tol: float) -> Proof:
         w, b = answer.plane
@@ -130,5 +129,5 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
     def dual_reference(self) -> cp.Problem | None:
         return dual_problem(self.model, self.data)
 
-    def verify(self, solution: Solution, **options: Any) -> Verification:
-        return verify_objective(self.model, self.data, solution, **options)
+    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+        return verify_objective(self.model, self.data, solution, None, tol, **options)

@@ -93,7 +93,7 @@ class ToPair(Lowering[HingeDual]):
     def run(
         self, solver: Solver[HingeDual], monitor: Monitor, start: Answer | None, starts: int
     ) -> list[Answer]:
-        return [solver.solve(self.form, monitor, start)]
+        return [self.answer(solver, monitor, start)]
 
     def certify(self, answer: Answer, tol: float) -> Proof:
         form, X, data = self.form, self.form.X, self.data
@@ -150,8 +150,8 @@ class ToPair(Lowering[HingeDual]):
     def dual_reference(self) -> cp.Problem | None:
         return dual_problem(self.model, self.data, self._features)
 
-    def verify(self, solution: Solution, **options: Any) -> Verification:
-        return verify_objective(self.model, self.data, solution, self._features, **options)
+    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+        return verify_objective(self.model, self.data, solution, self._features, tol, **options)
 
 
 def _biases(form: HingeDual, a: Vec, f: Vec) -> list[float]:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ucm.compiler.compile import behind, plan_of
+from ucm.compiler.plan import Plan, options_of
 from ucm.data.bound import Data, bind
 from ucm.data.kernels import KERNEL_OPTIONS
-from ucm.errors import ParameterError, brief
+from ucm.errors import ParameterError, brief, unknown_option
 from ucm.evidence.admissible import sizes_of
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
@@ -42,7 +43,7 @@ def path(
     model, X, y, kernel, solver : as for `ucm.compile`
     progress : called after each solve with the place in the grid and the solution
     options : the name of one parameter of the model with its values, as `nu=[0.2, 0.3]`; others are
-        those of `Plan.solve` and of the kernel
+        those of `Plan.solve` and of the kernel, and class_weight
 
     Returns
     -------
@@ -65,10 +66,20 @@ def path(
     """
     declared = model if isinstance(model, Objective) else as_model(model, "path")
     name, values = _grid(declared, options)
+    factors = options.pop("class_weight", (1.0, 1.0))
     of_kernel = {word: options.pop(word) for word in KERNEL_OPTIONS if word in options}
     if "warm_start" in options:
         raise ParameterError("path: every solve starts from the one before; leave warm_start out")
-    data = bind(X, y)
+    known_options = options_of(Plan.solve)
+    unknown = [word for word in options if word not in known_options]
+    if unknown:
+        names = [*options_of(path), "class_weight", *KERNEL_OPTIONS, *known_options]
+        raise unknown_option("path", unknown, names)
+    if progress is not None and not callable(progress):
+        raise ParameterError(
+            f"path: progress is a function of a place and a solution, got {brief(progress)}"
+        )
+    data = bind(X, y, factors)
     gram = behind(kernel, data, of_kernel)
     order = np.argsort(values, kind="stable")
     if not _grows(declared, name, data):
@@ -118,7 +129,7 @@ def _grid(model: RobustMargin | Objective, options: dict[str, Any]) -> tuple[str
     given = options.pop(named[0])
     try:
         values = [float(v) for v in given] if isinstance(given, Iterable) else []
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         values = []
     if not values or isinstance(given, str):
         raise ParameterError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,14 @@ from ucm.compiler.lowering import Lowering, Proof, Regime, Verdict
 from ucm.compiler.recover import BIAS_RULES
 from ucm.compiler.route import choose, table, unknown, verdicts
 from ucm.data.bound import Data
-from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief, warn_of
+from ucm.errors import (
+    ConvergenceWarning,
+    ParameterError,
+    SolverError,
+    brief,
+    unknown_option,
+    warn_of,
+)
 from ucm.evidence.verify import Verification
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Solution, Stats
@@ -25,9 +33,11 @@ from ucm.solvers import DCA
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "options_of"]
 
 _REPRODUCED = 1e-9  # of the objective: the same minimum
+_UNLIMITED = 2**31 - 1  # iterations, and the most that foreign solvers count
+_OUTSIDE = 1e-2  # violation, relative: no accuracy of a solver that has converged
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,7 +56,8 @@ class Plan:
     solver: Solver[Any]
     setup_time: float = 0.0
     others: tuple[Lowering[Any], ...] = ()
-    _last: list[Solution] = field(default_factory=list, compare=False)  # one, for `verify`
+    _last: list[tuple[Solution, float]] = field(default_factory=list, compare=False)
+    # one, with the tolerance it was solved to, for `verify`
 
     @property
     def model(self) -> RobustMargin | Objective:
@@ -101,6 +112,7 @@ class Plan:
         callback: Callable[[dict[str, float]], object] | None = None,
         verbose: bool = False,
         bias_rule: str = "auto",
+        **unknown: Any,
     ) -> Solution:
         """Solve, certify, recover.
 
@@ -117,13 +129,19 @@ class Plan:
         Raises
         ------
         ParameterError
-            An option outside its range.
+            An option outside its range, or one that there is not; the nearest is named.
+        DataError
+            X or y were changed in place since they were compiled.
+        SolverError
+            The solver failed, gave what is no answer, or one that the certificate contradicts.
 
         Warns
         -----
         ConvergenceWarning
             The tolerance was not reached; the message carries the gap.
         """
+        if unknown:
+            raise unknown_option("solve", unknown, options_of(Plan.solve))
         if not isinstance(tol, float | np.floating) or not 0.0 < tol < 1.0:
             raise ParameterError(f"solve: tol lies in (0, 1), got {brief(tol)}")
         for name, limit in (("max_iter", max_iter), ("starts", starts)):
@@ -138,7 +156,7 @@ class Plan:
             raise ParameterError(
                 f"solve: callback is a function of one record, got {brief(callback)}"
             )
-        if bias_rule not in BIAS_RULES:
+        if not isinstance(bias_rule, str) or bias_rule not in BIAS_RULES:
             raise ParameterError(
                 f"solve: bias_rule is one of {', '.join(BIAS_RULES)}, got {brief(bias_rule)}"
             )
@@ -147,9 +165,17 @@ class Plan:
                 f"solve: bias_rule={bias_rule!r} does not apply: b is a variable of this objective; "
                 f"use {' or '.join(map(repr, self.lowering.rules))}"
             )
-        monitor = Monitor(tol, max_iter, callback, verbose)
-        self._last[:] = [self._solve(monitor, warm_start, starts, bias_rule)]
-        return self._last[0]
+        self._sealed()
+        limit = None if max_iter is None else min(int(max_iter), _UNLIMITED)
+        monitor = Monitor(tol, limit, callback, verbose)
+        solution = self._solve(monitor, warm_start, starts, bias_rule)
+        self._last[:] = [(solution, monitor.tol)]
+        return solution
+
+    def _sealed(self) -> None:
+        """Refuse samples that were changed since they were bound."""
+        if self.data.seal is not None:
+            self.data.seal.check()
 
     def _solve(
         self, monitor: Monitor, warm_start: Solution | None, starts: int, bias_rule: str
@@ -185,6 +211,7 @@ class Plan:
     def _judge(self, proof: Proof, tol: float) -> tuple[str, str]:
         """Status and message: what the lowering knows better than the gap, then the gap."""
         name, certificate = self.solver.name, proof.certificate
+        self._refuse_nonsense(proof, tol)
         verdict = self.lowering.verdict(proof, name, tol)
         inside, gap = certificate.violation <= tol, certificate.relative_gap
         if verdict is None and inside and abs(gap) <= tol:
@@ -207,6 +234,24 @@ class Plan:
         if verdict.warns:
             warn_of(verdict.message, ConvergenceWarning)
         return verdict.status, verdict.message
+
+    def _refuse_nonsense(self, proof: Proof, tol: float) -> None:
+        """Raises `SolverError` where the certificate holds no numbers, or an answer that is called a solution
+        is far outside of its domains."""
+        certificate, name = proof.certificate, self.solver.name
+        if certificate.kind == "none":
+            return
+        if math.isnan(certificate.relative_gap + certificate.violation):
+            raise SolverError(
+                f"solver {name!r}: expected an answer with a finite objective, got {certificate}; "
+                "the numbers overflow, or the set has no bound: scale the features, or bound the domains"
+            )
+        if proof.answer.status == "converged" and certificate.violation > max(_OUTSIDE, 10.0 * tol):
+            raise SolverError(
+                f"solver {name!r}: expected blocks in their domains as it says 'converged', got a violation "
+                f"of {certificate.violation:.2g} relative; take another solver, and let one of your own "
+                "project on its domains (ucm.testing.check_solver tells)"
+            )
 
     def _cross(
         self,
@@ -259,6 +304,7 @@ class Plan:
         """
         if at is not None and at.plan is not None and at.plan is not self:
             return at.plan.reference(at)
+        self._sealed()
         return self.lowering.reference(at)
 
     def dual_reference(self) -> cp.Problem:
@@ -270,6 +316,7 @@ class Plan:
         ParameterError
             The model is another.
         """
+        self._sealed()
         problem = self.lowering.dual_reference()
         if problem is None:
             raise ParameterError(
@@ -279,12 +326,16 @@ class Plan:
         return problem
 
     def verify(self, **options: Any) -> Verification:
-        """Compare the last solution (a new one when there is none) with the CVXPY twin.
+        """Compare the last solution (a new one when there is none) with the CVXPY twin, at the tolerance
+        it was solved to.
 
         `options` go to `cvxpy.Problem.solve`; `solver` is Clarabel by default.
         """
-        solution = self._last[0] if self._last else self.solve()
-        return (solution.plan or self).lowering.verify(solution, **options)
+        self._sealed()
+        if not self._last:
+            self.solve()
+        solution, tol = self._last[0]
+        return (solution.plan or self).lowering.verify(solution, tol, **options)
 
     @classmethod
     def of(cls, lowerings: tuple[Lowering[Any], ...], setup_time: float = 0.0) -> Plan:
@@ -300,6 +351,12 @@ class Plan:
             if solver is not None:
                 return cls(lowering, solver, setup_time, lowerings[:k] + lowerings[k + 1 :])
         raise unknown(lowerings[-1].asked, [lowering.form for lowering in lowerings])
+
+
+def options_of(function: Callable[..., Any]) -> list[str]:
+    """The names of its keyword options."""
+    parameters = inspect.signature(function).parameters.values()
+    return [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
 def _reached(proofs: list[Proof]) -> str:

@@ -14,7 +14,8 @@ from ucm.compiler.recover import bias, coefficients_of, sample_weights
 from ucm.compiler.route import choose, table, verdicts
 from ucm.data.bound import Data, GramSpace
 from ucm.data.gram import Expansion
-from ucm.errors import ParameterError
+from ucm.data.linear import Vec
+from ucm.errors import ParameterError, SolverError
 from ucm.evidence.admissible import advice
 from ucm.evidence.bounds import lower_bound
 from ucm.evidence.certificate import certify
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     import cvxpy as cp
 
 __all__ = ["ToDistance", "ToSphere", "minimum_norm"]
+
+_ROUNDING = 1e-9  # violation of a point that lies in U
 
 
 def minimum_norm(model: RobustMargin, data: Data) -> MinNorm:
@@ -175,9 +178,21 @@ class ToDistance(_Robust[MinNorm]):
             False, f"0 lies in U, by a {program}", -data.space.norm(near, self.model.dual)
         )
 
+    @functools.cached_property
+    def confined(self) -> bool:
+        """Whether U is bounded: a ray in it has no finite height against a direction of no meaning, or
+        against its opposite. Blocks that are coupled may confine each other, and are taken to."""
+        if self.form.couplings:
+            return True
+        g = self.form.rmatvec(np.random.default_rng(0).standard_normal(self.form.n))
+        ends = (*self.form.supports(g), *self.form.supports([-u for u in g]))
+        return all(math.isfinite(height) for height, _ in ends)
+
     @property
     def extends(self) -> bool:
         """Whether a solve goes on where 0 lies in U, or may do so."""
+        if not self.confined:
+            return False
         if self.beyond is None or self.data.gram is None or not self.by_rows:
             return self.beyond is not None and self.unit.rank > 0
         return self.data.gram.fits
@@ -197,7 +212,7 @@ class ToDistance(_Robust[MinNorm]):
             wanted = self.beyond != "auto" or self.form.norm != 2.0
             known = wanted and not self.by_rows and self.extends and not self.regime.convex
             return ToSphere(self, self.regime.floor) if known else None
-        zero = proof.w is not None and not proof.w.any() and proof.answer.status != "infeasible"
+        zero = proof.answer.status != "infeasible" and self._zero(proof, monitor.tol)
         if self.by_rows:
             # 0 may lie in U, or the distance is too small for inner products to resolve
             lost = proof.answer.status == "max_iter" and monitor.goes_on
@@ -238,7 +253,7 @@ class ToDistance(_Robust[MinNorm]):
     ) -> list[Answer]:
         form = self.form
         if form.blocks:
-            return [solver.solve(form, monitor, start)]
+            return [self.answer(solver, monitor, start)]
         # a single point, or several that must coincide
         apart = max((float(np.abs(c.offset).max()) for c in form.couplings), default=0.0)
         if apart > 1e-12 * max(self.data.scale, float(np.abs(form.center).max())):
@@ -248,11 +263,15 @@ class ToDistance(_Robust[MinNorm]):
     def certify(self, answer: Answer, tol: float) -> Proof:
         zero = np.zeros(self.form.n)
         if answer.status == "infeasible":
+            self._refuse_emptiness()
             nothing = Certificate(-np.inf, -np.inf, np.nan, np.nan, np.nan, "none")
             return Proof(answer, nothing, -np.inf, zero, None, zero)
-        certificate, w, x = certify(
-            self.model, self.data, answer.q, answer.w, self.form.splits(answer), tol
-        )
+        splits = self.form.splits(answer)
+        certificate, w, x = certify(self.model, self.data, answer.q, answer.w, splits, tol)
+        if certificate.primal == np.inf:
+            near = self.form.bounded(w)
+            if near is not None:
+                certificate, w, x = certify(self.model, self.data, answer.q, near, splits, tol)
         norm = -certificate.dual
         size = self.form.size(answer.q)
         if abs(certificate.relative_gap) > tol:  # not proven to be off 0: how large is U?
@@ -263,15 +282,31 @@ class ToDistance(_Robust[MinNorm]):
             return Proof(answer, certificate, 0.0, zero, None, x, size)
         return Proof(answer, certificate, -norm, w, None, x, size)
 
+    def _zero(self, proof: Proof, tol: float) -> bool:
+        """Whether 0 lies in U: w = 0, and the point near 0 is one of U."""
+        inside = proof.certificate.violation <= max(tol, 1e-6)
+        return inside and proof.w is not None and not proof.w.any()
+
+    def _refuse_emptiness(self) -> None:
+        """Raises `SolverError` where a solver calls a set empty whose centre lies in it."""
+        violation = self.model.set.rebuild(self.data, iter(self.form.centers()))[1]
+        if violation <= _ROUNDING:
+            raise SolverError(
+                "the solver ended with the status 'infeasible', and the centre of U lies in U: expected a "
+                "point of it, got none; take another solver"
+            )
+
     def verdict(self, proof: Proof, solver: str, tol: float) -> Verdict | None:
         if proof.answer.status == "infeasible":
             hint = advice(self.model, self.data.in_coordinates)
             return Verdict("infeasible", f"U is empty: {proof.answer.message}. {hint}")
-        if proof.w is None or proof.w.any():
+        if not self._zero(proof, tol):
             return None
         if self._unresolved(proof, tol):
             return _rounding(max(tol, GramSpace.resolution) * self.form.largest)
         message = "0 lies in U, so no direction has a positive worst-case margin and w = 0."
+        if not self.confined:
+            message += " U has no bound, which the non-convex side needs: bound its domains."
         if not self.extends:  # else it is no answer yet
             message += f" {advice(self.model, self.data.in_coordinates)}"
         return Verdict("zero_in_set", message)
@@ -284,11 +319,11 @@ class ToDistance(_Robust[MinNorm]):
     def reference(self, at: Solution | None) -> cp.Problem:
         return twin(self.model, self.data.by_spectrum).problem
 
-    def verify(self, solution: Solution, **options: Any) -> Verification:
+    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
         if self.data.gram is not None and solution.answer is not None:
             c = self.model.set.rebuild(self.data.over_samples, iter(solution.answer.q))[0]
             solution = replace(solution, x=self.data.by_spectrum.X.T @ c)
-        return verify(self.model, self.data.by_spectrum, solution, **options)
+        return verify(self.model, self.data.by_spectrum, solution, tol, **options)
 
 
 class ToSphere(_Robust[UnitNorm]):
@@ -340,19 +375,25 @@ class ToSphere(_Robust[UnitNorm]):
     ) -> list[Answer]:
         """The first from the given w or the barycentres, the others from random directions."""
         form, generator = self.form, np.random.default_rng(0)
-        answers = [solver.solve(form, monitor, start)]
+        answers = [self.answer(solver, monitor, start)]
         while len(answers) < starts and answers[-1].status != "interrupted":
             w = form.lift(generator.standard_normal(form.rank))
-            answers.append(solver.solve(form, monitor, Answer(w=w)))
+            answers.append(self.answer(solver, monitor, Answer(w=w)))
         return answers
 
     def certify(self, answer: Answer, tol: float) -> Proof:
         model, data, form = self.model, self.data, self.form
-        w = answer.plane[0]
+        w = self._unit(answer.plane[0])
+        answer = answer if w is answer.w else replace(answer, w=w)
         splits = self.image.splits(answer)
         certificate, x = certify_unit(model, data, form, w, answer.q, self.floor, splits)
         if answer.witness is not None:
             bound = lower_bound(model, data, form, answer.witness)
+            if bound > certificate.primal + max(tol, 1e-6) * self.whole:
+                raise SolverError(
+                    "the solver's witness: expected a bound below the objective "
+                    f"{certificate.primal:.6g} of its w, got {bound:.6g}; take another solver"
+                )
             if bound > self.floor:
                 certificate = proven(certificate, bound, data.scale)
         small = tol * max(abs(certificate.primal), 1e-300)
@@ -368,6 +409,19 @@ class ToSphere(_Robust[UnitNorm]):
                     replace(answer, w=nothing), certificate, 0.0, nothing, None, x, self.whole
                 )
         return Proof(answer, certificate, certificate.primal, w, None, x, self.whole)
+
+    def _unit(self, w: Vec) -> Vec:
+        """w at length 1, once it lies in the span of U: outside of it f is 0."""
+        unit = self.data.space.direction(w, self.model.norm)
+        if (
+            unit is None
+            or self.data.space.norm(unit - self.form.lift(self.form.lower(unit))) > 1e-6
+        ):
+            raise SolverError(
+                "the solver's normal w: expected a vector of the span of U, of length 1, got "
+                f"{'0' if unit is None else 'one with a part outside'}; project it on form.basis"
+            )
+        return unit
 
     def _inside(self, certificate: Certificate, tol: float) -> bool:
         return certificate.violation <= max(tol, 1e-6)
@@ -427,5 +481,5 @@ class ToSphere(_Robust[UnitNorm]):
             )
         return linearised(self.model, self.data, self.form, at.answer).problem
 
-    def verify(self, solution: Solution, **options: Any) -> Verification:
-        return verify_stationary(self.model, self.data, self.form, solution, **options)
+    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+        return verify_stationary(self.model, self.data, self.form, solution, tol, **options)

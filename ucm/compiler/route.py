@@ -50,7 +50,7 @@ from ucm.solvers import (
 )
 
 __all__ = [
-    "ROUTES", "Route", "choose", "named", "refusal", "routes", "table", "unknown", "verdicts",
+    "ROUTES", "Route", "check_asked", "choose", "named", "refusal", "routes", "table", "unknown", "verdicts",
 ]  # fmt: skip
 
 
@@ -249,6 +249,15 @@ def _around(form: DifferenceOfConvex, asked: str | Solver[Any]) -> Solver[Any] |
         asked = outer.inner or "auto"
     inner = choose(form.G, asked)
     return replace(outer, inner=inner) if isinstance(inner, InnerSolver) else None
+
+
+def check_asked(asked: Any) -> None:
+    """Raises `ParameterError` where the option `solver` is neither a name nor a solver."""
+    if isinstance(asked, str):
+        return
+    if not isinstance(asked, Solver) or not isinstance(getattr(asked, "name", None), str):
+        hint = "an instance of it" if isinstance(asked, type) else "a solver instance with a `name`"
+        raise ParameterError(f'solver: expected "auto", a name, or {hint}; got {brief(asked)}')
 
 
 def unknown(asked: str | Solver[Any], forms: Sequence[Any]) -> ParameterError | SolverError:

@@ -6,6 +6,7 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,11 +16,15 @@ from scipy import sparse
 from ucm.data.gram import Gram
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import CenteredMap, SampleMap, UnitMap
-from ucm.errors import DataError, ParameterError
+from ucm.data.sound import Seal, read, refuse_entry
+from ucm.errors import DataError, ParameterError, brief
 
 __all__ = ["Data", "EuclideanSpace", "GramSpace", "Space", "bind"]
 
 _CONSTANT = 1e-14  # of the mean of a feature: a smaller deviation is rounding
+
+
+_SQUARABLE = 1e-152  # below it, and above its inverse, covariances are 0 or inf
 
 
 class Space(ABC):
@@ -43,6 +48,10 @@ class Space(ABC):
     @abstractmethod
     def dual_vector(self, x: Vec, q: float) -> Vec:
         """The w with ||w||_p = 1 and <w, x> = ||x||_q, 1/p + 1/q = 1."""
+
+    @abstractmethod
+    def direction(self, w: Vec, p: float) -> Vec | None:
+        """`w / ||w||_p` of a dual vector; None where w = 0, or its length is not known."""
 
 
 class GramSpace(Space):
@@ -80,6 +89,9 @@ class GramSpace(Space):
     def dual_vector(self, x: Vec, q: float) -> Vec:
         return self.scores(x) / self.norm(x, q)
 
+    def direction(self, w: Vec, p: float) -> Vec | None:
+        return None  # scores do not tell the length of what they are the scores of
+
 
 class EuclideanSpace(Space):
     """R^n."""
@@ -96,6 +108,16 @@ class EuclideanSpace(Space):
         """`||x||_q`, safe against overflow and underflow."""
         top = float(np.abs(x).max(initial=0.0))
         return top * float(np.linalg.norm(x / top, q)) if top != 0.0 else 0.0
+
+    def direction(self, w: Vec, p: float) -> Vec | None:
+        """`w / ||w||_p`, as it is where that is 1 to rounding; None for 0."""
+        with np.errstate(over="ignore"):
+            if p == 2.0 and abs(float(w.dot(w)) - 1.0) <= 1e-14:
+                return w
+        length = self.norm(w, p)
+        if length == 0.0:
+            return None
+        return w if abs(length - 1.0) <= 1e-14 else w / length
 
     def dual_vector(self, x: Vec, q: float) -> Vec:
         """The w with ||w||_p = 1 and <w, x> = ||x||_q, 1/p + 1/q = 1; not unique for q in {1, inf}.
@@ -125,6 +147,7 @@ class Data:
     class_weight : factors of the caps of class +1 and class -1
     gram : None, or the Gram matrix of a kernel; then X holds coordinates of the samples in its
         feature space
+    seal : tells whether the samples that were given are still what they were
     """
 
     def __init__(
@@ -134,9 +157,11 @@ class Data:
         class_weight: tuple[float, float] = (1.0, 1.0),
         gram: Gram | None = None,
         space: Space | None = None,
+        seal: Seal | None = None,
     ) -> None:
         self.X, self.y = X, y
         self.gram = gram
+        self.seal = seal
         self.class_weight = class_weight
         self.m, self.n = X.shape
         self.space = EuclideanSpace(self.n) if space is None else space
@@ -148,7 +173,7 @@ class Data:
         unit = functools.partial(sparse.eye_array, self.m, format="csr")
         return self.once(
             ("rows", gram),
-            lambda: Data(unit(), self.y, self.class_weight, gram, GramSpace(gram)),
+            lambda: Data(unit(), self.y, self.class_weight, gram, GramSpace(gram), self.seal),
         )
 
     @functools.cached_property
@@ -162,7 +187,8 @@ class Data:
         """The same samples in the feature space of a kernel: in an orthonormal basis of their span,
         so that inner products, norms, means and covariances are those of the feature space."""
         return self.once(
-            ("features", gram), lambda: Data(gram.factor(), self.y, self.class_weight, gram)
+            ("features", gram),
+            lambda: Data(gram.factor(), self.y, self.class_weight, gram, seal=self.seal),
         )
 
     @functools.cached_property
@@ -220,7 +246,18 @@ class Data:
         return self.once(("mean", kind), lambda: self.samples(kind).matvec(uniform))
 
     def covariance_factor(self, kind: str) -> LinearMap:
-        """F with F F' the 1/m covariance of the samples, through the samples themselves."""
+        """F with F F' the 1/m covariance of the samples, through the samples themselves.
+
+        Raises
+        ------
+        DataError
+            Squares of the entries are no numbers of double precision.
+        """
+        if not _SQUARABLE < self.scale < 1.0 / _SQUARABLE:
+            raise DataError(
+                f"X: expected entries whose squares are numbers, as covariances need them, got entries up to "
+                f"{self.scale:.3g}; scale the features"
+            )
 
         def make() -> LinearMap:
             X = self._matrix(kind)
@@ -267,46 +304,6 @@ def _taken(X: Any, rows: NDArray[np.intp]) -> Any:
     return X[rows[0] : rows[-1] + 1] if together else X[rows]
 
 
-def _matrix(X: Any) -> Any:
-    """X as float64, C-contiguous or CSR, without a copy where it is that already."""
-    if sparse.issparse(X):
-        if X.dtype.kind not in "biuf":
-            raise DataError(f"X: expected real numbers, got dtype {X.dtype}")
-        X = sparse.csr_matrix(X, dtype=np.float64)
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
-        entries = X.data
-    else:
-        try:
-            X = np.asarray(X)
-            if X.dtype.kind not in "biufO":
-                raise TypeError(f"dtype {X.dtype}")
-            entries = X = np.ascontiguousarray(X, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(
-                f"X: expected a table of real numbers, got {error}; encode text and dates first"
-            ) from error
-    if X.ndim != 2:
-        raise DataError(
-            f"X: expected a table (samples, features), got {X.ndim} dimension(s); "
-            "reshape one feature with X.reshape(-1, 1)"
-        )
-    if X.shape[0] == 0:
-        raise DataError("X: expected samples, got none (0 rows)")
-    if X.shape[1] == 0:
-        raise DataError(f"X: expected features, got none (shape {X.shape})")
-    if not np.isfinite(entries.sum()) and not np.isfinite(entries).all():
-        rows, cols = X.tocoo().coords if sparse.issparse(X) else np.indices(X.shape)
-        flat = np.flatnonzero(~np.isfinite(entries.ravel()))[0]
-        i, j = int(np.ravel(rows)[flat]), int(np.ravel(cols)[flat])
-        raise DataError(
-            f"X: entry ({i}, {j}) is {X[i, j]}; remove the sample or fill it in, "
-            "for example with sklearn.impute.SimpleImputer"
-        )
-    return X
-
-
 def bind(X: Any, y: Any, class_weight: tuple[float, float] = (1.0, 1.0)) -> Data:
     """Validate samples and labels.
 
@@ -320,17 +317,20 @@ def bind(X: Any, y: Any, class_weight: tuple[float, float] = (1.0, 1.0)) -> Data
     DataError
         NaN or inf, no samples or features, lengths that differ, labels other than both -1 and +1.
     """
-    X = _matrix(X)
+    factors = _pair(class_weight)
+    X = read(X)
     try:
+        if np.ma.is_masked(y):
+            raise TypeError("a masked array with hidden labels")
         labels = np.asarray(y)
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels.ravel()
         if labels.dtype.kind == "c":
             raise TypeError("complex labels")
         values = np.asarray(labels, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
-            "y: expected labels -1 and +1, got values that are no numbers; "
+            f"y: expected labels -1 and +1, got values that are no numbers ({error}); "
             "ucm.Classifier takes any two labels"
         ) from error
     if values.ndim != 1:
@@ -353,6 +353,20 @@ def bind(X: Any, y: Any, class_weight: tuple[float, float] = (1.0, 1.0)) -> Data
             f"y: expected two classes, got one (all labels are {values[0]:+g}); "
             "add samples of the other class"
         )
-    if not all(np.isfinite(w) and w > 0 for w in class_weight):
-        raise ParameterError(f"class_weight: expected positive numbers, got {class_weight}")
-    return Data(X, values, class_weight)
+    seal = Seal(X, values)
+    if not seal.finite:
+        refuse_entry(X)
+    return Data(X, values, factors, seal=seal)
+
+
+def _pair(class_weight: Any) -> tuple[float, float]:
+    """The factors of class +1 and class -1."""
+    given = class_weight.tolist() if isinstance(class_weight, np.ndarray) else class_weight
+    if isinstance(given, tuple | list) and len(given) == 2:
+        numbers = [float(w) for w in given if isinstance(w, Real) and not isinstance(w, bool)]
+        if len(numbers) == 2 and all(0 < w < math.inf for w in numbers):
+            return numbers[0], numbers[1]
+    raise ParameterError(
+        "class_weight: expected two positive numbers, the factors of class +1 and of class -1, got "
+        f'{brief(class_weight)}; only ucm.Classifier takes None, "balanced" and weights by label'
+    )

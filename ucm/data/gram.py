@@ -301,7 +301,7 @@ class Expansion:
         Raises
         ------
         DataError
-            A precomputed X without one column per sample of the fit.
+            A precomputed X without one column per sample of the fit, or other features than theirs.
         """
         if self.samples is None:
             if np.ndim(X) != 2 or X.shape[1] != self.m:
@@ -310,6 +310,11 @@ class Expansion:
                     f"got shape {np.shape(X)}; pass an array of shape (rows, {self.m})"
                 )
             return np.asarray(X[:, self.support] @ self.coefficients)
+        if X.shape[1] != self.samples.shape[1]:
+            raise DataError(
+                f"X: expected the {self.samples.shape[1]} features of the samples, got {X.shape[1]}; "
+                "give the features of the fit"
+            )
         out = np.zeros((X.shape[0], *self.coefficients.shape[1:]))
         if self.support.size == 0:
             return out

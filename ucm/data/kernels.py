@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy import sparse
 from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.data.rows import row_norms
-from ucm.errors import DataError, ParameterError
+from ucm.errors import DataError, ParameterError, brief, unknown_option
 
 __all__ = ["KERNELS", "KERNEL_OPTIONS", "MEGABYTE", "Kernel", "kernel_of"]
 
@@ -132,10 +133,13 @@ class Kernel:
         }[self.name]
 
 
-def _positive(name: str, number: Any) -> float:
-    if isinstance(number, bool) or not isinstance(number, int | float | np.number):
-        raise ParameterError(f"{name}: expected a number, got {number!r}")
-    return float(number)
+def _number(name: str, number: Any) -> float:
+    try:
+        if isinstance(number, bool) or not isinstance(number, Real):
+            raise TypeError
+        return float(number)
+    except (TypeError, OverflowError):
+        raise ParameterError(f"{name}: expected a number, got {brief(number)}") from None
 
 
 def kernel_of(kernel: Any, X: Any, **options: Any) -> tuple[Kernel, int]:
@@ -158,10 +162,8 @@ def kernel_of(kernel: Any, X: Any, **options: Any) -> tuple[Kernel, int]:
     """
     unknown = sorted(set(options) - set(KERNEL_OPTIONS))
     if unknown:
-        raise ParameterError(
-            f"kernel: unknown option {', '.join(unknown)}; the options are {', '.join(KERNEL_OPTIONS)}"
-        )
-    size = _positive("cache_size", options.get("cache_size", 200.0))
+        raise unknown_option("kernel", unknown, KERNEL_OPTIONS)
+    size = _number("cache_size", options.get("cache_size", 200.0))
     if not 0.0 < size < np.inf:
         raise ParameterError(f"cache_size: expected a positive number of megabytes, got {size:g}")
     limit = int(size * MEGABYTE)
@@ -179,21 +181,21 @@ def kernel_of(kernel: Any, X: Any, **options: Any) -> tuple[Kernel, int]:
             else:
                 spread = float(X.var())
         gamma = 1.0 / (X.shape[1] * spread) if spread > 0.0 else 1.0
-    gamma = _positive("gamma", gamma)
+    gamma = _number("gamma", gamma)
     if not 0.0 < gamma < np.inf:
         raise ParameterError(
             f'gamma: expected a positive number, got {gamma:g}; gamma="scale" is the usual choice'
         )
-    degree = _positive("degree", options.get("degree", 3))
-    if degree != int(degree) or degree < 0:
+    degree = _number("degree", options.get("degree", 3))
+    if not degree.is_integer() or degree < 0:
         raise ParameterError(f"degree: expected a whole number >= 0, got {degree:g}")
-    coef0 = _positive("coef0", options.get("coef0", 0.0))
+    coef0 = _number("coef0", options.get("coef0", 0.0))
     if not np.isfinite(coef0):
         raise ParameterError(f"coef0: expected a finite number, got {coef0:g}")
     if callable(kernel):
         return Kernel("callable", gamma, int(degree), coef0, kernel), limit
-    if kernel not in KERNELS:
+    if not isinstance(kernel, str) or kernel not in KERNELS:
         raise ParameterError(
-            f"kernel: expected None, a callable or one of {', '.join(KERNELS)}; got {kernel!r}"
+            f"kernel: expected None, a callable or one of {', '.join(KERNELS)}; got {brief(kernel)}"
         )
     return Kernel(kernel, gamma, int(degree), coef0), limit

@@ -16,6 +16,7 @@ from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
 from ucm.data.gram import Expansion
 from ucm.data.kernels import Kernel
+from ucm.data.sound import refuse_unsound
 from ucm.errors import ParameterError, SolverError
 from ucm.estimators.multiclass import Pair, one_vs_one_scores, pairs_of, solve_pairs
 from ucm.estimators.options import check_options, kernel_options
@@ -271,6 +272,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if not isinstance(model, Objective):
             model = as_model(model, "Classifier")
         with data_errors("fit"):
+            refuse_unsound(X, "Classifier: X")
+            refuse_unsound(y, "Classifier: y")
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C")
             classes, index = labels_of(y)
         weights = class_weights(self.class_weight, classes, y)[index]
@@ -374,6 +377,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         """One column for every problem that was solved."""
         check_is_fitted(self)
         with data_errors("predict"):
+            refuse_unsound(X, "Classifier: X")
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         linear = "coef_" in vars(self)
         scores = X @ self.coef_.T if linear else self.expansion_.scores(X)

@@ -28,7 +28,7 @@ def data_errors(where: str) -> Iterator[None]:
         yield
     except UCMError:
         raise
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         text = str(error)
         if "\n" not in text:  # the longer ones say what to do
             text = f"{text.rstrip('.')}; give a table of finite numbers, one label per row"

@@ -7,6 +7,7 @@ from scipy.spatial import ConvexHull, QhullError
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
+from ucm.errors import SolverError, brief
 from ucm.forms.answer import Witness
 from ucm.forms.sphere import UnitNorm
 from ucm.language.robust import RobustMargin
@@ -14,24 +15,42 @@ from ucm.language.robust import RobustMargin
 __all__ = ["lower_bound"]
 
 _OUTSIDE = 1e-8  # violation of a point of U
+_KINDS = {
+    1.0: ("vertices",),
+    2.0: ("sphere",),
+    np.inf: ("vertices",),
+}  # of witnesses, for one norm only
 
 
 def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: Witness) -> float:
     """A lower bound of `min f(w)` over `||w||_p = 1` in the span of U; -inf when nothing is proven.
 
     * "vertices": points of U along every vertex of the ball in the dual norm (p = inf and p = 1);
-    * "points": the ball around 0 in the dual norm that lies in the convex hull of points of U.
-    * "sphere": with centre c and matrix S of the ellipsoid, read off its support function, for any t
+    * "points": the ball around 0 in the dual norm that lies in the convex hull of points of U;
+    * "sphere" (p = 2): with centre c and matrix S of the ellipsoid, read off its support function, for any t
       in `(-min s, 0]`: `f^2 >= sum_i t c_i^2 / (s_i + t) - t`.
+
+    Raises
+    ------
+    SolverError
+        A witness of another kind.
     """
+    known = ("points", *_KINDS.get(form.norm, ()))
+    if witness.kind not in known:
+        raise SolverError(
+            f"witness: expected a kind among {', '.join(known)} for p = {form.norm:g}, got "
+            f"{brief(witness.kind)}; see ucm.forms.answer.Witness"
+        )
     if witness.kind == "sphere":
         return _sphere(model, data, form, witness.multiplier)
     points = []
     for q in witness.points:
         x, violation = model.set.rebuild(data, iter(q))
-        if violation > _OUTSIDE:
+        if not violation <= _OUTSIDE:
             return -np.inf
         points.append(x)
+    if not points:
+        return -np.inf
     inside = np.array([form.lower(x) for x in points])
     return _inscribed(form, inside) if witness.kind == "points" else _held(form, inside)
 

@@ -32,7 +32,7 @@ def certify(
     ----------
     model : the declared problem
     q : blocks of the lowered set
-    w : a dual vector besides that of x; the one with the smaller gap is taken
+    w : a dual vector of any length besides that of x; the one with the smaller gap is taken
     splits : shares of the direction at intersections, for `||w||_p = 1`
     tol : relative gap at which w is enough and x is not looked at
 
@@ -41,11 +41,12 @@ def certify(
     certificate, w, x
     """
     U: UncertaintySet = model.set
+    w = None if w is None else data.space.direction(w, model.norm)
     x, violation = U.rebuild(data, iter(q))
     norm = data.space.norm(x, model.dual)
     splits = splits or {}
     unit = data.space.dual_vector(x, model.dual) if norm > 0.0 else None
-    primal, chosen = np.inf, np.zeros_like(x)
+    primal, chosen = np.inf, w if w is not None else np.zeros_like(x) if unit is None else unit
     for v in (w, unit):
         if v is None or abs(primal + norm) <= tol * norm:
             continue

@@ -84,7 +84,7 @@ def dual_problem(model: Objective, data: Data, features: Any = None) -> cp.Probl
         mean = cp.Variable()
         constraints += loss.conjugate_constraint(t[rows] * (unit / c), mean)
         conjugates = conjugates + c * rows.size * mean
-    square = cp.sum_squares((X.T * data.y) @ t) * (unit**2 / (4.0 * lam))
+    square = cp.sum_squares(X.T @ cp.multiply(data.y, t)) * (unit**2 / (4.0 * lam))
     height = loss.offset * unit * cp.sum(t) - conjugates - square
     return cp.Problem(cp.Maximize(height), [*constraints, data.y @ t == 0])
 
@@ -126,4 +126,5 @@ def verify_objective(
     if not found:
         raise failure
     worst = max(found, key=lambda end: abs(end.value - objective))
-    return compared(solution, worst, tol, objective=objective)
+    origin = model.value(np.zeros(data.m), np.zeros(w.size), data.y, data.class_weight)
+    return compared(solution, worst, tol, objective=objective, unit=origin)

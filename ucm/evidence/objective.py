@@ -228,6 +228,7 @@ def _lower_bound(
     for loss, top, a, a0 in zip(losses, tops, point, still, strict=True):
         a = np.clip(a0 + share * keep * (a - a0), 0.0, top)
         bound += float(c @ (loss.offset * a - loss.conjugate(a)))
+    bound = -np.inf if np.isnan(bound) else bound  # squares overflow: nothing is proven
     return bound, max(missed, float(np.abs(rest).max(initial=0.0)))
 
 

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
 
 from ucm.data.linear import Vec
-from ucm.errors import SolverError
+from ucm.data.sound import finite
+from ucm.errors import SolverError, brief
 
-__all__ = ["Answer", "Witness"]
+__all__ = ["STATUSES", "Answer", "Expected", "Posed", "Witness", "checked"]
+
+STATUSES = (
+    "converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted", "indefinite",
+)  # fmt: skip
+"""What a solver may say of its own end."""
 
 _SAID = {
     "converged": "",
@@ -85,3 +97,87 @@ class Answer:
         if self.w is None:
             raise SolverError("the solver gave no normal w: its `Answer` needs one for this form")
         return self.w, self.b or 0.0
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The lengths of what an answer to a form is made of.
+
+    Attributes
+    ----------
+    q : of the blocks; None where the form has none
+    w : of the normal; None where none is read
+    slopes : of the dual point; None where none is read
+    multipliers : of the couplings
+    """
+
+    q: tuple[int, ...] | None = None
+    w: int | None = None
+    slopes: int | None = None
+    multipliers: tuple[int, ...] = ()
+
+
+class Posed(Protocol):
+    """A standard form: it knows what an answer to it is made of."""
+
+    @property
+    def expected(self) -> Expected: ...
+
+
+def checked(answer: Any, expected: Expected, solver: str) -> Answer:
+    """The answer of a solver, once it is one: its types, its lengths, finite numbers. What its numbers are
+    worth the certificate says.
+
+    Raises
+    ------
+    SolverError
+        It is no answer to the form.
+    """
+    if not isinstance(answer, Answer):
+        _refuse(solver, "a ucm.forms.answer.Answer", brief(answer))
+    if answer.status not in STATUSES:
+        _refuse(solver, f"a status among {', '.join(STATUSES)}", brief(answer.status))
+    if not isinstance(answer.message, str):
+        _refuse(solver, "a message that is text", brief(answer.message))
+    if expected.q is not None and (answer.status != "infeasible" or answer.q != []):
+        _check_blocks(solver, "q", answer.q, expected.q)
+    for name, vector, size in (
+        ("w", answer.w, expected.w),
+        ("slopes", answer.slopes, expected.slopes),
+    ):
+        if vector is not None and size is not None:
+            _check(solver, name, vector, size)
+    if not isinstance(answer.multipliers, list) or answer.multipliers:
+        _check_blocks(solver, "multipliers", answer.multipliers, expected.multipliers)
+    b = answer.b
+    if b is not None and not (isinstance(b, Real) and math.isfinite(b)):
+        _refuse(solver, "a finite number b", brief(b))
+    if answer.witness is not None:
+        if not isinstance(answer.witness, Witness):
+            _refuse(solver, "a ucm.forms.answer.Witness or None", brief(answer.witness))
+        for blocks in answer.witness.points:
+            _check_blocks(solver, "a point of the witness", blocks, expected.q or ())
+    return answer
+
+
+def _check_blocks(solver: str, name: str, blocks: Any, sizes: Sequence[int]) -> None:
+    if not isinstance(blocks, list | tuple) or len(blocks) != len(sizes):
+        got = f"{len(blocks)}" if isinstance(blocks, list | tuple) else brief(blocks)
+        _refuse(solver, f"{name} with {len(sizes)} blocks", got)
+    for k, (v, size) in enumerate(zip(blocks, sizes, strict=True)):
+        _check(solver, f"{name}[{k}]", v, size)
+
+
+def _check(solver: str, name: str, v: Any, size: int) -> None:
+    if not isinstance(v, np.ndarray) or v.dtype.char != "d" or v.shape != (size,):
+        dtype = f" and dtype {v.dtype}" if isinstance(v, np.ndarray) else ""
+        _refuse(solver, f"{name} as a float64 array of shape ({size},)", brief(v) + dtype)
+    if not finite(v):
+        _refuse(solver, f"finite numbers in {name}", f"{brief(v)} with NaN or inf")
+
+
+def _refuse(solver: str, what: str, got: str) -> NoReturn:
+    raise SolverError(
+        f"solver {solver!r}: expected {what} in its answer, got {got}; scale the features or take another "
+        "solver, and hold one of your own against its contract with ucm.testing.check_solver"
+    )

@@ -11,12 +11,15 @@ import numpy as np
 from ucm.data.bound import EuclideanSpace, Space
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import RowsMap
-from ucm.forms.answer import Answer
+from ucm.forms.answer import Answer, Expected
 from ucm.language.contracts import AffineImage, Block, Coupling, Path, Projectable
 
 __all__ = ["MinNorm"]
 
 _TINY = float(np.finfo(float).tiny)
+_ROUNDS = 10  # of taking columns away
+_MOST = 1000  # weights that are looked at one by one
+_ROUNDING = 1e-14  # of an inner product
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,12 @@ class MinNorm:
     @property
     def n(self) -> int:
         return self.center.size
+
+    @property
+    def expected(self) -> Expected:
+        """What an answer is made of."""
+        couplings = tuple(c.offset.size for c in self.couplings)
+        return Expected(tuple(b.map.shape[1] for b in self.blocks), self.n, multipliers=couplings)
 
     @property
     def coupled(self) -> int:
@@ -145,6 +154,40 @@ class MinNorm:
         terms of these sizes: no q meets the couplings."""
         size = sum(float(np.linalg.norm(mu)) * u for mu, u in zip(multipliers, units, strict=True))
         return size > _TINY and self.lower_bound(np.zeros(self.n), multipliers) > 1e-9 * size
+
+    def bounded(self, w: Vec) -> Vec | None:
+        """w without its parts along which the set has no bound: orthogonal to the columns of weights that
+        may go to infinity against w. None where that leaves nothing, or no single weights do.
+
+        Along a line in U no w has a finite height but those orthogonal to it, which a solver finds to its
+        own accuracy only.
+        """
+        columns: list[Vec] = []
+        for _ in range(_ROUNDS):
+            found = self._endless(w)
+            if not found:
+                return w if columns else None
+            columns += found
+            Z = np.linalg.qr(np.array(columns).T)[0]
+            w = w - Z @ (Z.T @ w)
+            w = w - Z @ (Z.T @ w)  # to rounding
+        return None
+
+    def _endless(self, w: Vec) -> list[Vec]:
+        """The columns of weights that go to infinity against w, and further than by rounding."""
+        found = []
+        for b in self.blocks:
+            g, d = -b.map.rmatvec(w), b.map.shape[1]
+            if d > _MOST or np.isfinite(b.domain.support(g, classes=b.classes)[0]):
+                continue
+            far = _ROUNDING * b.map.column_norms() * float(np.linalg.norm(w))
+            for j in np.flatnonzero(np.abs(g) > far):
+                e = np.zeros(d)
+                e[j] = g[j]
+                if b.domain.support(e, classes=b.classes)[0] == np.inf:
+                    e[j] = 1.0
+                    found.append(b.map.matvec(e))
+        return found
 
     def stacked(self, block: int, weights: Sequence[float]) -> LinearMap:
         """`[A_k; weights_j B_jk]` for one block: features above, couplings below."""

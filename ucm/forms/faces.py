@@ -282,6 +282,8 @@ def _refined(
         if not moves:
             return q
         x = fixed + points.T @ q
+        if not np.isfinite(x).all():
+            return q  # of a set without bounds
         # by pivoted QR: a singular value decomposition need not converge
         step: Any = linalg.lstsq(np.array(moves).T, -x, cond=1e-12, lapack_driver="gelsy")
         d = np.zeros(q.size)

@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
-from ucm.forms.answer import Answer
+from ucm.forms.answer import Answer, Expected
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
@@ -74,6 +74,11 @@ class Composite:
     @property
     def n(self) -> int:
         return self.X.shape[1]
+
+    @property
+    def expected(self) -> Expected:
+        """What an answer is made of."""
+        return Expected(w=self.n, slopes=self.m)
 
     @functools.cached_property
     def entries(self) -> int:
@@ -205,6 +210,11 @@ class DifferenceOfConvex:
         G, H = model.dc()
         form = Composite(data.X, data.y, G.losses, G.penalties, data.class_weight)  # type: ignore[arg-type]
         return cls(form, H.losses, H.penalties, _relaxed(model.penalty))  # type: ignore[arg-type]
+
+    @property
+    def expected(self) -> Expected:
+        """What an answer is made of."""
+        return self.G.expected
 
     @property
     def convex(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ucm.data.gram import Gram
 from ucm.data.linear import Vec
+from ucm.forms.answer import Expected
 
 __all__ = ["HingeDual"]
 
@@ -36,3 +37,8 @@ class HingeDual:
     @property
     def m(self) -> int:
         return self.y.size
+
+    @property
+    def expected(self) -> Expected:
+        """What an answer is made of."""
+        return Expected(slopes=self.m)

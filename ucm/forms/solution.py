@@ -9,6 +9,8 @@ import numpy as np
 
 from ucm.data.gram import Expansion
 from ucm.data.linear import Vec
+from ucm.data.sound import table
+from ucm.errors import DataError
 
 __all__ = ["Certificate", "Solution", "Stats"]
 
@@ -126,9 +128,22 @@ class Solution:
         return {**vars(self), "plan": None}
 
     def decision(self, X: Any) -> Vec:
-        """`w'x + b` for the rows of X (b = 0 where there is none)."""
-        scores = X @ self.w if self.expansion is None else self.expansion.scores(X)
-        return np.asarray(scores) + (self.b or 0.0)
+        """`w'x + b` for the rows of X (b = 0 where there is none).
+
+        Raises
+        ------
+        DataError
+            X is no table of finite numbers with the features of the fit.
+        """
+        X = table(X)
+        if self.expansion is not None:
+            return self.expansion.scores(X) + (self.b or 0.0)
+        if X.shape[1] != self.w.size:
+            raise DataError(
+                f"X: expected the {self.w.size} features that w has, got {X.shape[1]}; "
+                "give the features of the fit"
+            )
+        return np.asarray(X @ self.w) + (self.b or 0.0)
 
     def __repr__(self) -> str:
         return (

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
-from ucm.forms.answer import Answer
+from ucm.forms.answer import Answer, Expected
 from ucm.forms.distance import MinNorm
 from ucm.forms.faces import SumOfHulls, least_norm
 from ucm.forms.solver import Solver
@@ -58,6 +58,11 @@ class UnitNorm:
         if hulls is not None and basis is not None:
             hulls = hulls.in_basis(basis)
         return cls(image, norm, basis, hulls)
+
+    @property
+    def expected(self) -> Expected:
+        """What an answer is made of."""
+        return self.image.expected
 
     @property
     def rank(self) -> int:

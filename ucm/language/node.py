@@ -7,6 +7,7 @@ tuples of these. Equality and hash are structural; `repr` is source text; `str` 
 from __future__ import annotations
 
 import functools
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, field, fields, replace
@@ -15,6 +16,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 import numpy as np
 from scipy import sparse
 
+from ucm.data.sound import malformed
 from ucm.errors import CompositionError, brief
 from ucm.language.notation import LATEX, TEXT, Notation
 from ucm.language.parameter import Param, Scalar, as_number, number_source, value
@@ -38,41 +40,61 @@ __all__ = [
 def _frozen_array(x: Any, where: str) -> Any:
     """A read-only float64 copy of an array (a CSR matrix stays CSR)."""
     if sparse.issparse(x):
-        csr = sparse.csr_matrix(x, dtype=np.float64, copy=True)
-        try:
-            if np.any(np.diff(csr.indptr) < 0):  # SciPy does not look where the last one is 0
-                raise ValueError("the row pointers decrease")
-            csr.check_format(full_check=True)
-        except ValueError as error:
-            raise CompositionError(f"{where}: a malformed sparse matrix ({error})") from error
-        csr.sum_duplicates()
-        csr.eliminate_zeros()
-        for part in (csr.data, csr.indices, csr.indptr):
-            part.flags.writeable = False
-        finite = csr.data
-    else:
-        if np.iscomplexobj(x):
-            raise CompositionError(f"{where}: expected an array of real numbers, got complex ones")
-        try:
-            csr = finite = np.array(x, dtype=np.float64) + 0.0  # no -0.0
-        except (TypeError, ValueError) as error:
+        why = malformed(x)
+        if why is not None:
             raise CompositionError(
-                f"{where}: expected an array of numbers, got {brief(x)}"
+                f"{where}: expected a sparse matrix whose indices fit its shape, got a malformed one "
+                f"({why}); build it anew"
+            )
+        kept = sparse.csr_matrix(x, dtype=np.float64, copy=True)
+        kept.sum_duplicates()
+        kept.eliminate_zeros()
+        for part in (kept.data, kept.indices, kept.indptr):
+            part.flags.writeable = False
+        finite = kept.data
+    else:
+        if np.ma.is_masked(x):
+            raise CompositionError(
+                f"{where}: expected every entry, got a masked array with some of them hidden; fill them in"
+            )
+        try:
+            if np.iscomplexobj(x):
+                raise TypeError("complex numbers")
+            kept = finite = np.array(x, dtype=np.float64) + 0.0  # no -0.0
+        except (TypeError, ValueError, OverflowError) as error:
+            raise CompositionError(
+                f"{where}: expected an array of real numbers, its rows of one length, got {brief(x)}"
             ) from error
-        csr.flags.writeable = False
+        kept.flags.writeable = False
     if not np.isfinite(finite).all():
         raise CompositionError(f"{where}: the array holds NaN or inf; give finite entries")
-    return csr
+    return kept
 
 
-def _freeze(x: Any, where: str) -> Any:
+def _freeze(x: Any, where: str, kind: type | None = float) -> Any:
+    """The field as it is kept; `kind`: numbers become floats, whole numbers, or (None) stay what they are."""
     if isinstance(x, Node | Param | str | type(None) | bool):
         return x
     if isinstance(x, tuple):
-        return tuple(_freeze(item, where) for item in x)
+        return tuple(_freeze(item, where, kind) for item in x)
+    if kind is not float and isinstance(x, int | np.integer):
+        return int(x)
     if sparse.issparse(x) or isinstance(x, list) or (isinstance(x, np.ndarray) and x.ndim > 0):
         return _frozen_array(x, where)
-    return as_number(x, where)
+    number = as_number(x, where)
+    if kind is int:
+        if not number.is_integer():
+            raise CompositionError(f"{where}: expected a whole number, got {brief(x)}")
+        return int(number)
+    return number
+
+
+def _kind(annotation: Any) -> type | None:
+    """What numbers in a field become: floats where it says so, whole numbers where it says nothing else."""
+    words = set(re.findall(r"\w+", str(annotation)))
+    if words & {"float", "Scalar", "Param"}:
+        return float
+    return int if "int" in words and "Any" not in words else None
 
 
 def _key(x: Any) -> Any:
@@ -108,11 +130,13 @@ class Node(ABC):
     """An immutable declaration. Subclasses list their fields as in a dataclass.
 
     Subclassing makes the class a frozen dataclass and registers its name for `from_json`. A field
-    annotated `Scalar` takes a number or a `Param`.
+    annotated `Scalar` takes a number or a `Param`. Whole numbers become floats in fields that are annotated
+    `Scalar` or `float`, tuples of these too, and stay whole in others; in one of `int` there is no other.
     """
 
     _names: ClassVar[tuple[str, ...]] = ()  # of the fields
     _scalars: ClassVar[tuple[str, ...]] = ()  # of those that are annotated `Scalar`
+    _kinds: ClassVar[dict[str, type | None]] = {}  # what numbers in them become
     _converters: ClassVar[dict[str, Callable[..., Any]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -121,6 +145,7 @@ class Node(ABC):
         own = fields(cls)  # type: ignore[arg-type]
         cls._names = tuple(f.name for f in own)
         cls._scalars = tuple(f.name for f in own if f.type in ("Scalar", Scalar))
+        cls._kinds = {f.name: _kind(f.type) for f in own}
         cls._converters = {f.name: f.metadata["converter"] for f in own if f.metadata}
         old = _REGISTRY.get(cls.__name__)
         if (
@@ -139,7 +164,7 @@ class Node(ABC):
             kept = given = getattr(self, name)
             if name in self._converters:
                 kept = self._converters[name](given, type(self).__name__)
-            frozen = _freeze(kept, f"{type(self).__name__}: {name}")
+            frozen = _freeze(kept, f"{type(self).__name__}: {name}", self._kinds[name])
             if frozen is not given:
                 object.__setattr__(self, name, frozen)
             if name in self._scalars and not isinstance(frozen, float | Param):

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from ucm.numerics.ball import project_ball_simplex as project_ball_simplex
     from ucm.numerics.capped import project_capped as project_capped
     from ucm.numerics.capped import threshold as threshold
+    from ucm.numerics.checksum import checksum as checksum
     from ucm.numerics.entropy import project_entropy as project_entropy
     from ucm.numerics.entropy import support_entropy as support_entropy
     from ucm.numerics.gram import add_rows as add_rows
@@ -37,6 +38,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     submod_attrs={
         "ball": ["project_ball_simplex"],
         "capped": ["project_capped", "threshold"],
+        "checksum": ["checksum"],
         "entropy": ["project_entropy", "support_entropy"],
         "gram": ["add_rows", "rbf_exponents"],
         "margins": ["plus_newton"],

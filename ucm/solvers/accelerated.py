@@ -87,7 +87,7 @@ class State:
 
     def step(self, f: Smooth, grow: float | None) -> None:
         """The step from p. With a factor, L grows by it until f lies below its quadratic model:
-        `f(new) <= f(p) + <grad, new - p> + L/2 ||new - p||^2`."""
+        `f(new) <= f(p) + <grad, new - p> + L/2 ||new - p||^2`, or it overflows."""
         self.gradient = f.gradient(self.p)
         self._try(f)
         if grow is None:
@@ -95,6 +95,8 @@ class State:
         height = f.value(self.p)
         forgiven = f.rounding * abs(height)
         while not f.value(self.new) <= height + self._model() + forgiven:
+            if not math.isfinite(self.L):
+                return  # no step is short enough
             self.L *= grow
             self._try(f)
 

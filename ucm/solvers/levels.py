@@ -72,7 +72,7 @@ class Level(ABC):
         left = monitor.limit(_LIMIT) - monitor.iterations
         watched = monitor.callback is not None or monitor.verbose
         while left > 0:
-            log = np.empty((left if at_once and not watched else 1, 3))
+            log = np.empty((min(left, _LIMIT) if at_once and not watched else 1, 3))
             done = self.march(log, monitor)
             left -= done
             stop = False

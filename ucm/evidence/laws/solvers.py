@@ -14,6 +14,7 @@ import numpy as np
 
 from ucm.data.bound import Data, bind
 from ucm.data.linear import Vec
+from ucm.errors import SolverError
 from ucm.evidence.certificate import certify
 from ucm.evidence.laws.judge import Judge
 from ucm.evidence.majorant import majorant
@@ -22,7 +23,7 @@ from ucm.evidence.reference import twin
 from ucm.evidence.stationary import certify_unit
 from ucm.evidence.verify import solved
 from ucm.evidence.verify_unit import linearised
-from ucm.forms.answer import Answer
+from ucm.forms.answer import STATUSES, Answer, checked
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver
@@ -40,7 +41,6 @@ from ucm.language.statistics.samples import neg, pos, signed
 __all__ = ["check_solver"]
 
 _METHODS = ("refuse", "predicted_passes", "solve")
-_STATUSES = ("converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted")
 _CLARABEL = 1e-7  # what its own answer may be off, relative
 
 
@@ -339,8 +339,8 @@ def _run(
         judge.fail("`solve` ends with an answer", repr(error))
     if not isinstance(answer, Answer):
         judge.fail("`solve` gives an Answer", type(answer).__name__)
-    if answer.status not in _STATUSES:
-        judge.fail(f"the status is one of {', '.join(_STATUSES)}", repr(answer.status))
+    if answer.status not in STATUSES:
+        judge.fail(f"the status is one of {', '.join(STATUSES)}", repr(answer.status))
     for old, new in zip(before, given, strict=True):
         if not np.array_equal(old, new):
             judge.fail("what it was given is unchanged", old, new)
@@ -356,6 +356,10 @@ def _check_trial(
     run = functools.partial(_run, judge, solver, trial)
     answer, monitor = run()
     trial.judge(judge, answer)
+    try:
+        checked(answer, trial.form.expected, solver.name)
+    except SolverError as error:
+        judge.fail("a plan takes the answer", error)
     if answer.status == "converged":
         if not monitor.history:
             judge.fail("every run is reported", monitor.history)

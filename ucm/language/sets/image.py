@@ -22,15 +22,15 @@ __all__ = ["Image", "as_linear_map"]
 
 
 def as_linear_map(M: Any, where: str) -> Any:
-    """`M` as a matrix, dense or CSR."""
-    if sparse.issparse(M):
-        return sparse.csr_matrix(M)
+    """`M` as a matrix, dense or sparse."""
+    if sparse.issparse(M) and M.ndim == 2:
+        return M
     if not isinstance(M, np.ndarray | list | tuple) or axes(M, where) != 2 or 0 in np.shape(M):
         raise CompositionError(
             f"{where}: expected a matrix with rows and columns, got {brief(M)}; "
             "give a two-dimensional array"
         )
-    return np.asarray(M)
+    return np.asanyarray(M)  # a masked one is refused where it is kept
 
 
 class Image(OfWeights):

@@ -34,6 +34,9 @@ from ucm.language.contracts import (
 __all__ = ["OfWeights", "WeightSpace", "below", "placed", "weigh"]
 
 
+_ROUNDING = 1e-14  # of an inner product
+
+
 def below(splits: Splits, name: str) -> dict[Path, Vec]:
     """The splits of the nodes under the field `name`, their paths shortened by it."""
     return {path[1:]: share for path, share in splits.items() if path and path[0] == name}
@@ -170,5 +173,9 @@ class OfWeights(UncertaintySet):
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
         c, A = self.image(data)
-        height, q = self.bound_space(data).support(A.rmatvec(d), splits)
+        space, g = self.bound_space(data), A.rmatvec(d)
+        height, q = space.support(g, splits)
+        if height == np.inf:  # along a line of weights, rounding of g is enough
+            rounding = _ROUNDING * A.column_norms() * float(np.linalg.norm(d))
+            height, q = space.support(np.where(np.abs(g) <= rounding, 0.0, g), splits)
         return float(c @ d) + height, None if q is None else c + A.matvec(q)

@@ -124,4 +124,4 @@ def as_vector(
         raise CompositionError(
             f"{where}: expected a vector, got {brief(x)}; give an array of n numbers, a mean, or 0"
         )
-    return ConstantVector(np.asarray(x))
+    return ConstantVector(np.asanyarray(x))  # a masked one is refused where it is kept

@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
+from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.forms.answer import Answer
+from ucm.forms.answer import Answer, checked
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import DifferenceOfConvex, InnerSolver, Session, Tilt
+from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver, Session, Tilt
 from ucm.forms.solver import Solver
 from ucm.language.penalties import ScaledPenalty
 
@@ -71,7 +72,7 @@ class DCA(Solver[DifferenceOfConvex]):
     ) -> Answer:
         if self.inner is None:
             raise ParameterError("DCA: give the inner solver, or let ucm.compile choose it")
-        session = self.inner.open(form.G, monitor)
+        session = _Checked(self.inner.open(form.G, monitor), self.inner.name)
         constant = _Iterate(form, form.constant())
         if start is None:
             start = session.solve(form.first(), form.G.flat(), monitor.tol)
@@ -124,6 +125,19 @@ class DCA(Solver[DifferenceOfConvex]):
             "status": "max_iter",
             "message": f"{limit} convex problems solved; raise max_iter",
         }
+
+
+class _Checked(Session):
+    """A session whose answers are looked at before they are used."""
+
+    def __init__(self, session: Session, name: str) -> None:
+        self.session, self.name = session, name
+
+    def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
+        return checked(self.session.solve(form, tilt, tol), form.expected, self.name)
+
+    def place(self, w: Vec, b: float) -> None:
+        self.session.place(w, b)
 
 
 class _Iterate:

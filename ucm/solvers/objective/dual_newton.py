@@ -43,6 +43,7 @@ from ucm.solvers.palm import Lagrangian, WeightedSum, ridge_solve, run
 
 __all__ = ["DualNewton"]
 
+_LOGGED = 10_000  # multiplier steps of the compiled loop, at most
 _COMPILED = 200_000  # entries of Z up to which the whole loop runs in compiled code
 _KINKED, _SMOOTH = 1.0, 30.0  # the first sigma, in slopes at margin o - 1: kinks want it blunt
 _AGAIN = 10.0  # times that, near the solution of another problem
@@ -178,7 +179,7 @@ class _Multipliers(Session):
 
     def _compiled(self, form: Composite, v: Vec, tol: float) -> tuple[str, str]:
         monitor, Z = self.monitor, self.table
-        log = np.empty((self._limit(), 5))
+        log = np.empty((min(self._limit(), _LOGGED), 5))
         done = numerics.plus_newton(
             Z, np.ascontiguousarray(v), self.z, self.alpha, form.losses[0].offset, form.caps,
             form.norms[1], self.sigma, _ENOUGH * tol, log,

@@ -58,6 +58,9 @@ class PrimalAPG(InnerSolver):
         return _Gradient(form, monitor, self.max_iter)
 
 
+_OVERFLOW = "the squares of the features overflow; scale the features"
+
+
 class _Tilted(Smooth):
     """The losses less their tilts, at the margins `y (X w + b)`, for the one block `(w, b / unit)`."""
 
@@ -98,22 +101,27 @@ class _Gradient(Session):
         self.monitor, self.max_iter = monitor, max_iter
         self.w, self.b = np.zeros(form.n), 0.0
         X = form.X
-        squares = X.multiply(X).sum() if sparse.issparse(X) else float((X * X).sum())
-        # the bias in units in which its column is as long as the mean feature's
-        self.unit = math.sqrt(max(float(squares) / form.n / form.m, 1e-300))
-        self.L = float(squares) / form.n
+        with np.errstate(over="ignore"):
+            squares = X.multiply(X).sum() if sparse.issparse(X) else (X * X).sum()
+        # the bias in units in which its column is as long as the mean feature's, if that is not 0
+        self.unit = math.sqrt(float(squares) / form.n / form.m) or 1.0
+        self.L = form.m * self.unit**2
 
     def place(self, w: Vec, b: float) -> None:
         self.w, self.b = w.copy(), b
 
     def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
         limit = self.monitor.limit(self.max_iter)
+        if not math.isfinite(self.L):
+            return Answer(w=self.w, b=self.b).ended("stalled", _OVERFLOW)
         f, gap = _Tilted(form, tilt, self.unit, self.monitor), math.inf
         begin = np.concatenate([self.w, [self.b / self.unit]])
         state = State(Iterate([begin], form.margins(self.w, self.b)), self.L)
         for k in range(1, limit + 1):
             state.L *= 0.95
             state.step(f, 1.5)
+            if not math.isfinite(state.L):
+                return Answer(w=self.w, b=self.b).ended("stalled", _OVERFLOW)
             if k % 10 == 0 or k < 3:
                 gap, violation = f.gap(state.new)
                 if gap <= 0.3 * tol and violation <= tol:
