@@ -67,6 +67,22 @@ def test_one_hull_per_class_by_hand() -> None:
     assert sol.x[0] == pytest.approx(4.5) and errors(X, y, sol.w, known(sol.b)) == 0
 
 
+def test_a_hull_with_something_beside_it_has_no_levels() -> None:
+    """Shrunk to its mean, or moved: the samples of the hull end far from the boundary of the set."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(200) < 100, 1.0, -1.0)
+    X = rng.standard_normal((200, 5)) + 0.8 * y[:, None]
+    shrunk = 0.5 * pos.mean + 0.5 * ucm.Hull(pos) - ucm.ReducedHull(neg, nu=0.5)
+    moved = ucm.Hull(pos) + np.full(5, 3.0) - ucm.ReducedHull(neg, nu=0.5)
+    for set_ in (shrunk, moved):
+        sol = ucm.solve(set_, X, y)
+        assert sol.bias_rule == "midpoint"
+        with pytest.raises(ParameterError, match="kkt"):
+            ucm.solve(set_, X, y, bias_rule="kkt")
+    sol = ucm.solve(shrunk, X, y)
+    assert errors(X, y, sol.w, known(sol.b)) <= 30
+
+
 def test_midpoint() -> None:
     X, y = load("iris")
     sol = ucm.compile(ucm.models.mm_mpm(0.4), X, y).solve()

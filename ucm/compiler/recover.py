@@ -73,7 +73,8 @@ def bias(
 
     Parameters
     ----------
-    rule : "kkt" (multipliers of the mass constraints: Barbero, Takeda and Lopez 2015, appendix E),
+    rule : "kkt" (multipliers of the mass constraints, when each class is one hull and no more: Barbero,
+        Takeda and Lopez 2015, appendix E),
         "midpoint" (of the nearest points, when each summand uses one class), "error" (least
         training error), "odds" (least error of two normal distributions), "zero", or "auto" for the
         first of "kkt", "midpoint" and "error" that applies. Where the classes have different
@@ -109,8 +110,9 @@ def bias(
 
 def _levels(form: MinNorm, w: Vec) -> float | None:
     """b = -(alpha + beta) / 2, alpha and beta the scores w'x at which the weights of the two classes
-    leave their bounds. Needs one uncoupled hull per class, or one joint hull."""
-    if form.couplings:
+    leave their bounds. Needs one uncoupled hull per class, or one joint hull, and nothing beside them: the
+    boundary of `0.5 * pos.mean + 0.5 * Hull(pos)` is not where the samples of the hull end."""
+    if form.couplings or form.center.any():
         return None
     found: dict[float, list[float]] = {1.0: [], -1.0: []}
     for b in form.blocks:
