@@ -22,6 +22,7 @@ from ucm.language.statistics.samples import Samples
 __all__ = ["BIAS_RULES", "bias", "coefficients_of", "feature_normal", "sample_weights"]
 
 BIAS_RULES = ("auto", "kkt", "midpoint", "error", "odds", "zero")
+_ROUNDING = 1e-12  # of the largest score
 
 
 def sample_weights(form: MinNorm, q: Sequence[Vec], m: int) -> Vec | None:
@@ -77,7 +78,8 @@ def bias(
         Takeda and Lopez 2015, appendix E),
         "midpoint" (of the nearest points, when each summand uses one class), "error" (least
         training error), "odds" (least error of two normal distributions), "zero", or "auto" for the
-        first of "kkt", "midpoint" and "error" that applies. Where the classes have different
+        first of "kkt", "midpoint" and "error" that applies; where the objective is 0, "error", as the others
+        put b where the classes meet, and rounding decides. Where the classes have different
         weights, which the midpoint does not see and few errors show, it is "kkt" or "odds"
 
     Raises
@@ -191,7 +193,7 @@ def _least_error(data: Data, normal: Vec, costs: tuple[float, float]) -> float:
     errors = np.concatenate([[0.0], np.cumsum(np.where(positive, weight, -weight))])
     errors += weight[~positive].sum()
     gaps = np.concatenate([[np.inf], s[1:] - s[:-1], [np.inf]])
-    usable = gaps > 0.0
+    usable = gaps > _ROUNDING * max(abs(float(s[0])), abs(float(s[-1])))  # else the same score
     best = errors[usable].min()
     ties = np.flatnonzero(usable & (errors <= best + 1e-12 * weight.sum()))
     inner = ties[(ties > 0) & (ties < s.size)]
