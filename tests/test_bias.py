@@ -13,7 +13,7 @@ from typed import known
 
 import ucm
 from ucm import neg, pos, signed
-from ucm.compiler.recover import BIAS_RULES, feature_normal
+from ucm.compiler.recover import BIAS_RULES, _least_error, feature_normal
 from ucm.data.bound import bind
 from ucm.errors import ParameterError
 
@@ -65,6 +65,45 @@ def test_one_hull_per_class_by_hand() -> None:
     # caps of 1/2: every weight at its cap; levels between the samples of each class
     sol = ucm.solve(ucm.models.nu_svm(1.0), X, y)
     assert sol.x[0] == pytest.approx(4.5) and errors(X, y, sol.w, known(sol.b)) == 0
+
+
+def test_a_hull_with_something_beside_it_has_no_levels() -> None:
+    """Shrunk to its mean, or moved: the samples of the hull end far from the boundary of the set."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(200) < 100, 1.0, -1.0)
+    X = rng.standard_normal((200, 5)) + 0.8 * y[:, None]
+    shrunk = 0.5 * pos.mean + 0.5 * ucm.Hull(pos) - ucm.ReducedHull(neg, nu=0.5)
+    moved = ucm.Hull(pos) + np.full(5, 3.0) - ucm.ReducedHull(neg, nu=0.5)
+    for set_ in (shrunk, moved):
+        sol = ucm.solve(set_, X, y)
+        assert sol.bias_rule == "midpoint"
+        with pytest.raises(ParameterError, match="kkt"):
+            ucm.solve(set_, X, y, bias_rule="kkt")
+    sol = ucm.solve(shrunk, X, y)
+    assert errors(X, y, sol.w, known(sol.b)) <= 30
+
+
+def test_scores_that_differ_by_rounding_are_one_score() -> None:
+    rng = np.random.default_rng(0)
+    X = np.repeat(np.arange(4.0), 25)[:, None] + 1e-15 * rng.standard_normal((100, 1))
+    y = np.where(rng.random(100) < np.repeat([0.2, 0.4, 0.6, 0.8], 25), 1.0, -1.0)
+    b = _least_error(bind(X, y), np.ones(1), (1.0, 1.0))
+    assert min(abs(b + level) for level in (0.5, 1.5, 2.5)) <= 1e-9
+
+
+def test_where_the_objective_is_0_rounding_does_not_decide() -> None:
+    """Both classes hold most of their samples at one level: there the multipliers and the midpoint put b."""
+    level = np.r_[np.full(60, 2.0), np.full(20, 3.0), np.full(60, 2.0), np.full(20, 1.0)]
+    y = np.repeat([1.0, -1.0], 80)
+    other = np.random.default_rng(0).integers(0, 3, 160)
+    X = np.column_stack([level, np.r_[other[:80], other[:80]]])
+    sol = ucm.solve(ucm.models.nu_svm(0.5), X, y)
+    assert abs(sol.objective) <= 1e-12 and sol.bias_rule == "error"
+    b = known(sol.b)
+    assert np.abs(X @ sol.w + b).min() >= 1e-6
+    assert errors(X, y, sol.w, b) <= 60
+    named = ucm.compile(ucm.models.nu_svm(0.5), X, y).solve(bias_rule="kkt")
+    assert named.bias_rule == "kkt"
 
 
 def test_midpoint() -> None:

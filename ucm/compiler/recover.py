@@ -22,6 +22,7 @@ from ucm.language.statistics.samples import Samples
 __all__ = ["BIAS_RULES", "bias", "coefficients_of", "feature_normal", "sample_weights"]
 
 BIAS_RULES = ("auto", "kkt", "midpoint", "error", "odds", "zero")
+_ROUNDING = 1e-12  # of the largest score
 
 
 def sample_weights(form: MinNorm, q: Sequence[Vec], m: int) -> Vec | None:
@@ -73,10 +74,12 @@ def bias(
 
     Parameters
     ----------
-    rule : "kkt" (multipliers of the mass constraints: Barbero, Takeda and Lopez 2015, appendix E),
+    rule : "kkt" (multipliers of the mass constraints, when each class is one hull and no more: Barbero,
+        Takeda and Lopez 2015, appendix E),
         "midpoint" (of the nearest points, when each summand uses one class), "error" (least
         training error), "odds" (least error of two normal distributions), "zero", or "auto" for the
-        first of "kkt", "midpoint" and "error" that applies. Where the classes have different
+        first of "kkt", "midpoint" and "error" that applies; where the objective is 0, "error", as the others
+        put b where the classes meet, and rounding decides. Where the classes have different
         weights, which the midpoint does not see and few errors show, it is "kkt" or "odds"
 
     Raises
@@ -109,8 +112,9 @@ def bias(
 
 def _levels(form: MinNorm, w: Vec) -> float | None:
     """b = -(alpha + beta) / 2, alpha and beta the scores w'x at which the weights of the two classes
-    leave their bounds. Needs one uncoupled hull per class, or one joint hull."""
-    if form.couplings:
+    leave their bounds. Needs one uncoupled hull per class, or one joint hull, and nothing beside them: the
+    boundary of `0.5 * pos.mean + 0.5 * Hull(pos)` is not where the samples of the hull end."""
+    if form.couplings or form.center.any():
         return None
     found: dict[float, list[float]] = {1.0: [], -1.0: []}
     for b in form.blocks:
@@ -189,7 +193,7 @@ def _least_error(data: Data, normal: Vec, costs: tuple[float, float]) -> float:
     errors = np.concatenate([[0.0], np.cumsum(np.where(positive, weight, -weight))])
     errors += weight[~positive].sum()
     gaps = np.concatenate([[np.inf], s[1:] - s[:-1], [np.inf]])
-    usable = gaps > 0.0
+    usable = gaps > _ROUNDING * max(abs(float(s[0])), abs(float(s[-1])))  # else the same score
     best = errors[usable].min()
     ties = np.flatnonzero(usable & (errors <= best + 1e-12 * weight.sum()))
     inner = ties[(ties > 0) & (ties < s.size)]

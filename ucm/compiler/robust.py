@@ -12,7 +12,7 @@ import numpy as np
 from ucm.compiler.lowering import Form, Lowering, Parts, Proof, Regime, Verdict, other_shape
 from ucm.compiler.recover import bias, coefficients_of, sample_weights
 from ucm.compiler.route import choose, table, verdicts
-from ucm.data.bound import Data, GramSpace
+from ucm.data.bound import Data, EuclideanSpace, GramSpace
 from ucm.data.gram import Expansion
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError, SolverError
@@ -87,6 +87,11 @@ class _Robust(Lowering[Form]):
             weights = sample_weights(self.image, proof.answer.q, data.m)
         b, rule = None, "none"
         if w is not None and w.any():
+            if (
+                bias_rule == "auto"
+                and abs(proof.objective) <= EuclideanSpace.resolution * proof.size
+            ):
+                bias_rule = "error"
             b, rule = bias(bias_rule, model.set, self.image, data, proof.answer.q, w)
         gram = data.gram
         if gram is None or w is None or x is None:

@@ -69,7 +69,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         How b is found: from the multipliers of the mass constraints, half-way between the nearest
         points of the classes, by the least training error, by that and the odds of the class
         weights, or not at all. "auto" takes the first of the first three that applies to the set,
-        and with class weights "kkt" or "odds".
+        the least training error where the objective is 0, and with class weights "kkt" or "odds".
     multi_class : "ovo" or "ovr", default="ovo"
         One against one (the most votes win, ties go to the larger sum of decision values), or one
         against the rest. Two classes are the same problem either way.
