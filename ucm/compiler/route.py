@@ -159,7 +159,8 @@ ROUTES = (
 | `MinNorm`, Euclidean | secular (balls of parameters), newton-hull (two hulls of samples), newton-span, \
 newton (semismooth projections), apg (exact projections), newton-cg, alm (coupled blocks), newton-gram and \
 clip-mdm (inner products only) |
-| `MinNorm`, other norms | highs-distance (1 and inf, polyhedral), scaled-newton (then growing-ball), clarabel |
+| `MinNorm`, other norms | highs-distance (1 and inf, polyhedral), scaled-newton (with growing-ball), \
+clarabel |
 | `UnitNorm` | secular-sphere, facets, faces: global minima; rapminos, linearize |
 | `HingeDual` | psmo (kernels, many features; with few features `Composite`) |
 | `Composite` | simplex, highs (piecewise linear, l1), newton-dual (one loss, squared l2), apg-primal \

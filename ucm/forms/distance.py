@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ucm.data.bound import EuclideanSpace, Space
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import RowsMap
@@ -101,6 +103,15 @@ class MinNorm:
         return [
             sum((B.matvec(q[k]) for k, B in c.terms), start=c.offset.copy()) for c in self.couplings
         ]
+
+    def missed(self, q: Sequence[Vec]) -> float:
+        """How far the couplings are missed, each relative to the largest term that meets in it."""
+        worst = 0.0
+        for c, r in zip(self.couplings, self.residuals(q), strict=True):
+            sizes = [float(np.linalg.norm(B.matvec(q[k]))) for k, B in c.terms]
+            unit = max(*sizes, float(np.linalg.norm(c.offset)))
+            worst = max(worst, float(np.linalg.norm(r)) / unit if unit > 0.0 else 0.0)
+        return worst
 
     def supports(self, g: Sequence[Vec]) -> list[tuple[float, Vec]]:
         """`max <g_k, q_k>` over every domain."""

@@ -176,7 +176,7 @@ def _cut(low: _End | None, high: _End | None, lam: float, cuts: int) -> float:
 def _join(low: _End | None, high: _End | None, radius: float, curve: Curve) -> Point:
     """The point between both sides of a jump of h."""
     if low is None or high is None:
-        return [end.point for end in (low, high) if end is not None][0]
+        return next(end.point for end in (low, high) if end is not None)
     above, below = curve.value(low.point.q) - radius, curve.value(high.point.q) - radius
     if not np.isfinite(above):
         return high.point
@@ -361,7 +361,7 @@ class CutSimplex(SemiSmooth, Leveled):
         return masses.uniform(dim, classes)
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        return no_entries(self, dim, classes) or self._too_small(dim, classes)
+        return no_entries(self.ball(), dim, classes) or self._too_small(dim, classes)
 
     def size(self) -> Size | None:
         return self.ball().size()

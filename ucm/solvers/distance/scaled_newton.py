@@ -37,8 +37,8 @@ class ScaledNewton(Solver[MinNorm]):
     Parameters
     ----------
     inner : solvers of the Euclidean problems; the first that takes the form is asked
-    rest : a solver for what the steps leave, as for exponents next to 1 and far above 2, where the model holds
-        in a small neighbourhood only
+    rest : a solver for what the steps leave, as for exponents next to 1 and far above 2, where the model
+        holds in a small neighbourhood only
     """
 
     inner: tuple[Solver, ...]
@@ -75,11 +75,14 @@ class ScaledNewton(Solver[MinNorm]):
         q, x = answer.q, form.matvec(answer.q)
         answer = Answer(q)
         best, since, gap = np.inf, 0, np.inf
+        met = 0.05 * monitor.tol
         for step in range(1, monitor.limit(100) + 1):
             if form.space.norm(x, form.norm) <= 0.5 * max(monitor.tol, 1e-9) * form.reach(q):
                 return replace(answer, q=q)  # 0: no bound is relative to it
             h, target = _model(x, form.norm)
             tol = max(min(1e-3, 1e-2 * gap), 1e-3 * monitor.tol)
+            if gap <= monitor.tol:  # only the couplings are left
+                tol = 1e-3 * monitor.tol
             inner = self._ask(solver, _scaled(form, np.sqrt(h), target), monitor, tol, Answer(q))
             if inner.status == "infeasible":
                 return inner
@@ -96,12 +99,14 @@ class ScaledNewton(Solver[MinNorm]):
             x = x + t * (z - x)
             size = form.space.norm(x, form.norm)
             gap, since = abs(size - bound) / max(size, 1e-300), since + 1
-            if gap < best:
-                best, since, answer = gap, 0, Answer(q, w, multipliers=multipliers)
+            apart = form.missed(q)
+            merit = max(gap, apart * monitor.tol / met)
+            if merit < best:
+                best, since, answer = merit, 0, Answer(q, w, multipliers=multipliers)
             if monitor.report(step, -size, gap):
                 return answer.interrupted()
-            if gap <= 0.7 * monitor.tol:
-                return answer
+            if gap <= 0.7 * monitor.tol and apart <= met:
+                return Answer(q, w, multipliers=multipliers)
             if since >= 10:
                 break
         rest = self.rest
