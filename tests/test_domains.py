@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from typed import untyped
 
 from ucm.data.linear import Vec
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, EmptySetError
 from ucm.language import masses
 from ucm.language.contracts import Domain, Jacobian, Leveled, Projectable, SemiSmooth, Size
 from ucm.language.domains import (
@@ -145,7 +145,8 @@ def test_a_size_grows_the_set(domain: Domain) -> None:
 def test_empty_domains_say_why(domain: Domain, classes: np.ndarray | None, part: str) -> None:
     reason = domain.emptiness(6, classes=classes)
     assert reason is not None and part in reason
-    assert reason.startswith(repr(domain)[:7])
+    written = domain.ball() if isinstance(domain, curved.CutSimplex) else domain
+    assert reason.startswith(repr(written)[:7])
 
 
 @pytest.mark.parametrize(
@@ -410,3 +411,20 @@ def test_projection_and_support_agree(v: list[float], which: int, data: st.DataO
     assert domain.violation(q) < 1e-9
     top, _ = domain.support(x - q)
     assert top - (x - q) @ q <= 1e-9 * (1 + np.abs(x).max())
+
+
+def test_a_loss_too_flat_for_the_simplex_says_by_what_to_multiply() -> None:
+    import ucm
+
+    X, y = np.arange(6.0)[:, None], np.array([1.0, 1.0, 1.0, 1.0, -1.0, -1.0])
+    flat = ucm.Hull(ucm.signed, weights=LossBall(ucm.Logistic() / 1.2, 0.5))
+    with pytest.raises(
+        EmptySetError, match=r"LossBall\(.*multiply the loss by more than 1\.8"
+    ) as caught:
+        ucm.compile(flat, X, y)
+    assert "Simplex" not in str(caught.value)
+    steep = ucm.Hull(ucm.signed, weights=LossBall(1.81 * (ucm.Logistic() / 1.2), 0.5))
+    assert ucm.compile(steep, X, y) is not None
+    with pytest.raises(CompositionError, match=r"multiply the loss, as \(2 \* Logistic\(\)\)"):
+        ucm.Logistic().to_set(0.5)
+    assert ucm.solve((2.0 * ucm.Logistic()).to_set(0.5), X, y).status == "optimal"

@@ -221,3 +221,31 @@ def test_refusals_of_a_growing_ball() -> None:
         ucm.compile(met, X, y, solver=GrowingBall((APG(),)))
     with pytest.raises(ParameterError, match="a tuple of solvers"):
         GrowingBall(())
+
+
+@pytest.mark.parametrize("norm", [1.001, 1.5, 3.0, 30.0])
+def test_met_operands_are_met_to_the_tolerance(norm: float) -> None:
+    X, y = apart()
+    ball = ucm.Ball([1.75] * 4, 0.875)
+    near = ucm.Ball([0.5] * 4, 1.25, p=1.01)
+    sets = (
+        ball & (ball + near),
+        (ucm.Hull(pos) + ucm.Ball([0.125] * 4, 1.25, p=30)) & ucm.Hull(pos),
+    )
+    for U in sets:
+        sol = ucm.solve(ucm.RobustMargin(U, norm), X, y)
+        assert sol.status == "optimal", (U, sol.message)
+        assert sol.certificate.violation <= 1e-6
+
+
+@pytest.mark.parametrize("norm", [1.0, 1.5, 2.0, 3.0, 30.0, np.inf])
+def test_empty_intersections_are_infeasible(norm: float) -> None:
+    X, y = apart()
+    empty = (
+        ucm.Ball(np.ones(4), 0.5) & ucm.Ball(-np.ones(4), 0.5),  # centres that cancel
+        ucm.Hull(pos) & ucm.Ball(1e3 * np.ones(4), 1.0),
+        (ucm.Hull(pos) - ucm.Hull(pos))
+        & (ucm.Ball(9 * np.ones(4), 1.0) & ucm.Ball(-9 * np.ones(4), 1.0)),
+    )
+    for U in empty:
+        assert ucm.solve(ucm.RobustMargin(U, norm), X, y).status == "infeasible", U

@@ -496,7 +496,16 @@ def test_the_route_table_and_its_refusals() -> None:
     coupled = ["newton-cg", "alm"]
     others = ["highs-distance", "scaled-newton"]
     automatic = ["secular", *newton, "apg", *coupled, *by_rows, *others]
-    assert names == [*automatic, "clarabel", "ecos", "scs", "gsk", "mdm", "clip-gsk"]
+    assert names == [
+        *automatic,
+        "growing-ball",
+        "clarabel",
+        "ecos",
+        "scs",
+        "gsk",
+        "mdm",
+        "clip-gsk",
+    ]
     text = ucm.compile(ucm.models.coherent_mm_mpm(0.3), X, y).explain()
     for name in names:
         assert f"\n  {name}" in text

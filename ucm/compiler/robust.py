@@ -164,8 +164,10 @@ class ToDistance(_Robust[MinNorm]):
         form, data, unit = self.form, self.data, self.unit
         center = form.matvec(form.centers())
         norm = data.space.norm(center)
-        if norm == 0.0:
+        if norm == 0.0 and not form.couplings:  # else no one has met them yet
             return Regime(False, "0 is the centre of U")
+        if norm == 0.0:
+            return Regime(True, "the solve decides, as the couplings may leave no point")
         if self.model.set.support(data, -center / norm, {})[0] < 0.0:
             return Regime(True, "the difference of the centres separates 0 from U")
         inside = unit.lower(center)

@@ -165,7 +165,7 @@ ROUTES = (
 | `MinNorm`, Euclidean | secular (balls of parameters), newton-hull (two hulls of samples), newton-span, \
 newton (semismooth projections), apg (exact projections), newton-cg, alm (coupled blocks), newton-gram and \
 clip-mdm (inner products only) |
-| `MinNorm`, other norms | highs-distance (1 and inf, polyhedral), scaled-newton, then growing-ball; \
+| `MinNorm`, other norms | highs-distance (1 and inf, polyhedral), scaled-newton (with growing-ball), \
 clarabel |
 | `UnitNorm` | secular-sphere, facets, faces: global minima; rapminos, linearize |
 | `HingeDual` | psmo (kernels, many features; with few features `Composite`) |

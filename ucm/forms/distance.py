@@ -134,6 +134,11 @@ class MinNorm:
         ]
         return [max(own) or 1.0 for own in sizes]
 
+    def missed(self, q: Sequence[Vec]) -> float:
+        """How far the couplings are missed, each relative to the largest term that meets in it."""
+        pairs = zip(self.residuals(q), self.units(q), strict=True)
+        return max((float(np.linalg.norm(r)) / unit for r, unit in pairs), default=0.0)
+
     def supports(self, g: Sequence[Vec]) -> list[tuple[float, Vec]]:
         """`max <g_k, q_k>` over every domain."""
         return [b.domain.support(u, classes=b.classes) for b, u in zip(self.blocks, g, strict=True)]

@@ -51,7 +51,8 @@ def to_set(loss: ConvexLoss, radius: Any) -> UncertaintySet:
     Raises
     ------
     CompositionError
-        The radius is neither, or the solution has no weights.
+        The radius is neither, the solution has no weights, or the slopes of the loss are too small for any
+        size: then a multiple of the loss has a set.
 
     Examples
     --------
@@ -64,6 +65,12 @@ def to_set(loss: ConvexLoss, radius: Any) -> UncertaintySet:
         base = base.term
     weights = getattr(radius, "weights", None)
     if isinstance(radius, float | int | Param):
+        steepest = float(loss.gradient(np.array([np.inf]))[0])
+        if base.slope() is None and steepest <= 1.0:
+            raise CompositionError(
+                f"{loss!r}.to_set: empty whatever the size, the loss has slope at most {steepest:g}, and the "
+                f"weights, N times each, have mean 1; multiply the loss, as (2 * {base!r}).to_set({radius!r})"
+            )
         return Hull(signed, weights=_ball(loss, base, radius))
     if weights is None or not np.any(weights):
         raise CompositionError(

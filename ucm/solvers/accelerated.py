@@ -23,6 +23,9 @@ from ucm.data.linear import Vec
 __all__ = ["Iterate", "Smooth", "State", "inner"]
 
 
+_STEEPEST = 1e12  # growth of L in one step
+
+
 class Iterate(NamedTuple):
     """A point, block by block, and its image."""
 
@@ -72,6 +75,7 @@ class State:
     gradient : at p
     new, d : the step from p, and new - p
     theta : of the momentum, `beta = (theta - 1) / theta+`
+    stuck : whether no step from p, however short, was seen to lower f
     """
 
     z: Iterate
@@ -81,6 +85,7 @@ class State:
     new: Iterate = field(init=False)
     d: list[Vec] = field(init=False)
     theta: float = 1.0
+    stuck: bool = False
 
     def __post_init__(self) -> None:
         self.p = self.new = self.z
@@ -94,11 +99,14 @@ class State:
             return
         height = f.value(self.p)
         forgiven = f.rounding * abs(height)
+        L = self.L
         while not f.value(self.new) <= height + self._model() + forgiven:
-            if not math.isfinite(self.L):
-                return  # no step is short enough
+            if not self.L < _STEEPEST * L or not inner(self.d, self.d) > 0.0:
+                self.L, self.stuck = L, True  # rounding of f hides what a step gains
+                return
             self.L *= grow
             self._try(f)
+        self.stuck = False
 
     def _try(self, f: Smooth) -> None:
         self.new = f.prox_step(self.p, self.gradient, self.L)

@@ -361,7 +361,7 @@ class CutSimplex(SemiSmooth, Leveled):
         return masses.uniform(dim, classes)
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        return no_entries(self, dim, classes) or self._too_small(dim, classes)
+        return no_entries(self.ball(), dim, classes) or self._too_small(dim, classes)
 
     def size(self) -> Size | None:
         return self.ball().size()

@@ -150,7 +150,7 @@ class SimplexKL(curved.CutSimplex):
         if classes is not None:
             m, n = masses.counts(dim, classes)
             largest = 2.0 * math.sqrt(m) * math.sqrt(n) / (m + n)
-        return _emptiness(self, self.alpha, largest)
+        return _emptiness(self.ball(), self.alpha, largest)
 
 
 def _nearest(

@@ -191,10 +191,11 @@ class SimplexLoss(curved.CutSimplex):
         curve = ConjugateCurve(self.loss, dim)
         q = masses.uniform(dim, classes)
         if q.max() <= curve.cap * (1.0 + masses.ROUNDING):
-            return _emptiness(self, self.radius, curve.value(q))
+            return _emptiness(self.ball(), self.radius, curve.value(q))
+        slope, needed = curve.cap * dim, q.max() * dim
         return (
-            f"{self!r}: empty, the loss has slope at most {curve.cap * dim:.6g}, and the weights "
-            f"need {q.max() * dim:.6g}; divide the loss by at least that ratio"
+            f"{self.ball()!r}: empty on the simplex, the loss has slope at most {slope:.6g}, and the weights "
+            f"need {needed:.6g}; multiply the loss by more than {needed / slope:.6g}"
         )
 
 

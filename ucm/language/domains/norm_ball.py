@@ -299,6 +299,6 @@ class SimplexBall(curved.CutSimplex, Polyhedral):
         if value(self.radius) >= least * (1.0 - masses.ROUNDING):
             return None
         return (
-            f"{self!r}: empty, {named(self.radius, 'radius')} is below the norm of the "
+            f"{self.ball()!r}: empty on the simplex, {named(self.radius, 'radius')} is below the norm of the "
             f"uniform vector; {subject(self.radius, 'radius')} must be at least {least:.6g}"
         )

@@ -22,6 +22,8 @@ from ucm.solvers.threads import blas_threads
 __all__ = ["APG"]
 
 _LIMIT = 100_000
+_PATIENCE = 10_000  # iterations in which the gap is not halved
+_STUCK = 3  # times in a row that rounding hides every step
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -91,16 +93,20 @@ class APG(Solver[MinNorm]):
 
     def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
         run = _Run(self, form, monitor, form.begin(start))
-        limit = monitor.limit(_LIMIT)
+        k, limit = 0, monitor.limit(_LIMIT)
         for k in range(1, limit + 1):
             run.step()
             if run.due():
                 answer = run.verdict(k)
                 if answer is not None:
                     return answer
+                if run.stalled(k):
+                    break
             run.advance()
-        gap, _ = run.assess(run.state.z, limit)
-        message = f"{limit} iterations left a relative gap of {gap:.2g}"
+        gap, _ = run.assess(run.state.z, k)
+        message = f"{k} iterations left a relative gap of {gap:.2g}"
+        if k < limit:
+            message += ", and it falls no more; scale the features, or take another solver"
         return Answer(run.best.z, status="max_iter", message=message)
 
     def first_L(self, form: MinNorm) -> float:
@@ -155,6 +161,8 @@ class _Run:
     best : the last point assessed
     largest : the largest ||x|| met, the unit in which 0 is judged
     eps : the paper's tolerance in the units of the form
+    gap, least, halved : the last gap, the least by halves, and the iteration that reached it
+    stuck : assessments in a row at which no step lowered f
     """
 
     def __init__(self, options: APG, form: MinNorm, monitor: Monitor, q: list[Vec]) -> None:
@@ -167,6 +175,8 @@ class _Run:
         self.largest = max(float(np.linalg.norm(x)), float(np.linalg.norm(form.center)))
         mass = any(b.samples is not None and b.classes is None for b in form.blocks)
         self.eps = (2.0 if mass else 1.0) * options.eps
+        self.gap = self.least = math.inf
+        self.halved = self.stuck = 0
 
     def step(self) -> None:
         """The step from p, L tested every tenth time."""
@@ -187,6 +197,7 @@ class _Run:
         if norm > 0.0:
             gap = norm - self.form.lower_bound(at.image / norm)
             gap /= max(norm, 1e-12 * self.largest)
+        self.gap = gap
         return gap, self.monitor.report(k, -norm, gap)
 
     def verdict(self, k: int) -> Answer | None:
@@ -199,6 +210,13 @@ class _Run:
         if near_zero or enough:
             return Answer(self.best.z)
         return Answer(self.best.z).interrupted() if stop else None
+
+    def stalled(self, k: int) -> bool:
+        """Whether the gap has not been halved for long, or rounding hides what steps gain."""
+        if self.gap < 0.5 * self.least:
+            self.least, self.halved = self.gap, k
+        self.stuck = self.stuck + 1 if self.state.stuck else 0
+        return k - self.halved > _PATIENCE or self.stuck > _STUCK
 
     def _still(self) -> bool:
         """The paper's rule: `||L (q - p)|| < eps`, or `||L (T_L(q) - q)|| < eps` every 100 iterations."""

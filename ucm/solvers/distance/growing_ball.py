@@ -29,7 +29,6 @@ from ucm.language.robust import dual_exponent
 __all__ = ["GrowingBall"]
 
 _LIMIT = 60
-_INNER = 80
 _PATIENCE = 4  # steps without a smaller gap
 
 
@@ -40,9 +39,11 @@ class GrowingBall(Solver[MinNorm]):
     Parameters
     ----------
     inner : solvers of the Euclidean problems; the first that takes the form is asked
+    inner_limit : iterations in one of them
     """
 
     inner: tuple[Solver[MinNorm], ...]
+    inner_limit: int = 80
     name: ClassVar[str] = "growing-ball"
 
     def __post_init__(self) -> None:
@@ -72,7 +73,7 @@ class GrowingBall(Solver[MinNorm]):
         for step in range(done + 1, monitor.limit(done + _LIMIT) + 1):
             met = _met(form, max(lower, 0.0))
             # as the distance from the set vanishes, a bound relative to it is worth less
-            below = Monitor(max(1e-3 * min(best, 1.0), 1e-7), max_iter=_INNER)
+            below = Monitor(max(1e-3 * min(best, 1.0), 1e-7), max_iter=self.inner_limit)
             found = solver.solve(met, below, Answer([*q, ball]))
             monitor.passes += below.passes
             monitor.systems += below.systems
@@ -90,11 +91,15 @@ class GrowingBall(Solver[MinNorm]):
                 if bound > lower:
                     lower, answer = bound, replace(answer, w=w, multipliers=mu)
             gap = abs(upper - lower) / max(upper, 1e-300)
-            best = min(best, gap)
+            apart = form.missed(q)
+            best = min(best, max(gap, 20.0 * apart))
             since = 0 if best < 0.9 * before else since + 1
             if monitor.report(step, -upper, gap):
                 return answer.interrupted()
-            if gap <= 0.7 * monitor.tol or upper <= 0.5 * max(monitor.tol, 1e-9) * form.size(q):
+            met = apart <= 0.05 * monitor.tol
+            if (met and gap <= 0.7 * monitor.tol) or upper <= 0.5 * max(
+                monitor.tol, 1e-9
+            ) * form.size(q):
                 return answer
             if since >= _PATIENCE:
                 break

@@ -76,12 +76,14 @@ class ScaledNewton(Solver[MinNorm]):
         q, x = answer.q, form.matvec(answer.q)
         answer = Answer(q)
         least = best = gap = np.inf
-        since = 0
+        since, met = 0, 0.05 * monitor.tol
         for step in range(1, monitor.limit(100) + 1):
             if form.space.norm(x, form.norm) <= 0.5 * max(monitor.tol, 1e-9) * form.size(q):
                 return replace(answer, q=q)  # 0: no bound is relative to it
             h, target = _model(x, form.norm)
             tol = max(min(1e-3, 1e-2 * gap), 1e-3 * monitor.tol)
+            if gap <= monitor.tol:  # only the couplings are left
+                tol = 1e-3 * monitor.tol
             inner = self._ask(solver, _scaled(form, np.sqrt(h), target), monitor, tol, Answer(q))
             if inner.status == "infeasible":
                 return inner
@@ -97,14 +99,15 @@ class ScaledNewton(Solver[MinNorm]):
             q = [a + t * (b - a) for a, b in zip(q, inner.q, strict=True)]
             x = x + t * (z - x)
             size = form.space.norm(x, form.norm)
-            error = abs(size - bound)
-            gap, since = error / max(size, 1e-300), idle(since, error, least)
+            apart = form.missed(q)
+            error = max(abs(size - bound), size * apart * monitor.tol / met)
+            gap, since = abs(size - bound) / max(size, 1e-300), idle(since, error, least)
             if error < least:
                 least, best, answer = error, gap, Answer(q, w, multipliers=multipliers)
             if monitor.report(step, -size, gap):
                 return answer.interrupted()
-            if gap <= 0.7 * monitor.tol:
-                return answer
+            if gap <= 0.7 * monitor.tol and apart <= met:
+                return Answer(q, w, multipliers=multipliers)
             if since >= PATIENCE:
                 break
         rest = self.rest

@@ -18,6 +18,9 @@ from ucm.solvers.accelerated import Iterate, Smooth, State, inner
 
 __all__ = ["PrimalAPG"]
 
+_PATIENCE = 5_000  # iterations in which the gap is not halved
+_STUCK = 3  # steps in a row that rounding hides
+
 
 @dataclass(frozen=True)
 class PrimalAPG(InnerSolver):
@@ -115,8 +118,10 @@ class _Gradient(Session):
         if not math.isfinite(self.L):
             return Answer(w=self.w, b=self.b).ended("stalled", _OVERFLOW)
         f, gap = _Tilted(form, tilt, self.unit, self.monitor), math.inf
+        best, since, stuck = math.inf, 0, 0
         begin = np.concatenate([self.w, [self.b / self.unit]])
         state = State(Iterate([begin], form.margins(self.w, self.b)), self.L)
+        k = 0
         for k in range(1, limit + 1):
             state.L *= 0.95
             state.step(f, 1.5)
@@ -126,7 +131,13 @@ class _Gradient(Session):
                 gap, violation = f.gap(state.new)
                 if gap <= 0.3 * tol and violation <= tol:
                     break
-            if inner(state.d, state.new.minus(state.z)) < 0.0:  # uphill
+                best, since = (gap, k) if gap < 0.5 * best else (best, since)
+            stuck = stuck + 1 if state.stuck else 0
+            if k - since > _PATIENCE or stuck > _STUCK:
+                break
+            if state.stuck:
+                state.restart(state.z)
+            elif inner(state.d, state.new.minus(state.z)) < 0.0:  # uphill
                 state.restart(state.new)
             else:
                 state.accelerate()
@@ -135,5 +146,6 @@ class _Gradient(Session):
         answer = Answer(w=self.w, b=self.b, slopes=form.gradient(state.new.image))
         if gap > 0.3 * tol:
             answer.status = "max_iter"
-            answer.message = f"{limit} iterations left a relative gap of {gap:.2g}; raise max_iter"
+            why = "raise max_iter" if k == limit else "it falls no more; scale the features"
+            answer.message = f"{k} iterations left a relative gap of {gap:.2g}; {why}"
         return answer
