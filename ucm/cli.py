@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import sys
+import time
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
@@ -30,6 +31,7 @@ from ucm.data import datasets
 from ucm.data.files import read_table
 from ucm.errors import ConvergenceWarning, DataError, ParameterError, UCMError
 from ucm.evidence.admissible import admissible
+from ucm.forms.monitor import check_time_limit, time_left
 from ucm.language import models
 from ucm.language.json import to_json
 from ucm.language.node import TEXT
@@ -98,6 +100,7 @@ def _parser(with_benches: bool) -> argparse.ArgumentParser:
     fit.add_argument("--solver", default="auto", metavar="NAME", help="default: by the route table")
     fit.add_argument("--tol", type=float, default=1e-6, help="relative gap (default: 1e-6)")
     fit.add_argument("--max-iter", type=int, help="limit of iterations")
+    fit.add_argument("--time-limit", type=float, metavar="SECONDS", help="for compile and solve")
     fit.add_argument("--verify", action="store_true", help="compare with the CVXPY twin")
     fit.add_argument("--verbose", action="store_true", help="print the solver's iterations")
     on_a_file(command("admissible", "where the model is not trivial on a file", _admissible))
@@ -173,9 +176,15 @@ def _models(options: argparse.Namespace) -> int:
 def _fit(options: argparse.Namespace) -> int:
     X, y, labels = _read(options)
     model = declare(options.model, _values(options.set), X, y)
+    check_time_limit(options.time_limit, "fit")
+    began = time.perf_counter()
     plan = compile(model, X, y, solver=options.solver)
-    verbose = options.verbose and not options.json
-    solution = plan.solve(tol=options.tol, max_iter=options.max_iter, verbose=verbose)
+    solution = plan.solve(
+        tol=options.tol,
+        max_iter=options.max_iter,
+        time_limit=time_left(options.time_limit, began),
+        verbose=options.verbose and not options.json,
+    )
     check = plan.verify() if options.verify else None
     share, certificate, stats = accuracy(solution, X, y), solution.certificate, solution.stats
     if options.json:

@@ -18,6 +18,7 @@ from ucm.data.bound import Data, bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import KERNEL_OPTIONS
 from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
+from ucm.forms.monitor import check_time_limit, time_left
 from ucm.forms.objective import Composite
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
@@ -170,9 +171,12 @@ def solve(
     *,
     kernel: str | Callable[..., Any] | None = None,
     solver: str | Solver[Any] = "auto",
+    time_limit: float | None = None,
     **options: Any,
 ) -> Solution:
     """Compile and solve in one call; `options` are those of `Plan.solve`, and those of the kernel.
+
+    `time_limit` is that of both: compiling is finished in any case.
 
     Examples
     --------
@@ -182,4 +186,7 @@ def solve(
     -2.9293
     """
     of_kernel = {name: options.pop(name) for name in KERNEL_OPTIONS if name in options}
-    return compile(model, X, y, kernel=kernel, solver=solver, **of_kernel).solve(**options)
+    check_time_limit(time_limit, "solve")
+    began = time.perf_counter()
+    plan = compile(model, X, y, kernel=kernel, solver=solver, **of_kernel)
+    return plan.solve(time_limit=time_left(time_limit, began), **options)

@@ -15,7 +15,8 @@ from ucm.compiler.route import choose, table, unknown, verdicts
 from ucm.data.bound import Data
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError, brief, warn_of
 from ucm.evidence.verify import Verification
-from ucm.forms.monitor import Monitor
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor, check_time_limit
 from ucm.forms.solution import Solution, Stats
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
@@ -96,6 +97,7 @@ class Plan:
         *,
         tol: float = 1e-6,
         max_iter: int | None = None,
+        time_limit: float | None = None,
         warm_start: Solution | None = None,
         starts: int = 1,
         callback: Callable[[dict[str, float]], object] | None = None,
@@ -108,6 +110,8 @@ class Plan:
         ----------
         tol : relative duality gap to prove
         max_iter : limit of iterations; None for the solver's own
+        time_limit : seconds, after which it ends with what is proven by then; a product, a factorisation
+            or an iteration of a solver in other hands is finished first. None: as long as it takes
         warm_start : a solution of a plan of the same shape, to start from
         starts : for non-convex models; a convex one needs a single start
         callback : called with every reported record; returning True stops
@@ -132,6 +136,7 @@ class Plan:
                 raise ParameterError(
                     f"solve: {name} is a positive whole number, got {brief(limit)}"
                 )
+        check_time_limit(time_limit, "solve")
         if warm_start is not None and not isinstance(warm_start, Solution):
             raise ParameterError(f"solve: warm_start is a Solution, got {brief(warm_start)}")
         if callback is not None and not callable(callback):
@@ -147,8 +152,9 @@ class Plan:
                 f"solve: bias_rule={bias_rule!r} does not apply: b is a variable of this objective; "
                 f"use {' or '.join(map(repr, self.lowering.rules))}"
             )
-        monitor = Monitor(tol, max_iter, callback, verbose)
-        self._last[:] = [self._solve(monitor, warm_start, starts, bias_rule)]
+        monitor = Monitor(tol, max_iter, callback, verbose, time_limit)
+        with monitor.alarm():
+            self._last[:] = [self._solve(monitor, warm_start, starts, bias_rule)]
         return self._last[0]
 
     def _solve(
@@ -160,13 +166,15 @@ class Plan:
         if further is not None:
             return self._cross(further, monitor, warm_start, starts, bias_rule)
         start = None if warm_start is None else lowering.begin(warm_start)
-        answers = lowering.run(self.solver, monitor, start, starts)
+        answers = [
+            _named(answer, monitor) for answer in lowering.run(self.solver, monitor, start, starts)
+        ]
         proofs = [lowering.certify(answer, monitor.tol) for answer in answers]
         proof = min(proofs, key=lambda proof: proof.certificate.primal)
         further = lowering.elsewhere(proof, monitor)
         if further is not None:
             return self._cross(further, monitor, warm_start, starts, bias_rule)
-        status, message = self._judge(proof, monitor.tol)
+        status, message = self._judge(proof, monitor)
         if len(proofs) > 1:
             message += _reached(proofs)
         parts = lowering.recover(proof, bias_rule)
@@ -182,10 +190,10 @@ class Plan:
             **vars(parts),
         )
 
-    def _judge(self, proof: Proof, tol: float) -> tuple[str, str]:
+    def _judge(self, proof: Proof, monitor: Monitor) -> tuple[str, str]:
         """Status and message: what the lowering knows better than the gap, then the gap."""
-        name, certificate = self.solver.name, proof.certificate
-        verdict = self.lowering.verdict(proof, name, tol)
+        name, certificate, tol = self.solver.name, proof.certificate, monitor.tol
+        verdict = self.lowering.verdict(proof, name, monitor)
         inside, gap = certificate.violation <= tol, certificate.relative_gap
         if verdict is None and inside and abs(gap) <= tol:
             verdict = Verdict("optimal", f"proven: {certificate}")
@@ -300,6 +308,15 @@ class Plan:
             if solver is not None:
                 return cls(lowering, solver, setup_time, lowerings[:k] + lowerings[k + 1 :])
         raise unknown(lowerings[-1].asked, [lowering.form for lowering in lowerings])
+
+
+def _named(answer: Answer, monitor: Monitor) -> Answer:
+    """The same, where the monitor stopped it with the name of what did."""
+    if answer.status != "interrupted":
+        return answer
+    if not monitor.late:
+        return answer.ended("interrupted", "stopped by the callback")
+    return answer.ended("time_limit", f"the time limit of {monitor.time_limit:g} s came first")
 
 
 def _reached(proofs: list[Proof]) -> str:

@@ -132,6 +132,7 @@ class ToDistance(_Robust[MinNorm]):
     ) -> None:
         self.model, self.data, self.asked, self.beyond = model, data, asked, beyond
         self.image = self.form = minimum_norm(model, data)
+        self._found: Regime | None = None
 
     def lines(self) -> list[str]:
         return self.of_image()
@@ -148,10 +149,18 @@ class ToDistance(_Robust[MinNorm]):
 
     @property
     def regime(self) -> Regime:
-        return self._regime
+        return self._known_regime(Monitor()) or Regime(True, "the solve decides")
 
-    @functools.cached_property
-    def _regime(self) -> Regime:
+    def _known_regime(self, monitor: Monitor) -> Regime | None:
+        """The regime; None where the time was over before it was known."""
+        if self._found is None:
+            found = self._regime(monitor)
+            if monitor.late:
+                return None
+            self._found = found
+        return self._found
+
+    def _regime(self, monitor: Monitor) -> Regime:
         """Whether 0 lies in U.
 
         A direction that separates 0 from U proves that it does not. The centre c of U is tried; then the
@@ -171,7 +180,7 @@ class ToDistance(_Robust[MinNorm]):
         inside = unit.lower(center)
         if data.space.norm(center - unit.lift(inside)) > 1e-6 * norm:
             return Regime(True, "0 is not in the affine hull of U")
-        found = radial(unit, 1e-6)(inside / norm)
+        found = radial(unit, monitor.below(1e-6))(inside / norm)
         program = "linear program" if unit.hulls is not None else "conic program"
         if found is None:
             return Regime(True, f"the {program} for 0 in U had no answer; the solve decides")
@@ -203,12 +212,13 @@ class ToDistance(_Robust[MinNorm]):
             return None
         if proof is None:  # the norm may not tell 0 from near it, and a solver may be meant for it
             wanted = self.beyond != "auto" or self.form.norm != 2.0
-            known = wanted and not self.by_rows and self.extends and not self.regime.convex
-            return ToSphere(self, self.regime.floor) if known else None
+            known = wanted and not self.by_rows and self.extends
+            regime = self._known_regime(monitor) if known else None
+            return None if regime is None or regime.convex else ToSphere(self, regime.floor)
         zero = proof.w is not None and not proof.w.any() and proof.answer.status != "infeasible"
         if self.by_rows:
             # 0 may lie in U, or the distance is too small for inner products to resolve
-            lost = proof.answer.status == "max_iter" and monitor.goes_on
+            lost = proof.answer.status == "max_iter" and monitor.goes_on and not monitor.late
             if (zero or lost) and self.extends:
                 return ToDistance(self.model, self.data.in_coordinates)
             return None
@@ -256,15 +266,15 @@ class ToDistance(_Robust[MinNorm]):
             return Proof(answer, certificate, 0.0, zero, None, x, size)
         return Proof(answer, certificate, -norm, w, None, x, size)
 
-    def verdict(self, proof: Proof, solver: str, tol: float) -> Verdict | None:
+    def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         if proof.answer.status == "infeasible":
-            hint = advice(self.model, self.data.in_coordinates)
+            hint = advice(self.model, self.data.in_coordinates, monitor)
             return Verdict("infeasible", f"U is empty: {proof.answer.message}. {hint}")
         if proof.w is None or proof.w.any():
             return None
         message = "0 lies in U, so no direction has a positive worst-case margin and w = 0."
         if not self.extends:  # else it is no answer yet
-            message += f" {advice(self.model, self.data.in_coordinates)}"
+            message += f" {advice(self.model, self.data.in_coordinates, monitor)}"
         return Verdict("zero_in_set", message)
 
     def slack(self, proof: Proof, tol: float) -> float:
@@ -335,7 +345,7 @@ class ToSphere(_Robust[UnitNorm]):
         """The first from the given w or the barycentres, the others from random directions."""
         form, generator = self.form, np.random.default_rng(0)
         answers = [solver.solve(form, monitor, start)]
-        while len(answers) < starts and answers[-1].status != "interrupted":
+        while len(answers) < starts and answers[-1].status != "interrupted" and not monitor.late:
             w = form.lift(generator.standard_normal(form.rank))
             answers.append(solver.solve(form, monitor, Answer(w=w)))
         return answers
@@ -361,8 +371,9 @@ class ToSphere(_Robust[UnitNorm]):
         """The objective below which 0 lies on the boundary of U."""
         return max(tol, 1e-9) * self.whole
 
-    def verdict(self, proof: Proof, solver: str, tol: float) -> Verdict | None:
+    def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         certificate, form, w, size = proof.certificate, self.form, proof.answer.plane[0], proof.size
+        tol = monitor.tol
         residual = certificate.residual or 0.0
         span = "" if form.basis is None else f", w in the span of U, of dimension {form.rank}"
         if certificate.kind == "global":

@@ -40,8 +40,8 @@ class Answer:
     b : the bias, of losses
     slopes : (m,) minus the slopes of the losses at the margins, a dual point; of `HingeDual` the multipliers
     multipliers : of the couplings, scaled to `||w||_p = 1`
-    status : "converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted", or "indefinite"
-        behind a kernel
+    status : "converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted" (by the
+        monitor), or "indefinite" behind a kernel
     message : a sentence for the person, empty when all is well
     witness : of `UnitNorm`, what proves a lower bound of the optimum
     """
@@ -60,8 +60,8 @@ class Answer:
         return replace(self, status=status, message=message)
 
     def interrupted(self) -> Answer:
-        """The same, where `monitor.report` asked to stop."""
-        return self.ended("interrupted", "stopped by the callback")
+        """The same, where `monitor.report` asked to stop or `monitor.late` is true; the plan knows why."""
+        return self.ended("interrupted", self.message)
 
     @property
     def plane(self) -> tuple[Vec, float]:

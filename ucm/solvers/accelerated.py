@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ucm.data.linear import Vec
+from ucm.forms.monitor import Monitor
 
 __all__ = ["Iterate", "Smooth", "State", "inner"]
 
@@ -45,9 +46,11 @@ class Smooth(ABC):
     Attributes
     ----------
     rounding : of f, relative
+    monitor : of the solve
     """
 
     rounding: float
+    monitor: Monitor
 
     @abstractmethod
     def value(self, at: Iterate) -> float:
@@ -94,7 +97,7 @@ class State:
             return
         height = f.value(self.p)
         forgiven = f.rounding * abs(height)
-        while not f.value(self.new) <= height + self._model() + forgiven:
+        while not f.value(self.new) <= height + self._model() + forgiven and not f.monitor.late:
             self.L *= grow
             self._try(f)
 

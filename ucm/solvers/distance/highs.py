@@ -49,7 +49,7 @@ class HiGHSDistance(Solver[MinNorm]):
         return float("nan")
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        program, one = LinearProgram(monitor.verbose), form.norm == 1.0
+        program, one = LinearProgram(monitor), form.norm == 1.0
         columns = [_domain(program, b.domain, b.map.shape[1], b.classes) for b in form.blocks]
         scale, meets = units(form)
         equations = _image(program, form, columns, scale)
@@ -61,6 +61,8 @@ class HiGHSDistance(Solver[MinNorm]):
         monitor.iterations = found.pivots
         if found.status == "infeasible":
             return Answer(form.centers(), status="infeasible", message="HiGHS found no point")
+        if found.status == "late":
+            return Answer(form.centers()).interrupted()
         if found.status != "optimal":
             raise SolverError(
                 f"highs: the linear program ended with {found.words!r}; scale the features, or take "

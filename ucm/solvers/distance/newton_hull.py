@@ -94,9 +94,7 @@ class NewtonHull(Solver[MinNorm]):
         else:
             q = hulls.blocks(level.weights())
         answer = Answer(q, hulls.normal(level.w), status=ended)
-        if ended == "interrupted":
-            answer.message = "stopped by the callback"
-        elif ended == "max_iter":
+        if ended == "max_iter":
             answer.message = f"the gap stayed at {level['gap']:.2g}; raise max_iter or tol"
         return answer
 
@@ -319,7 +317,7 @@ class _FeatureLevel(Level):
         before = self["systems"], self["forming"]
         done = numerics.march(
             hulls.parts, self.stride, self.ends, self.side, self.state, self.w, self.x, self.V,
-            self.tags, self.H, self.S, self.system, self.work, log,
+            self.tags, self.H, self.S, self.system, self.work, monitor.stop, log,
         )  # fmt: skip
         monitor.systems += int(self["systems"] - before[0])
         monitor.forming += self.share * (self["forming"] - before[1])

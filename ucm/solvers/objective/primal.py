@@ -114,9 +114,10 @@ class _Gradient(Session):
         for k in range(1, limit + 1):
             state.L *= 0.95
             state.step(f, 1.5)
-            if k % 10 == 0 or k < 3:
+            late = self.monitor.late
+            if k % 10 == 0 or k < 3 or late:
                 gap, violation = f.gap(state.new)
-                if gap <= 0.3 * tol and violation <= tol:
+                if late or (gap <= 0.3 * tol and violation <= tol):
                     break
             if inner(state.d, state.new.minus(state.z)) < 0.0:  # uphill
                 state.restart(state.new)
@@ -125,6 +126,8 @@ class _Gradient(Session):
         z, self.L = state.new.z[0], state.L
         self.w, self.b = z[:-1].copy(), float(z[-1] * self.unit)
         answer = Answer(w=self.w, b=self.b, slopes=form.gradient(state.new.image))
+        if gap > 0.3 * tol and self.monitor.late:
+            return answer.interrupted()
         if gap > 0.3 * tol:
             answer.status = "max_iter"
             answer.message = f"{limit} iterations left a relative gap of {gap:.2g}; raise max_iter"

@@ -77,9 +77,7 @@ class GramNewton(NearestPoint):
         else:
             a = level.by_variable(1 if state == "converged" else 8)
         answer = Answer(hulls.blocks(form, a), status=state)
-        if state == "interrupted":
-            answer.message = "stopped by the callback"
-        elif state == "full":
+        if state == "full":
             answer.message = (
                 f"cache_size holds {hulls.gram.store.shape[0]} rows of the Gram matrix, and the "
                 'samples that carry weight are more; raise cache_size, or use solver="clip-mdm"'
@@ -172,7 +170,7 @@ class _GramLevel(Level):
         before = self["systems"]
         done = numerics.gram_march(
             gram.store, gram.where, self.index, self.s, self.pull, self.ends, self.side, self.state,
-            self.V, self.points, self.need, log,
+            self.V, self.points, self.need, monitor.stop, log,
         )  # fmt: skip
         monitor.passes += (gram.computed - self.computed) / (2.0 * self.whole.gram.m)
         monitor.systems += int(self["systems"] - before)

@@ -49,7 +49,7 @@ class Faces(UnitSolver):
         return float("nan")
 
     def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        reach = radial(form, monitor.tol, monitor.verbose)
+        reach = radial(form, monitor)
         answer = Answer(form.image.centers(), form.lift(form.start()))
         points: list[list[Vec]] = []
         best = np.inf
@@ -60,6 +60,8 @@ class Faces(UnitSolver):
                 )
             found = reach(g)
             monitor.passes += 1.0
+            if found is None and monitor.late:
+                return answer.interrupted()
             if found is None:
                 return answer.ended(
                     "max_iter", "the program of a face had no answer; scale the features"
