@@ -237,7 +237,8 @@ class SimplexBall(curved.CutSimplex):
         return CappedSimplex(self.radius) if self.p == math.inf else None
 
     def around(self, dim: int) -> Capped:
-        return self.flat() or Simplex()
+        flat = self.flat()
+        return Simplex() if flat is None else flat
 
     def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
         p, radius = self.p, value(self.radius)
@@ -249,7 +250,7 @@ class SimplexBall(curved.CutSimplex):
         curve, parts = PowerCurve(p), masses.groups(v.size, classes)
         equation = curve.prox if prox else curve.tilt
         return self._cut(
-            v, classes, prox, lambda q: norm(q, p), math.inf if self.flat() else radius,
+            v, classes, prox, lambda q: norm(q, p), radius if self.flat() is None else math.inf,
             lambda least: curved.solve(equation, curve, v, parts, radius**p, least**p),
         )  # fmt: skip
 
