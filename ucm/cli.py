@@ -13,12 +13,13 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from scipy import sparse
 
 from ucm import __version__, bench
 from ucm.bench.choose import declare, model_names, sample, signature
@@ -174,7 +175,7 @@ def _models(options: argparse.Namespace) -> int:
 
 
 def _fit(options: argparse.Namespace) -> int:
-    X, y, labels = _read(options)
+    X, y, labels, features, columns = _read(options)
     model = declare(options.model, _values(options.set), X, y)
     check_time_limit(options.time_limit, "fit")
     began = time.perf_counter()
@@ -194,7 +195,8 @@ def _fit(options: argparse.Namespace) -> int:
         answer = {
             "file": options.file,
             "samples": X.shape[0],
-            "features": X.shape[1],
+            "features": features,
+            "columns": columns,
             "labels": dict(zip(("-1", "+1"), labels, strict=True)),
             "model": options.model,
             "parameters": model.params(),
@@ -214,8 +216,9 @@ def _fit(options: argparse.Namespace) -> int:
         out, lines = console(), Table(show_header=False, box=None)
         _show_declaration(out, options.model, model, plan.explain())
         for name, entry in {
-            "samples, features": f"{X.shape[0]}, {X.shape[1]}",
-            "labels -1, +1": ", ".join(labels),
+            "samples, features": f"{X.shape[0]}, {features}",
+            **({} if columns is None else {"features that occur": f"{columns.size}"}),
+            "labels -1, +1": escape(", ".join(labels)),
             "status": solution.status,
             "objective": f"{solution.objective:.9g}",
             "gap, relative": f"{certificate.gap:.3g}, {certificate.relative_gap:.3g}",
@@ -234,7 +237,7 @@ def _fit(options: argparse.Namespace) -> int:
 
 
 def _admissible(options: argparse.Namespace) -> int:
-    X, y, _ = _read(options)
+    X, y, *_ = _read(options)
     model = sample(options.model, _values(options.set))
     rows = [
         {"parameter": name, "lower": interval.lower, "upper": interval.upper, "how": interval.how}
@@ -264,16 +267,37 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 # --- input ------------------------------------------------------------------------------------
-def _read(options: argparse.Namespace) -> tuple[Any, Any, list[str]]:
-    """Samples, labels -1 and +1, and what these two stand for in the file."""
+class _Table(NamedTuple):
+    """What stands in a file.
+
+    Attributes
+    ----------
+    X, y : samples, labels -1 and +1
+    labels : what these two stand for
+    features : how many the file has
+    columns : the indices, from 1, of those in X where others never occur; else None
+    """
+
+    X: Any
+    y: Any
+    labels: list[str]
+    features: int
+    columns: Any
+
+
+def _read(options: argparse.Namespace) -> _Table:
     signature(options.model)  # an unknown model is reported before a long file is read
     X, raw = read_table(options.file, label=options.label)
+    features, columns = X.shape[1], None
+    if sparse.issparse(X) and X.nnz < features:  # those that never occur have no weight
+        columns, places = np.unique(X.indices, return_inverse=True)
+        X = sparse.csr_matrix((X.data, places, X.indptr), shape=(X.shape[0], max(1, columns.size)))
     found, y = np.unique(raw, return_inverse=True)
     labels = [f"{x:g}" if isinstance(x, float) else str(x) for x in found.tolist()]
     if len(labels) != 2:
         some = ", ".join(labels[:5]) + (", ..." if len(labels) > 5 else "")
         raise DataError(f"{options.file}: {len(labels)} different labels ({some}); expected two")
-    return X, 2 * y - 1, labels
+    return _Table(X, 2 * y - 1, labels, features, None if columns is None else columns + 1)
 
 
 def _values(assignments: Iterable[str]) -> dict[str, float]:
@@ -281,6 +305,10 @@ def _values(assignments: Iterable[str]) -> dict[str, float]:
     values: dict[str, float] = {}
     for text in assignments:
         name, equals, number = text.partition("=")
+        if name in values:
+            raise ParameterError(
+                f"--set {text}: {name} is set before, to {values[name]:g}; set it once"
+            )
         try:
             values[name] = float(number)
         except ValueError:
