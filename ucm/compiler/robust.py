@@ -153,6 +153,8 @@ class ToDistance(_Robust[MinNorm]):
 
     def _known_regime(self, monitor: Monitor) -> Regime | None:
         """The regime; None where the time was over before it was known."""
+        if self._found is None and monitor.late:
+            return None
         if self._found is None:
             found = self._regime(monitor)
             if monitor.late:
@@ -215,10 +217,12 @@ class ToDistance(_Robust[MinNorm]):
             known = wanted and not self.by_rows and self.extends
             regime = self._known_regime(monitor) if known else None
             return None if regime is None or regime.convex else ToSphere(self, regime.floor)
+        if monitor.late:  # the other side takes coordinates first, and then a start
+            return None
         zero = proof.w is not None and not proof.w.any() and proof.answer.status != "infeasible"
         if self.by_rows:
             # 0 may lie in U, or the distance is too small for inner products to resolve
-            lost = proof.answer.status == "max_iter" and monitor.goes_on and not monitor.late
+            lost = proof.answer.status == "max_iter" and monitor.goes_on
             if (zero or lost) and self.extends:
                 return ToDistance(self.model, self.data.in_coordinates)
             return None
@@ -272,6 +276,9 @@ class ToDistance(_Robust[MinNorm]):
             return Verdict("infeasible", f"U is empty: {proof.answer.message}. {hint}")
         if proof.w is None or proof.w.any():
             return None
+        if self.extends and monitor.late:
+            limit = f"the time limit of {monitor.time_limit:g} s came first"
+            return Verdict("time_limit", f"0 may lie in U, and {limit}", warns=True)
         message = "0 lies in U, so no direction has a positive worst-case margin and w = 0."
         if not self.extends:  # else it is no answer yet
             message += f" {advice(self.model, self.data.in_coordinates, monitor)}"

@@ -49,6 +49,8 @@ class HiGHSDistance(Solver[MinNorm]):
         return float("nan")
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
+        if monitor.late:
+            return Answer(form.centers()).interrupted()
         program, one = LinearProgram(monitor), form.norm == 1.0
         columns = [_domain(program, b.domain, b.map.shape[1], b.classes) for b in form.blocks]
         scale, meets = units(form)
