@@ -191,8 +191,8 @@ def test_numbers_that_are_too_long() -> None:
 
 
 def test_decisions_of_other_samples() -> None:
-    for options in ({}, {"kernel": "rbf"}):
-        solution = ucm.solve(NU, APART, Y, **options)
+    for kernel in (None, "rbf"):
+        solution = ucm.solve(NU, APART, Y, kernel=kernel)
         for wrong, words in (
             (APART[:, :2], "3 features"), (APART[0], "expected a table"),
             (np.full((2, 3), np.nan), "is nan"),

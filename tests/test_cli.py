@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,45 @@ def test_admissible(run: Run, wine: Path) -> None:
     assert "kappa_pos" in out
 
 
+# --- features that never occur ----------------------------------------------------------------
+@pytest.mark.parametrize("last", [10_000_000, 2147483647])
+@pytest.mark.parametrize("model", ["nu_svm", "mm_fda", "coherent_mm_mpm", "one_norm_svm", "svm"])
+def test_features_that_never_occur_cost_nothing(
+    run: Run, tmp_path: Path, last: int, model: str
+) -> None:
+    rng = np.random.default_rng(3)
+    table = rng.standard_normal((30, 3)) + 2.0 * np.repeat([1.0, -1.0], 15)[:, None]
+    for name, index in (("wide", (1, 7, last)), ("narrow", (1, 2, 3))):
+        rows = [
+            " ".join([f"{1 - 2 * (i >= 15)}", *(f"{k}:{v!r}" for k, v in zip(index, row.tolist()))])
+            for i, row in enumerate(table)
+        ]
+        (tmp_path / name).write_text("\n".join(rows) + "\n")
+    began = time.perf_counter()
+    status, out, _ = run("fit", tmp_path / "wide", "--model", model, "--json")
+    assert time.perf_counter() - began < 20.0  # with compiling; n numbers would take longer
+    wide = pure_json(out)
+    narrow = pure_json(run("fit", tmp_path / "narrow", "--model", model, "--json")[1])
+    assert status == 0 and wide["features"] == last and wide["columns"] == [1, 7, last]
+    assert wide["w"] == narrow["w"] and narrow["columns"] is None
+    status, out, _ = run("fit", tmp_path / "wide", "--model", model)
+    assert status == 0 and f"30, {last}" in out and "features that occur" in out
+
+
+def test_names_and_labels_that_read_as_markup(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "a[bold].csv"
+    path.write_text("f,g,class\n1,2,[/red]\n2,1,[/red]\n7,8,[blue]\n8,9,[blue]\n")
+    status, out, _ = run("fit", path, "--model", "mm_fda", "--set", "kappa=0.1")
+    assert status == 0 and "[/red]" in out and "[blue]" in out
+    status, out, _ = run("admissible", path, "--model", "mm_fda")
+    assert status == 0 and "a[bold].csv" in "".join(out.split())
+
+
+def test_a_time_limit(run: Run, wine: Path) -> None:
+    status, _, err = run("fit", wine, "--model", "nu_svm", "--time-limit", "1e-9")
+    assert status == 1 and err.startswith("ucm: time_limit: ")
+
+
 # --- bench ------------------------------------------------------------------------------------
 def test_bench(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     status, out, _ = run("bench")
@@ -214,6 +254,12 @@ def test_bench(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         (["fit", "{wine}", "--model", "nu_svm", "--set", "nu"], "--set nu: expected NAME=VALUE"),
         (["fit", "{wine}", "--model", "nu_svm", "--set", "nu=x"], "--set nu=x: expected"),
         (["fit", "{wine}", "--model", "nu_svm", "--set", "nu=0.999"], "nu"),
+        (
+            ["fit", "{wine}", "--model", "nu_svm", "--set", "nu=.6", "--set", "nu=.5"],
+            "--set nu=.5: nu is set before, to 0.6",
+        ),
+        (["fit", "a\0b", "--model", "nu_svm"], "cannot be read"),
+        (["fit", "{wine}", "--model", "nu_svm", "--time-limit", "0"], "time_limit is a positive"),
         (["fit", "{wine}", "--model", "nu_svm", "--set", "nu=-1"], "nu"),
         (["fit", "{wine}", "--model", "nu_svm", "--set", "nu=nan"], "nan"),
         (["fit", "{wine}", "--model", "kl_svm", "--set", "alpha=2"], "alpha"),

@@ -398,7 +398,15 @@ def test_a_deep_declaration_is_refused_or_read_but_never_breaks() -> None:
                 ucm.from_json(text)
 
 
-@settings(max_examples=150, derandomize=True, deadline=None, database=None)
+WRONG_PARTS: list[Any] = [
+    {"array": [1.0, True]}, {"array": [10**400]}, {"tuple": [1, 2]}, {"float": "nan"},
+    {"param": "p", "value": 1}, {"node": "Ramp", "fields": {}}, {"node": "Hull"},
+    {"csr": [10**30, 2], "data": [], "indices": [], "indptr": [0]},
+    {"csr": [2, 2], "data": [1, 2], "indices": [1, 0], "indptr": [0, 1, 2]},
+]  # fmt: skip
+
+
+@settings(max_examples=400, derandomize=True, deadline=None, database=None)
 @given(st.data())
 def test_a_damaged_file_never_breaks_the_reader(data: st.DataObject) -> None:
     """Swap one value inside a good document for another: an equal, another, or no declaration."""
@@ -413,15 +421,136 @@ def test_a_damaged_file_never_breaks_the_reader(data: st.DataObject) -> None:
 
     visit(document)
     owner, key = data.draw(st.sampled_from(spots))
-    owner[key] = data.draw(
-        st.sampled_from([None, 0, -1, 1e308, "", "pos", "Hull", [], {}, [1.0], True, POS])
-    )
+    other = json.loads(ucm.to_json(data.draw(st.sampled_from(NODES))))["model"]
+    parts = [other, *(x[k] for x, k in spots), *other.get("fields", {}).values()]
+    odd = [None, 0, -1, 1e308, 10**400, "", "pos", "Hull", [], {}, [1.0], True, POS, *WRONG_PARTS]
+    owner[key] = copy.deepcopy(data.draw(st.sampled_from([*parts, *odd])))
     try:
         node = ucm.from_json(json.dumps(document))
     except CompositionError:
         pass
     else:
         assert ucm.from_json(ucm.to_json(node)) == node
+        assert repr(node) and str(node) and node._repr_latex_() and isinstance(hash(node), int)
+        assert node.with_params(**node.params()) == node and list(node.walk())
+
+
+def _part(entry: str, node: str = "Point", field: str = "vector") -> str:
+    return f'{{"ucm": 1, "model": {{"node": "{node}", "fields": {{"{field}": {entry}}}}}}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (_part('{"array": [1' + "0" * 400 + "]}"), "too large|expected an array|malformed"),
+        (_part('{"array": [1.0, true]}'), "an array of numbers"),
+        (_part('{"array": [1.0, "2"]}'), "an array of numbers"),
+        (_part('{"array": [1.0, NaN]}'), "NaN is no number of JSON"),
+        (_part('{"csr": [1' + "0" * 30 + ', 2], "data": [], "indices": [], "indptr": [0]}'), "whole"),
+        (_part('{"csr": [2147483647, 2], "data": [], "indices": [], "indptr": [0]}'), "row pointers"),
+        (_part('{"csr": [1, 2], "data": [1], "indices": [0], "indptr": [0, Infinity]}'), "Infinity"),
+        (_part('{"csr": [1, 2], "data": [1], "indices": [0], "indptr": [0, 1.5]}'), "whole"),
+        (_part('{"float": "1e3"}', "NormBall", "radius"), "unknown entry"),
+        (_part("1.0", "Mean", "samples"), "Mean: samples: expected Samples, got 1.0"),
+        (_part('{"node": "Ramp", "fields": {}}', "NormBall", "radius"), "radius: expected"),
+        (_part("2.0", "Hull", "sample"), "no field is named 'sample'; it has samples, weights"),
+        (_part('{"tuple": [{"tuple": ["a", 1]}]}', "VectorSum", "terms"), "VectorSum: terms: expected"),
+        ('{"ucm": 1, "model": {"node": ["Hull"], "fields": {}}}', "expected an entry"),
+        ('{"ucm": 1, "model": {"param": "c", "value": 1, "more": 2}}', "expected an entry"),
+    ],
+)  # fmt: skip
+def test_the_reader_names_what_is_wrong_in_a_tree(text: str, what: str) -> None:
+    with pytest.raises(CompositionError, match=what):
+        ucm.from_json(text)
+
+
+def test_an_array_of_numbers_too_large_for_one_is_refused() -> None:
+    with pytest.raises(CompositionError, match="expected an array of numbers"):
+        ucm.Point([10**400])  # type: ignore[list-item]
+    with pytest.raises(CompositionError, match="expected an array of numbers"):
+        ucm.Point(np.array([10**400], dtype=object))
+
+
+# --- how deep -----------------------------------------------------------------------------------
+HULL = ucm.Hull(pos)
+DEEPER: dict[str, Any] = {
+    "sum": lambda U: U + neg.mean,
+    "difference": lambda U: HULL - U,
+    "intersection": lambda U: U & ucm.Ball(pos.mean, 9.0),
+    "multiple": lambda U: Param("c", 1.0) * U,
+    "image": lambda U: np.eye(2) @ U,
+}
+
+
+@pytest.mark.parametrize("step", DEEPER)
+def test_a_tree_too_deep_is_refused_when_it_is_written(step: str) -> None:
+    U: Any = HULL
+    while U._depth < 98:
+        U = DEEPER[step](U)
+    # whatever walks a tree, walks one that was written
+    assert pickle.loads(pickle.dumps(U)) == U and ucm.from_json(ucm.to_json(U)) == U
+    assert hash(U) == hash(U.with_params(**U.params())) and len(list(U.walk())) >= 98
+    assert repr(U) and str(U) and U._repr_latex_()
+
+    def on() -> None:
+        deeper = U
+        for _ in range(1000):
+            deeper = DEEPER[step](deeper)
+
+    with pytest.raises(CompositionError, match=r"nested 10\d deep, above 100; combine in pairs"):
+        on()
+
+
+def test_a_deep_tree_is_solved() -> None:
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.standard_normal((20, 2)) + 30.0, rng.standard_normal((20, 2))])
+    y = np.repeat([1.0, -1.0], 20)
+    U: Any = ucm.Hull(pos) - ucm.Hull(neg)
+    for _ in range(90):
+        U = U + 0.01 * pos.mean
+    plan = ucm.compile(U, X, y)
+    assert plan.solve().status == "optimal" and plan.verify().agrees
+
+
+def test_pairs_make_a_sum_of_many() -> None:
+    parts: list[Any] = [ucm.Ball([float(k), 0.0], 1.0) for k in range(256)]
+    while len(parts) > 1:
+        parts = [a + b for a, b in zip(parts[::2], parts[1::2], strict=True)]
+    assert sum(isinstance(node, ucm.Ball) for node in parts[0].walk()) == 256
+
+
+# --- what a declaration is not ------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda A, B: A and B,
+        lambda A, B: A or B,
+        lambda A, B: not A,
+        lambda A, B: bool(A),
+        lambda A, B: 1 if A else 2,
+        lambda A, B: any([A, B]),
+    ],
+)
+@pytest.mark.parametrize("node", [HULL, pos, pos.mean, ucm.Box(), ucm.Hinge(), ucm.L1()], ids=repr)
+def test_a_declaration_has_no_truth(use: Any, node: Any) -> None:
+    with pytest.raises(CompositionError, match="neither true nor false; write A & B"):
+        use(node, HULL)
+
+
+def test_a_declaration_is_found_in_a_list() -> None:
+    assert HULL in [ucm.Box(), ucm.Hull(pos)] and HULL not in [ucm.Box(), ucm.Hull(neg)]
+
+
+def test_a_data_frame_is_no_matrix() -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(np.eye(2))
+    for use in (lambda: table @ HULL, lambda: table.dot(HULL), lambda: table[0] @ HULL):
+        with pytest.raises(CompositionError, match=r"table\.to_numpy\(\) @ U"):
+            use()
+    assert table.to_numpy() @ HULL == np.eye(2) @ HULL
+    for use in (lambda: HULL @ table, lambda: HULL + table[0], lambda: table * HULL):
+        with pytest.raises(CompositionError):
+            use()
 
 
 # --- the tree -----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,50 @@ def test_csv(write: Write, text: str, label: Any, X: Any, y: Any) -> None:
     assert labels.tolist() == y
 
 
+@pytest.mark.parametrize("zero_based", [True, False])
+def test_indices_from_0_or_from_1(tmp_path: Path, zero_based: bool) -> None:
+    X = np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 4.0]])
+    dump_svmlight_file(X, [1, -1], str(tmp_path / "written"), zero_based=zero_based)
+    assert np.array_equal(read_table(tmp_path / "written")[0].toarray(), X)
+
+
+@pytest.mark.parametrize("text", ["BZ,a,label\n1,2,x\n3,4,y\n", "BZh9,a,label\n1,2,x\n3,4,y\n"])
+def test_a_header_that_begins_as_a_compressed_file_does(write: Write, text: str) -> None:
+    X, y = read_table(write(text))
+    assert X.tolist() == [[1.0, 2.0], [3.0, 4.0]] and y.tolist() == ["x", "y"]
+
+
+def test_compressed_and_empty(write: Write) -> None:
+    for compress in (gzip.compress, bz2.compress):
+        with pytest.raises(DataError, match="the file is empty"):
+            read_table(write(compress(b"")))
+
+
+def test_a_name_with_a_nul() -> None:
+    with pytest.raises(DataError, match=r"cannot be read .*null"):
+        read_table("a\0b")
+
+
 # --- what is refused --------------------------------------------------------------------------
+def _damaged() -> bytes:
+    """A gzip file with a byte in its middle changed: the stream itself breaks, not its checksum."""
+    numbers = np.random.default_rng(0).standard_normal(600)
+    rows = "".join(f"1 1:{a} 2:{b}\n" for a, b in numbers.reshape(-1, 2))
+    content = bytearray(gzip.compress(rows.encode()))
+    for k in range(len(content) // 2, len(content)):
+        content[k] ^= 0xFF
+        try:
+            gzip.decompress(bytes(content))
+        except zlib.error:
+            return bytes(content)
+        except (OSError, EOFError):
+            pass
+    raise AssertionError("no byte breaks the stream")
+
+
+DAMAGED = _damaged()
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
@@ -101,13 +145,17 @@ def test_csv(write: Write, text: str, label: Any, X: Any, y: Any) -> None:
         (b"\x00\x01\x02\xff", "line 1: binary content"),
         (b"1,2\n3,\xff\xfe\n", "line 2: not UTF-8"),
         (b"\x1f\x8b\x08\x00broken", "cannot be read"),
-        (b"BZh9broken", "cannot be read"),
+        (b"BZh91AY&SYbroken", "cannot be read"),
+        (bz2.compress(b"1 1:2\n-1 1:3\n" * 99)[:-9], "cannot be read"),
+        (DAMAGED, "cannot be read (Error -3 while decompressing"),
         ("1 1:2\n-1 1:x\n", "line 2: feature 1: 'x' is no finite number"),
         ("1 1:2\n-1 1:nan\n", "line 2: feature 1: 'nan' is no finite number"),
         ("1 1:2\n-1 1:1e999\n", "line 2: feature 1: '1e999' is no finite number"),
         ("1 1:2\nhello 1:3\n", "line 2: label 'hello'"),
         ("1:2 2:3\n1:4 2:5\n", "line 1: no label"),
-        ("1 0:2\n", "line 1: index 0 after 0; indices start at 1"),
+        ("1 1:2 1:3\n", "line 1: index 1 after 1; indices increase"),
+        ("1 1:2\n1 2147483648:3\n", "line 2: index 2147483648 is above 2147483647"),
+        ("1 1:2\n1 99999999999999999999:3\n", "line 2: index 99999999999999999999 is above"),
         ("1 1:2\n1 3:1 2:1\n", "line 2: index 2 after 3"),
         ("1 1:2\n1 2\n", "line 2: '2' is no index:value pair"),
         ("a,b\n", "a header and no rows"),

@@ -115,7 +115,7 @@ def test_the_papers_data(name: str, dataset: str, shared_data: Loader) -> None:
 @pytest.mark.parametrize("name", [*MODELS, "coherent_mm_mpm", "coherent_mm_fda"])
 def test_the_linear_kernel_is_the_linear_route(name: str) -> None:
     X, y = sample(seed=3)
-    model = MODELS.get(name) or getattr(models, name)(0.5)
+    model = MODELS[name] if name in MODELS else getattr(models, name)(0.5)
     if name == "nu_svm":
         model = models.nu_svm(0.75)
     if name == "l2_nu_svm":

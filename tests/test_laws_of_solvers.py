@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -268,7 +269,7 @@ def test_an_empty_set_is_no_solution() -> None:
 
         def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
             answer = solvers.Clarabel().solve(form, monitor, start)
-            return Answer(answer.q, answer.w, multipliers=answer.multipliers)
+            return replace(answer, status="converged") if answer.status == "infeasible" else answer
 
     with pytest.raises(
         AssertionError, match='an empty set: an empty set is "infeasible": converged'

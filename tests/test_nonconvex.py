@@ -339,7 +339,7 @@ def test_auto_proves_the_least_over_all_faces(name: str, p: float) -> None:
     assert sol.certificate.relative_gap <= 1e-6
     X = X[:, :5]
     form = UnitNorm.of(MinNorm.of(CURVED[name].lower(bind(X, y)), 2.0, X.size), p)
-    reach = radial(form, 1e-8)
+    reach = radial(form, Monitor(1e-8))
     least = min(known(reach(g)).s for g in form.vertices())
     assert_allclose(sol.objective, least, rtol=1e-5)
     assert sol.certificate.dual <= least * (1.0 + 1e-7)

@@ -136,6 +136,7 @@ class Squares(Smooth):
     """`||A z + c||^2 / 2` over non-negative z, the products counted."""
 
     rounding = 1e-15
+    monitor = Monitor()
 
     def __init__(self, A: np.ndarray, c: np.ndarray) -> None:
         self.A, self.c, self.products = A, c, 0
@@ -187,7 +188,9 @@ def test_newton_in_the_span_of_few_samples(name: str, density: float) -> None:
     X = rng.standard_normal((14, 400)) + 0.3 * y[:, None]
     X[3] = X[1]  # the samples depend on each other
     data = X if density == 1.0 else sparse.csr_matrix(X * (rng.random(X.shape) < density))
-    model = WIDE[name] or MODELS[name].with_params(**dict.fromkeys(MODELS[name].params(), 0.5))
+    model = WIDE[name]
+    if model is None:
+        model = MODELS[name].with_params(**dict.fromkeys(MODELS[name].params(), 0.5))
     plan = ucm.compile(model, data, y, solver=InSpan(Newton()))
     sol = plan.solve()
     assert sol.status == "optimal" and sol.stats.forming > 0.0

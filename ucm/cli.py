@@ -10,14 +10,16 @@ import argparse
 import json
 import os
 import sys
+import time
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from scipy import sparse
 
 from ucm import __version__, bench
 from ucm.bench.choose import declare, model_names, sample, signature
@@ -30,6 +32,7 @@ from ucm.data import datasets
 from ucm.data.files import read_table
 from ucm.errors import ConvergenceWarning, DataError, ParameterError, UCMError
 from ucm.evidence.admissible import admissible
+from ucm.forms.monitor import check_time_limit, time_left
 from ucm.language import models
 from ucm.language.json import to_json
 from ucm.language.node import TEXT
@@ -98,6 +101,7 @@ def _parser(with_benches: bool) -> argparse.ArgumentParser:
     fit.add_argument("--solver", default="auto", metavar="NAME", help="default: by the route table")
     fit.add_argument("--tol", type=float, default=1e-6, help="relative gap (default: 1e-6)")
     fit.add_argument("--max-iter", type=int, help="limit of iterations")
+    fit.add_argument("--time-limit", type=float, metavar="SECONDS", help="for compile and solve")
     fit.add_argument("--verify", action="store_true", help="compare with the CVXPY twin")
     fit.add_argument("--verbose", action="store_true", help="print the solver's iterations")
     on_a_file(command("admissible", "where the model is not trivial on a file", _admissible))
@@ -171,11 +175,17 @@ def _models(options: argparse.Namespace) -> int:
 
 
 def _fit(options: argparse.Namespace) -> int:
-    X, y, labels = _read(options)
+    X, y, labels, features, columns = _read(options)
     model = declare(options.model, _values(options.set), X, y)
+    check_time_limit(options.time_limit, "fit")
+    began = time.perf_counter()
     plan = compile(model, X, y, solver=options.solver)
-    verbose = options.verbose and not options.json
-    solution = plan.solve(tol=options.tol, max_iter=options.max_iter, verbose=verbose)
+    solution = plan.solve(
+        tol=options.tol,
+        max_iter=options.max_iter,
+        time_limit=time_left(options.time_limit, began),
+        verbose=options.verbose and not options.json,
+    )
     check = plan.verify() if options.verify else None
     share, certificate, stats = accuracy(solution, X, y), solution.certificate, solution.stats
     if options.json:
@@ -185,7 +195,8 @@ def _fit(options: argparse.Namespace) -> int:
         answer = {
             "file": options.file,
             "samples": X.shape[0],
-            "features": X.shape[1],
+            "features": features,
+            "columns": columns,
             "labels": dict(zip(("-1", "+1"), labels, strict=True)),
             "model": options.model,
             "parameters": model.params(),
@@ -205,8 +216,9 @@ def _fit(options: argparse.Namespace) -> int:
         out, lines = console(), Table(show_header=False, box=None)
         _show_declaration(out, options.model, model, plan.explain())
         for name, entry in {
-            "samples, features": f"{X.shape[0]}, {X.shape[1]}",
-            "labels -1, +1": ", ".join(labels),
+            "samples, features": f"{X.shape[0]}, {features}",
+            **({} if columns is None else {"features that occur": f"{columns.size}"}),
+            "labels -1, +1": escape(", ".join(labels)),
             "status": solution.status,
             "objective": f"{solution.objective:.9g}",
             "gap, relative": f"{certificate.gap:.3g}, {certificate.relative_gap:.3g}",
@@ -225,7 +237,7 @@ def _fit(options: argparse.Namespace) -> int:
 
 
 def _admissible(options: argparse.Namespace) -> int:
-    X, y, _ = _read(options)
+    X, y, *_ = _read(options)
     model = sample(options.model, _values(options.set))
     rows = [
         {"parameter": name, "lower": interval.lower, "upper": interval.upper, "how": interval.how}
@@ -255,16 +267,37 @@ def _bench(options: argparse.Namespace) -> int:
 
 
 # --- input ------------------------------------------------------------------------------------
-def _read(options: argparse.Namespace) -> tuple[Any, Any, list[str]]:
-    """Samples, labels -1 and +1, and what these two stand for in the file."""
+class _Table(NamedTuple):
+    """What stands in a file.
+
+    Attributes
+    ----------
+    X, y : samples, labels -1 and +1
+    labels : what these two stand for
+    features : how many the file has
+    columns : the indices, from 1, of those in X where others never occur; else None
+    """
+
+    X: Any
+    y: Any
+    labels: list[str]
+    features: int
+    columns: Any
+
+
+def _read(options: argparse.Namespace) -> _Table:
     signature(options.model)  # an unknown model is reported before a long file is read
     X, raw = read_table(options.file, label=options.label)
+    features, columns = X.shape[1], None
+    if sparse.issparse(X) and X.nnz < features:  # those that never occur have no weight
+        columns, places = np.unique(X.indices, return_inverse=True)
+        X = sparse.csr_matrix((X.data, places, X.indptr), shape=(X.shape[0], max(1, columns.size)))
     found, y = np.unique(raw, return_inverse=True)
     labels = [f"{x:g}" if isinstance(x, float) else str(x) for x in found.tolist()]
     if len(labels) != 2:
         some = ", ".join(labels[:5]) + (", ..." if len(labels) > 5 else "")
         raise DataError(f"{options.file}: {len(labels)} different labels ({some}); expected two")
-    return X, 2 * y - 1, labels
+    return _Table(X, 2 * y - 1, labels, features, None if columns is None else columns + 1)
 
 
 def _values(assignments: Iterable[str]) -> dict[str, float]:
@@ -272,6 +305,10 @@ def _values(assignments: Iterable[str]) -> dict[str, float]:
     values: dict[str, float] = {}
     for text in assignments:
         name, equals, number = text.partition("=")
+        if name in values:
+            raise ParameterError(
+                f"--set {text}: {name} is set before, to {values[name]:g}; set it once"
+            )
         try:
             values[name] = float(number)
         except ValueError:

@@ -31,7 +31,7 @@ def console(quiet: bool = False) -> Console:
 def table(rows: list[Row], title: str) -> Table:
     """A column for every name, in the order in which they come up, `within` at the end."""
     shown = Table(
-        title=f"\n{title}",
+        title=f"\n{escape(title)}",
         title_justify="left",
         box=SIMPLE_HEAD,
         pad_edge=False,

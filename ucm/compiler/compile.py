@@ -24,6 +24,7 @@ from ucm.errors import (
     SolverError,
     unknown_option,
 )
+from ucm.forms.monitor import check_time_limit, time_left
 from ucm.forms.objective import Composite
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
@@ -178,6 +179,7 @@ def solve(
     *,
     kernel: str | Callable[..., Any] | None = None,
     solver: str | Solver[Any] = "auto",
+    time_limit: float | None = None,
     **options: Any,
 ) -> Solution:
     """Compile and solve in one call; `options` are those of `Plan.solve`, class_weight, and those of the
@@ -187,6 +189,8 @@ def solve(
     ------
     ParameterError, DataError, CompositionError, EmptySetError, SolverError
         As `compile` and `Plan.solve`; an option that neither has, before anything is computed.
+
+    `time_limit` is that of both: compiling is finished in any case.
 
     Examples
     --------
@@ -201,4 +205,7 @@ def solve(
     if any(name not in known for name in options):
         unknown = [name for name in options if name not in known]
         raise unknown_option("solve", unknown, [*options_of(solve), *of_compile, *known])
-    return compile(model, X, y, kernel=kernel, solver=solver, **own).solve(**options)
+    check_time_limit(time_limit, "solve")
+    began = time.perf_counter()
+    plan = compile(model, X, y, kernel=kernel, solver=solver, **own)
+    return plan.solve(time_limit=time_left(time_limit, began), **options)

@@ -158,7 +158,7 @@ class Lowering(ABC, Generic[Form]):
         """What the declaration proves of an answer; a relative gap of `tol` is enough."""
 
     @abstractmethod
-    def verdict(self, proof: Proof, solver: str, tol: float) -> Verdict | None:
+    def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         """What the gap alone does not decide; None where it does."""
 
     @abstractmethod

@@ -91,7 +91,7 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
         )
         return Proof(answer, certificate, certificate.primal, w, b)
 
-    def verdict(self, proof: Proof, solver: str, tol: float) -> Verdict | None:
+    def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         if proof.certificate.kind == "global":
             return None
         w, b = proof.answer.plane
@@ -99,8 +99,8 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
         if endless is not None:
             return Verdict("unattained", endless, warns=True)
         gap, missed = proof.certificate.relative_gap, proof.certificate.violation
-        ended = proof.answer.status in ("converged", "interrupted")
-        if not ended or missed > tol or gap > tol:
+        ended = proof.answer.status in ("converged", "interrupted", "time_limit")
+        if not ended or missed > monitor.tol or gap > monitor.tol:
             return None
         if is_local(self.model, self.data, w, b):
             return Verdict(

@@ -108,9 +108,9 @@ class ToPair(Lowering[HingeDual]):
         certificate = certify_objective(self.model, data, normal, b, self.factor * a)
         return Proof(answer, certificate, certificate.primal, w, b)
 
-    def verdict(self, proof: Proof, solver: str, tol: float) -> Verdict | None:
+    def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         """Where the kernel is indefinite, so that a gap proves nothing."""
-        why = self._indefinite(proof, tol)
+        why = self._indefinite(proof, monitor.tol)
         if why is None:
             return None
         gap = proof.certificate.relative_gap

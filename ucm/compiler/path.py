@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from ucm.data.bound import Data, bind
 from ucm.data.kernels import KERNEL_OPTIONS
 from ucm.errors import ParameterError, brief, unknown_option
 from ucm.evidence.admissible import sizes_of
+from ucm.forms.monitor import check_time_limit, time_left
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet
@@ -31,6 +33,7 @@ def path(
     kernel: str | Callable[..., Any] | None = None,
     solver: str | Solver[Any] = "auto",
     progress: Callable[[int, Solution], object] | None = None,
+    time_limit: float | None = None,
     **options: Any,
 ) -> list[Solution]:
     """Solve for every value of one parameter, each from the solution before it.
@@ -42,6 +45,7 @@ def path(
     ----------
     model, X, y, kernel, solver : as for `ucm.compile`
     progress : called after each solve with the place in the grid and the solution
+    time_limit : seconds for all of them; those that it cuts off have the status "time_limit"
     options : the name of one parameter of the model with its values, as `nu=[0.2, 0.3]`; others are
         those of `Plan.solve` and of the kernel, and class_weight
 
@@ -64,6 +68,8 @@ def path(
     >>> [s.status for s in found]
     ['optimal', 'optimal', 'optimal']
     """
+    check_time_limit(time_limit, "path")
+    began = time.perf_counter()
     declared = model if isinstance(model, Objective) else as_model(model, "path")
     name, values = _grid(declared, options)
     factors = options.pop("class_weight", (1.0, 1.0))
@@ -89,7 +95,9 @@ def path(
     for place in order.tolist():
         value = values[place]
         plan = plan_of(declared.with_params(**{name: value}), data, gram, solver)
-        found[place] = plan.solve(warm_start=_expected(known, value), **options)
+        found[place] = plan.solve(
+            warm_start=_expected(known, value), time_limit=time_left(time_limit, began), **options
+        )
         if progress is not None:
             progress(place, found[place])
         known = [*known[-1:], (value, found[place])]

@@ -23,7 +23,8 @@ from ucm.errors import (
     warn_of,
 )
 from ucm.evidence.verify import Verification
-from ucm.forms.monitor import Monitor
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor, check_time_limit
 from ucm.forms.solution import Solution, Stats
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
@@ -107,6 +108,7 @@ class Plan:
         *,
         tol: float = 1e-6,
         max_iter: int | None = None,
+        time_limit: float | None = None,
         warm_start: Solution | None = None,
         starts: int = 1,
         callback: Callable[[dict[str, float]], object] | None = None,
@@ -120,6 +122,8 @@ class Plan:
         ----------
         tol : relative duality gap to prove
         max_iter : limit of iterations; None for the solver's own
+        time_limit : seconds, after which it ends with what is proven by then; a product, a factorisation
+            or an iteration of a solver in other hands is finished first. None: as long as it takes
         warm_start : a solution of a plan of the same shape, to start from
         starts : for non-convex models; a convex one needs a single start
         callback : called with every reported record; returning True stops
@@ -150,6 +154,7 @@ class Plan:
                 raise ParameterError(
                     f"solve: {name} is a positive whole number, got {brief(limit)}"
                 )
+        check_time_limit(time_limit, "solve")
         if warm_start is not None and not isinstance(warm_start, Solution):
             raise ParameterError(f"solve: warm_start is a Solution, got {brief(warm_start)}")
         if callback is not None and not callable(callback):
@@ -167,8 +172,9 @@ class Plan:
             )
         self._sealed()
         limit = None if max_iter is None else min(int(max_iter), _UNLIMITED)
-        monitor = Monitor(tol, limit, callback, verbose)
-        solution = self._solve(monitor, warm_start, starts, bias_rule)
+        monitor = Monitor(tol, limit, callback, verbose, time_limit)
+        with monitor.alarm():
+            solution = self._solve(monitor, warm_start, starts, bias_rule)
         self._last[:] = [(solution, monitor.tol)]
         return solution
 
@@ -186,13 +192,15 @@ class Plan:
         if further is not None:
             return self._cross(further, monitor, warm_start, starts, bias_rule)
         start = None if warm_start is None else lowering.begin(warm_start)
-        answers = lowering.run(self.solver, monitor, start, starts)
+        answers = [
+            _named(answer, monitor) for answer in lowering.run(self.solver, monitor, start, starts)
+        ]
         proofs = [lowering.certify(answer, monitor.tol) for answer in answers]
         proof = min(proofs, key=lambda proof: proof.certificate.primal)
         further = lowering.elsewhere(proof, monitor)
         if further is not None:
             return self._cross(further, monitor, warm_start, starts, bias_rule)
-        status, message = self._judge(proof, monitor.tol)
+        status, message = self._judge(proof, monitor)
         if len(proofs) > 1:
             message += _reached(proofs)
         parts = lowering.recover(proof, bias_rule)
@@ -208,11 +216,11 @@ class Plan:
             **vars(parts),
         )
 
-    def _judge(self, proof: Proof, tol: float) -> tuple[str, str]:
+    def _judge(self, proof: Proof, monitor: Monitor) -> tuple[str, str]:
         """Status and message: what the lowering knows better than the gap, then the gap."""
-        name, certificate = self.solver.name, proof.certificate
+        name, certificate, tol = self.solver.name, proof.certificate, monitor.tol
         self._refuse_nonsense(proof, tol)
-        verdict = self.lowering.verdict(proof, name, tol)
+        verdict = self.lowering.verdict(proof, name, monitor)
         inside, gap = certificate.violation <= tol, certificate.relative_gap
         if verdict is None and inside and abs(gap) <= tol:
             verdict = Verdict("optimal", f"proven: {certificate}")
@@ -357,6 +365,15 @@ def options_of(function: Callable[..., Any]) -> list[str]:
     """The names of its keyword options."""
     parameters = inspect.signature(function).parameters.values()
     return [p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY]
+
+
+def _named(answer: Answer, monitor: Monitor) -> Answer:
+    """The same, where the monitor stopped it with the name of what did."""
+    if answer.status != "interrupted":
+        return answer
+    if not monitor.late:
+        return answer.ended("interrupted", "stopped by the callback")
+    return answer.ended("time_limit", f"the time limit of {monitor.time_limit:g} s came first")
 
 
 def _reached(proofs: list[Proof]) -> str:

@@ -132,6 +132,7 @@ class ToDistance(_Robust[MinNorm]):
     ) -> None:
         self.model, self.data, self.asked, self.beyond = model, data, asked, beyond
         self.image = self.form = minimum_norm(model, data)
+        self._found: Regime | None = None
 
     def lines(self) -> list[str]:
         return self.of_image()
@@ -148,10 +149,20 @@ class ToDistance(_Robust[MinNorm]):
 
     @property
     def regime(self) -> Regime:
-        return self._regime
+        return self._known_regime(Monitor()) or Regime(True, "the solve decides")
 
-    @functools.cached_property
-    def _regime(self) -> Regime:
+    def _known_regime(self, monitor: Monitor) -> Regime | None:
+        """The regime; None where the time was over before it was known."""
+        if self._found is None and monitor.late:
+            return None
+        if self._found is None:
+            found = self._regime(monitor)
+            if monitor.late:
+                return None
+            self._found = found
+        return self._found
+
+    def _regime(self, monitor: Monitor) -> Regime:
         """Whether 0 lies in U.
 
         A direction that separates 0 from U proves that it does not. The centre c of U is tried; then the
@@ -173,7 +184,7 @@ class ToDistance(_Robust[MinNorm]):
         inside = unit.lower(center)
         if data.space.norm(center - unit.lift(inside)) > 1e-6 * norm:
             return Regime(True, "0 is not in the affine hull of U")
-        found = radial(unit, 1e-6)(inside / norm)
+        found = radial(unit, monitor.below(1e-6))(inside / norm)
         program = "linear program" if unit.hulls is not None else "conic program"
         if found is None:
             return Regime(True, f"the {program} for 0 in U had no answer; the solve decides")
@@ -217,8 +228,11 @@ class ToDistance(_Robust[MinNorm]):
             return None
         if proof is None:  # the norm may not tell 0 from near it, and a solver may be meant for it
             wanted = self.beyond != "auto" or self.form.norm != 2.0
-            known = wanted and not self.by_rows and self.extends and not self.regime.convex
-            return ToSphere(self, self.regime.floor) if known else None
+            known = wanted and not self.by_rows and self.extends
+            regime = self._known_regime(monitor) if known else None
+            return None if regime is None or regime.convex else ToSphere(self, regime.floor)
+        if monitor.late:  # the other side takes coordinates first, and then a start
+            return None
         zero = proof.answer.status != "infeasible" and self._zero(proof, monitor.tol)
         if self.by_rows:
             # 0 may lie in U, or the distance is too small for inner products to resolve
@@ -303,19 +317,23 @@ class ToDistance(_Robust[MinNorm]):
                 "point of it, got none; take another solver"
             )
 
-    def verdict(self, proof: Proof, solver: str, tol: float) -> Verdict | None:
+    def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
+        tol = monitor.tol
         if proof.answer.status == "infeasible":
-            hint = advice(self.model, self.data.in_coordinates)
+            hint = advice(self.model, self.data.in_coordinates, monitor)
             return Verdict("infeasible", f"U is empty: {proof.answer.message}. {hint}")
         if not self._zero(proof, tol):
             return None
+        if self.extends and monitor.late:
+            limit = f"the time limit of {monitor.time_limit:g} s came first"
+            return Verdict("time_limit", f"0 may lie in U, and {limit}", warns=True)
         if self._unresolved(proof, tol):
             return _rounding(max(tol, GramSpace.resolution) * self.form.largest)
         message = "0 lies in U, so no direction has a positive worst-case margin and w = 0."
         if not self.confined:
             message += " U has no bound, which the non-convex side needs: bound its domains."
         if not self.extends:  # else it is no answer yet
-            message += f" {advice(self.model, self.data.in_coordinates)}"
+            message += f" {advice(self.model, self.data.in_coordinates, monitor)}"
         return Verdict("zero_in_set", message)
 
     def slack(self, proof: Proof, tol: float) -> float:
@@ -383,7 +401,7 @@ class ToSphere(_Robust[UnitNorm]):
         """The first from the given w or the barycentres, the others from random directions."""
         form, generator = self.form, np.random.default_rng(0)
         answers = [self.answer(solver, monitor, start)]
-        while len(answers) < starts and answers[-1].status != "interrupted":
+        while len(answers) < starts and answers[-1].status != "interrupted" and not monitor.late:
             w = form.lift(generator.standard_normal(form.rank))
             answers.append(self.answer(solver, monitor, Answer(w=w)))
         return answers
@@ -442,7 +460,8 @@ class ToSphere(_Robust[UnitNorm]):
         """The objective below which 0 lies on the boundary of U."""
         return max(tol, 1e-9) * self.whole
 
-    def verdict(self, proof: Proof, solver: str, tol: float) -> Verdict | None:
+    def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
+        tol = monitor.tol
         if self._inside(proof.certificate, tol) and self._separates(proof.certificate, tol):
             return None
         certificate, form, w, size = proof.certificate, self.form, proof.answer.plane[0], proof.size

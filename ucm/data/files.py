@@ -8,6 +8,7 @@ import gzip
 import io
 import math
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,18 +21,21 @@ from ucm.errors import DataError
 __all__ = ["read_table"]
 
 _LABEL_NAMES = ("label", "class", "target", "y")
-_OPENERS: dict[bytes, Callable[[Path], gzip.GzipFile | bz2.BZ2File]] = {
-    b"\x1f\x8b": gzip.GzipFile,
-    b"BZ": bz2.BZ2File,
+_OPENERS: dict[re.Pattern[bytes], Callable[[Path], gzip.GzipFile | bz2.BZ2File]] = {
+    re.compile(rb"\x1f\x8b"): gzip.GzipFile,
+    # its first block, or its end, follows at once: a text may begin with BZ
+    re.compile(rb"BZh[1-9](1AY&SY|\x17rE8P\x90)"): bz2.BZ2File,
 }
+_LARGEST = 2**31 - 1  # index of a feature
 _PAIR = re.compile(r"\d+:[^,;]+")
 
 
 def read_table(path: str | Path, *, label: str | None = None) -> tuple[Any, NDArray[Any]]:
     """Samples and labels of a LIBSVM or CSV file; which of the two is seen from its content.
 
-    A LIBSVM row is `label index:value ...` with indices from 1. A CSV row is split at commas,
-    semicolons, tabs or blanks, and may stand below a header. Both may be compressed (gzip, bzip2).
+    A LIBSVM row is `label index:value ...` with indices from 1, or from 0 where one of them is 0. A CSV row
+    is split at commas, semicolons, tabs or blanks, and may stand below a header. Both may be compressed
+    (gzip, bzip2).
 
     Parameters
     ----------
@@ -80,14 +84,15 @@ def _text(path: Path) -> str:
     """The content of the file, decompressed and decoded."""
     try:
         with path.open("rb") as stream:
-            opener = _OPENERS.get(stream.read(2))
+            head = stream.read(10)
+        opener = next((known for magic, known in _OPENERS.items() if magic.match(head)), None)
         with opener(path) if opener else path.open("rb") as stream:
             content = stream.read()
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
     except IsADirectoryError:
         raise DataError(f"{path}: a directory, not a file") from None
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error, ValueError) as error:  # a name can hold no NUL
         raise DataError(f"{path}: cannot be read ({error})") from None
     if b"\x00" in content:
         line = content[: content.index(b"\x00")].count(b"\n") + 1
@@ -104,8 +109,7 @@ def _libsvm(path: Path, text: str, lines: list[str], rows: list[int]) -> tuple[A
     from sklearn.datasets import load_svmlight_file
 
     try:
-        options: Any = {"zero_based": False}  # the stub of scikit-learn allows "auto" only
-        X, y = load_svmlight_file(io.BytesIO(text.encode()), **options)
+        X, y = load_svmlight_file(io.BytesIO(text.encode()), zero_based="auto")
         failure = None if np.isfinite(X.data).all() and np.isfinite(y).all() else "NaN or inf"
     except (ValueError, OverflowError) as error:
         X, y, failure = None, None, str(error)
@@ -127,13 +131,15 @@ def _libsvm_problem(tokens: list[str]) -> str | None:
             "no label" if _PAIR.fullmatch(tokens[0]) else f"label {tokens[0]!r} is no finite number"
         )
         return f"{what}; expected 'label index:value ...'"
-    last = 0
+    last = -1
     for token in tokens[1:]:
         index, colon, entry = token.partition(":")
         if not (colon and index.isascii() and index.isdigit()):
             return f"{token!r} is no index:value pair"
         if int(index) <= last:
-            return f"index {index} after {last}; indices start at 1 and increase"
+            return f"index {index} after {last}; indices increase"
+        if int(index) > _LARGEST:
+            return f"index {index} is above {_LARGEST}"
         if _number(entry) is None:
             return f"feature {index}: {entry!r} is no finite number"
         last = int(index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -23,6 +24,7 @@ from ucm.estimators.options import check_options, kernel_options
 from ucm.estimators.probability import agreeing, calibrated
 from ucm.estimators.validation import class_weights, data_errors, labels_of, normal_in_features
 from ucm.evidence.sparsity import sparsity
+from ucm.forms.monitor import time_left
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language import models
@@ -65,6 +67,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
         Relative duality gap to prove.
     max_iter : int, default=None
         Limit of iterations; None for the solver's own.
+    time_limit : float, default=None
+        Seconds for the problems of one fit together; a probability fits several times. What is proven by
+        then is in `certificate_`.
     bias : "auto", "kkt", "midpoint", "error", "odds" or "zero", default="auto"
         How b is found: from the multipliers of the mass constraints, half-way between the nearest
         points of the classes, by the least training error, by that and the odds of the class
@@ -188,6 +193,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         solver: str | Solver = "auto",
         tol: float = 1e-6,
         max_iter: int | None = None,
+        time_limit: float | None = None,
         bias: str = "auto",
         multi_class: str = "ovo",
         decision_function_shape: str = "ovr",
@@ -204,6 +210,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
+        self.time_limit = time_limit
         self.bias = bias
         self.multi_class = multi_class
         self.decision_function_shape = decision_function_shape
@@ -268,6 +275,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any) -> Self:
         check_options(self)
+        began = time.perf_counter()
         model = models.mm_fda(0.05) if self.model is None else self.model
         if not isinstance(model, Objective):
             model = as_model(model, "Classifier")
@@ -292,6 +300,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             solution = plan.solve(
                 tol=self.tol,
                 max_iter=self.max_iter,
+                time_limit=time_left(self.time_limit, began),
                 verbose=bool(self.verbose),
                 bias_rule=self.bias,
             )

@@ -7,6 +7,7 @@ from typing import Any
 from ucm.data.gram import check_gram
 from ucm.data.kernels import Kernel, kernel_of
 from ucm.errors import ParameterError
+from ucm.forms.monitor import check_time_limit
 
 __all__ = ["check_options", "kernel_options"]
 
@@ -14,7 +15,9 @@ _OF_KERNELS = ("gamma", "degree", "coef0")
 
 
 def check_options(classifier: Any) -> None:
-    """Refuse a scheme of several classes, or a shape of their decision values, that is not known."""
+    """Refuse a time limit that is none; a scheme of several classes, or a shape of their decision values,
+    that is not known."""
+    check_time_limit(classifier.time_limit, "Classifier")
     for name, known in (
         ("multi_class", ("ovo", "ovr")),
         ("decision_function_shape", ("ovr", "ovo")),

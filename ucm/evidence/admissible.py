@@ -11,6 +11,7 @@ import numpy as np
 
 from ucm.data.bound import Data, bind
 from ucm.errors import CompositionError, EmptySetError, SolverError
+from ucm.forms.monitor import Monitor
 from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
 from ucm.language.node import Param, Scalar
@@ -20,6 +21,9 @@ from ucm.language.robust import RobustMargin, as_model
 from ucm.solvers.programs import attempt
 
 __all__ = ["Interval", "admissible", "advice", "sizes_of"]
+
+_ADVICE = 5.0  # seconds for a program whose answer stands in a message
+_PROGRAMS = 4  # most of them for one interval
 
 
 @dataclass(frozen=True)
@@ -270,8 +274,9 @@ def _program(
     return max(float(scope.t.value), 0.0), how
 
 
-def advice(model: RobustMargin, data: Data, time_limit: float = 5.0) -> str:
-    """Which values of the hyperparameters would make the model work, in a sentence."""
+def advice(model: RobustMargin, data: Data, monitor: Monitor) -> str:
+    """Which values of the hyperparameters would make the model work, in a sentence, as far as the time
+    allows."""
     names: Sequence[str] = list(model.params())
     if not names:
         return "Make the set smaller: name its size with a Param to be told how far."
@@ -279,8 +284,11 @@ def advice(model: RobustMargin, data: Data, time_limit: float = 5.0) -> str:
     data = _in_their_span(model, data)
     for name in names:
         present = model.params()[name]
+        if monitor.late:
+            words.append(f"{name} (now {present:g}): no time was left to find its range")
+            continue
         try:
-            interval = _interval(model, data, name, time_limit)
+            interval = _interval(model, data, name, min(_ADVICE, monitor.left / _PROGRAMS))
         except (SolverError, EmptySetError) as error:
             words.append(f"{name} (now {present:g}): its range is not known, {error}")
             continue

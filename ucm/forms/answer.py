@@ -23,7 +23,7 @@ STATUSES = (
 
 _SAID = {
     "converged": "",
-    "interrupted": "stopped by the callback",
+    "interrupted": "",  # the plan knows why
     "infeasible": "a separating direction was found",
 }
 
@@ -58,8 +58,8 @@ class Answer:
     b : the bias, of losses
     slopes : (m,) minus the slopes of the losses at the margins, a dual point; of `HingeDual` the multipliers
     multipliers : of the couplings, scaled to `||w||_p = 1`
-    status : "converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted", or "indefinite"
-        behind a kernel
+    status : "converged", "max_iter", "stalled", "infeasible", "unbounded", "interrupted" (by the
+        monitor), or "indefinite" behind a kernel
     message : a sentence for the person, empty when all is well
     witness : of `UnitNorm`, what proves a lower bound of the optimum
     """
@@ -82,8 +82,8 @@ class Answer:
         return self.ended(status, _SAID.get(status, left))
 
     def interrupted(self) -> Answer:
-        """The same, where `monitor.report` asked to stop."""
-        return self.ended("interrupted", _SAID["interrupted"])
+        """The same, where `monitor.report` asked to stop or `monitor.late` is true; the plan knows why."""
+        return self.ended("interrupted", self.message)
 
     @property
     def plane(self) -> tuple[Vec, float]:

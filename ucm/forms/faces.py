@@ -16,6 +16,7 @@ from scipy import linalg, sparse
 
 from ucm import numerics
 from ucm.data.linear import Vec
+from ucm.forms.monitor import Monitor
 from ucm.language.contracts import Block
 
 __all__ = ["SumOfHulls", "Tied", "least_norm"]
@@ -240,13 +241,20 @@ def _merged(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.
 
 
 def least_norm(
-    fixed: Vec, points: NDArray[np.float64], caps: Vec, group: NDArray[np.int64], rest: Vec
+    fixed: Vec,
+    points: NDArray[np.float64],
+    caps: Vec,
+    group: NDArray[np.int64],
+    rest: Vec,
+    monitor: Monitor | None = None,
 ) -> tuple[Vec, Vec]:
     """The shares q with the least `||fixed + points' q||_2`, and that vector.
 
     `0 <= q <= caps` and the sum of group g is `rest[g]`: equation (25) of Barbero, Takeda and Lopez
-    (2015), by clipped MDM; then the linear system of the shares between their bounds, to rounding.
+    (2015), by clipped MDM; then the linear system of the shares between their bounds, to rounding, as
+    far as the time of the monitor allows.
     """
+    monitor = monitor or Monitor()
     q = np.zeros(caps.size)
     for g, mass in enumerate(rest):
         mine = group == g
@@ -259,19 +267,26 @@ def least_norm(
     for _ in range(_ROUNDS):
         steps, *_ = numerics.clip_mdm(
             K, every, every, np.diagonal(K).copy(), np.ones(q.size), group, caps, 1, 1e-13 * scale,
-            _STEPS, 0.0, np.zeros(q.size), q, h + K @ q,
+            _STEPS, 0.0, np.zeros(q.size), monitor.stop, q, h + K @ q,
         )  # fmt: skip
-        q = _refined(fixed, points, caps, group, q)
-        if steps < _STEPS:
+        q = _refined(fixed, points, caps, group, q, monitor)
+        if steps < _STEPS or monitor.late:
             break
     return q, fixed + points.T @ q
 
 
 def _refined(
-    fixed: Vec, points: NDArray[np.float64], caps: Vec, group: NDArray[np.int64], q: Vec
+    fixed: Vec,
+    points: NDArray[np.float64],
+    caps: Vec,
+    group: NDArray[np.int64],
+    q: Vec,
+    monitor: Monitor,
 ) -> Vec:
     """Least squares over the shares strictly between their bounds, as long as they stay there."""
     for _ in range(q.size):
+        if monitor.late:
+            break
         free = np.flatnonzero((q > 0.0) & (q < caps))
         moves, columns = [], []
         for g in np.unique(group[free]):

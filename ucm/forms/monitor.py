@@ -1,12 +1,23 @@
-"""One owner of the limit, the clock, the callback, the printed table and the history."""
+"""One owner of the limits, the clock, the callback, the printed table and the history."""
 
 from __future__ import annotations
 
+import math
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from numbers import Real
 
-__all__ = ["Monitor"]
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.errors import ParameterError, brief
+
+__all__ = ["Monitor", "check_time_limit", "time_left"]
+
+_LEAST = 1e-6  # seconds: a limit is positive
 
 _HEADER = (
     f"{'iteration':>9}  {'objective':>16}  {'relative gap':>12}  {'passes':>9}  {'seconds':>8}"
@@ -23,18 +34,21 @@ class Monitor:
     max_iter : None for the solver's own limit
     callback : called with the record of every report; returning True stops the solve
     verbose : print a table
+    time_limit : seconds from `started` on; None for as long as it takes
     factor : what a reported objective is multiplied by, to be that of the declared problem
     passes : products with the data so far, in units of one A q plus one A' w; a product with some
         rows counts as their part of all rows
     systems : linear systems so far, by a solver that forms them
     forming : what forming them took, in passes: n^2 / 2 multiplications for a row that enters or leaves,
         and one for each entry that a product with the low-rank part of a Jacobian touches
+    stop : (1,) not 0 once the time is over, for compiled loops; see `alarm`
     """
 
     tol: float = 1e-6
     max_iter: int | None = None
     callback: Callable[[dict[str, float]], object] | None = None
     verbose: bool = False
+    time_limit: float | None = None
     factor: float = 1.0
     passes: float = 0.0
     systems: int = 0
@@ -43,6 +57,7 @@ class Monitor:
     iterations: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
+    stop: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1), repr=False)
 
     def limit(self, own: int) -> int:
         """The number of iterations allowed, `own` unless the caller set one."""
@@ -62,8 +77,46 @@ class Monitor:
     def seconds(self) -> float:
         return time.perf_counter() - self.started
 
+    @property
+    def late(self) -> bool:
+        """Whether the time is over. What may take long between two reports asks it before each product,
+        each factorisation."""
+        return self.time_limit is not None and (
+            self.stop[0] > 0.0 or self.seconds >= self.time_limit
+        )
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left, for programs with a clock of their own; inf without a limit."""
+        if self.time_limit is None:
+            return math.inf
+        return max(_LEAST, self.time_limit - self.seconds)
+
+    @contextmanager
+    def alarm(self) -> Iterator[None]:
+        """Sets `stop` when the time is over, also while a compiled loop runs: it lets go of the
+        interpreter."""
+        if self.time_limit is None:
+            yield
+            return
+        if self.late:
+            self.stop.fill(1.0)
+        timer = threading.Timer(self.left, self.stop.fill, (1.0,))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def below(self, tol: float, max_iter: int | None = None) -> Monitor:
+        """That of a problem inside of this one: the time is that of both."""
+        return Monitor(
+            tol, max_iter, time_limit=self.time_limit, started=self.started, stop=self.stop
+        )
+
     def report(self, iteration: int, objective: float, gap: float) -> bool:
-        """Record one state; True when the callback asks to stop."""
+        """Record one state; True when the callback asks to stop, or the time is over."""
         self.iterations = iteration
         objective *= self.factor
         record = {
@@ -81,4 +134,22 @@ class Monitor:
                 f"{iteration:9d}  {objective:16.9g}  {gap:12.3e}  {self.passes:9.1f}  "
                 f"{self.seconds:8.3f}"
             )
-        return self.callback is not None and self.callback(record) is True
+        asked = self.callback is not None and self.callback(record) is True
+        return asked or self.late
+
+
+def check_time_limit(time_limit: object, where: str) -> None:
+    """Raises ParameterError unless it is a positive number of seconds, or None."""
+    number = isinstance(time_limit, Real) and not isinstance(time_limit, bool | np.bool_)
+    if time_limit is not None and not (number and time_limit > 0.0):  # type: ignore[operator]
+        raise ParameterError(
+            f"{where}: time_limit is a positive number of seconds or None, got {brief(time_limit)}"
+        )
+
+
+def time_left(time_limit: float | None, began: float) -> float | None:
+    """What is left for the next of several tasks with one limit, the first of which began at `began` of
+    `time.perf_counter`."""
+    if time_limit is None:
+        return None
+    return max(_LEAST, time_limit - (time.perf_counter() - began))

@@ -54,7 +54,8 @@ class Solver(ABC, Generic[Form]):
     @abstractmethod
     def solve(self, form: Form, monitor: Monitor, start: Answer | None = None) -> Answer:
         """Run until the gap is below `monitor.tol`, `monitor.limit(own)` iterations are done, or
-        `monitor.report` answers True. Nothing of the form or the start is changed.
+        `monitor.report` answers True; what may take long between two reports asks `monitor.late`. Nothing
+        of the form or the start is changed.
 
         Parameters
         ----------

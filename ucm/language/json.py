@@ -14,13 +14,16 @@ import numpy as np
 from scipy import sparse
 
 from ucm import language
-from ucm.errors import CompositionError, UCMError
+from ucm.errors import CompositionError, UCMError, brief
+from ucm.language.fields import check_fields
 from ucm.language.node import Node, registered
 from ucm.language.parameter import Param
 
 __all__ = ["from_json", "to_json"]
 
 _FORMAT = 1
+_LARGEST = np.iinfo(np.int32).max  # of an index
+_INFINITE = {"inf": math.inf, "-inf": -math.inf}
 
 
 def to_json(node: Node, *, indent: int | None = None) -> str:
@@ -48,7 +51,7 @@ def from_json(text: str) -> Node:
         The text is no JSON, or no declaration of this library.
     """
     try:
-        document = json.loads(text)
+        document = json.loads(text, parse_constant=_refuse_constant)
     except (TypeError, ValueError, RecursionError) as error:
         raise CompositionError(f"from_json: not JSON text ({error})") from error
     if not isinstance(document, dict) or document.get("ucm") != _FORMAT or "model" not in document:
@@ -59,11 +62,24 @@ def from_json(text: str) -> Node:
         node = _decode(document["model"])
     except UCMError:
         raise
-    except (AttributeError, KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+        RecursionError,
+    ) as error:
         raise CompositionError(f"from_json: malformed declaration ({error})") from error
     if not isinstance(node, Node):
         raise CompositionError(f"from_json: expected a declaration, got {type(node).__name__}")
     return node
+
+
+def _refuse_constant(word: str) -> Any:
+    raise CompositionError(
+        f'from_json: {word} is no number of JSON; to_json writes {{"float": "inf"}}'
+    )
 
 
 def _encode(x: Any) -> Any:
@@ -94,23 +110,69 @@ def _decode(x: Any) -> Any:
             raise CompositionError("from_json: a bare list stands where a declaration should")
         return x
     if "node" in x:
-        cls = registered(x["node"]) or _sought(x["node"])
+        name, given = _entry(x, node=str, fields=dict)
+        cls = registered(name) or _sought(name)
         if cls is None or getattr(cls, "__abstractmethods__", None):
             raise CompositionError(
-                f"from_json: no declaration is named {x['node']!r}; import the module that defines it"
+                f"from_json: no declaration is named {brief(name)}; import the module that defines it"
             )
-        return cls(**{name: _decode(item) for name, item in x["fields"].items()})
+        read = {field: _decode(item) for field, item in given.items()}
+        check_fields(cls, read)
+        return cls(**read)
     if "param" in x:
-        return Param(x["param"], _decode(x["value"]))
+        name, number = _entry(x, param=str, value=object)
+        return Param(name, _decode(number))
     if "tuple" in x:
-        return tuple(_decode(item) for item in x["tuple"])
+        (items,) = _entry(x, tuple=list)
+        return tuple(_decode(item) for item in items)
     if "csr" in x:
-        return sparse.csr_matrix((x["data"], x["indices"], x["indptr"]), shape=tuple(x["csr"]))
+        return _csr(*_entry(x, csr=list, data=list, indices=list, indptr=list))
     if "array" in x:
-        return np.array(x["array"], dtype=np.float64)
-    if "float" in x:
-        return float(x["float"])
-    raise CompositionError(f"from_json: unknown entry {sorted(x)}")
+        (rows,) = _entry(x, array=list)
+        return _numbers(rows)
+    if "float" in x and x["float"] in _INFINITE:
+        return _INFINITE[x["float"]]
+    raise CompositionError(f"from_json: unknown entry {brief(sorted(x))}")
+
+
+def _entry(x: dict[str, Any], **kinds: type) -> list[Any]:
+    """The parts of an entry; refuses others than these, and parts of another kind."""
+    if set(x) != set(kinds) or not all(isinstance(x[name], kind) for name, kind in kinds.items()):
+        words = ", ".join(f"{name}: {kind.__name__}" for name, kind in kinds.items())
+        raise CompositionError(
+            f"from_json: expected an entry {{{words}}}, got {brief(x)}; write the text with to_json"
+        )
+    return [x[name] for name in kinds]
+
+
+def _numbers(rows: list[Any]) -> Any:
+    """An array of numbers, and of nothing that reads as one."""
+    array = np.array(rows, dtype=np.float64)
+    each: list[Any] = rows
+    for _ in array.shape[1:]:
+        each = [item for row in each for item in row]
+    if not all(type(item) in (int, float) for item in each):
+        raise CompositionError(f"from_json: expected an array of numbers, got {brief(rows)}")
+    return array
+
+
+def _csr(shape: list[Any], data: list[Any], indices: list[Any], indptr: list[Any]) -> Any:
+    """A CSR matrix, whose parts `Node` holds against each other."""
+    if len(shape) != 2 or not _whole(shape) or not _whole(indices) or not _whole(indptr):
+        raise CompositionError(
+            "from_json: the shape (2 numbers), indices and indptr of a sparse matrix are whole numbers "
+            f"from 0 to {_LARGEST}, got the shape {brief(shape)}; write the text with to_json"
+        )
+    if len(indptr) != shape[0] + 1:  # before anything of that size is made
+        raise CompositionError(
+            f"from_json: a sparse matrix with {shape[0]} rows and {len(indptr)} row pointers; "
+            "expected one more than rows"
+        )
+    return sparse.csr_matrix((_numbers(data), indices, indptr), shape=tuple(shape))
+
+
+def _whole(numbers: list[Any]) -> bool:
+    return all(type(k) is int and 0 <= k <= _LARGEST for k in numbers)
 
 
 def _sought(name: str) -> type[Node] | None:

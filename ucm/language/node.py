@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, field, fields, replace
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 from scipy import sparse
@@ -109,6 +110,7 @@ def _key(x: Any) -> Any:
 
 
 _REGISTRY: dict[str, type[Node]] = {}
+_DEEPEST = 100  # what walks a tree calls itself, and so does CVXPY
 
 
 def registered(name: str) -> type[Node] | None:
@@ -134,6 +136,7 @@ class Node(ABC):
     `Scalar` or `float`, tuples of these too, and stay whole in others; in one of `int` there is no other.
     """
 
+    _depth: ClassVar[int] = 1  # of the tree; each node has its own
     _names: ClassVar[tuple[str, ...]] = ()  # of the fields
     _scalars: ClassVar[tuple[str, ...]] = ()  # of those that are annotated `Scalar`
     _kinds: ClassVar[dict[str, type | None]] = {}  # what numbers in them become
@@ -160,6 +163,13 @@ class Node(ABC):
         _REGISTRY[cls.__name__] = cls
 
     def __post_init__(self) -> None:
+        below = (node._depth for node in _among(self.operands()) if isinstance(node, Node))
+        object.__setattr__(self, "_depth", 1 + max(below, default=0))
+        if self._depth > _DEEPEST:
+            raise CompositionError(
+                f"{type(self).__name__}: a declaration nested {self._depth} deep, above {_DEEPEST}; "
+                "combine in pairs, (A + B) + (C + D), not one after the other"
+            )
         for name in self._names:
             kept = given = getattr(self, name)
             if name in self._converters:
@@ -257,6 +267,25 @@ class Node(ABC):
         for name, x in state.items():
             object.__setattr__(self, name, x)
         self.__post_init__()
+
+    def __bool__(self) -> bool:
+        raise CompositionError(
+            f"{self!r}: a declaration is neither true nor false; write A & B for an intersection, "
+            "A == B to compare, and `is None` to ask whether there is one"
+        )
+
+    if not TYPE_CHECKING:  # else `array + U` is an array to a type checker
+
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            """No array: SciPy then asks this operand what `M @ U` is. pandas does not ask."""
+            if sys._getframe(1).f_globals.get("__name__", "").startswith("pandas."):
+                raise CompositionError(
+                    f"{self!r}: a data frame takes it for an array; give the array, "
+                    "table.to_numpy() @ U"
+                )
+            alone = np.empty((), dtype=object)
+            alone[()] = self
+            return alone
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self

@@ -173,7 +173,9 @@ def add(a: Any, b: Any) -> Any:
         if isinstance(term, Objective | Penalty):
             penalties.append(term.penalty if isinstance(term, Objective) else term)
     loss, penalty = summed(LossSum, losses), summed(PenaltySum, penalties)
-    return Objective(loss, penalty) if loss and penalty else loss or penalty
+    if loss is None or penalty is None:
+        return penalty if loss is None else loss
+    return Objective(loss, penalty)
 
 
 @operator("term -")

@@ -99,8 +99,8 @@ def slope_along(s, parts):
 
 
 @inner(inline=True)
-def minimise(Z, v, z, t, alpha, offset, top, sigma, c, curve, share, free, H, work, a, log):
-    """Newton steps on (w, b) until the gradient is small against the proximal step; their number."""
+def minimise(Z, v, z, t, alpha, offset, top, sigma, c, curve, share, free, H, work, a, stop, log):
+    """Newton steps on (w, b) until the gradient is small against the proximal step, or `stop`; how many."""
     k = z.size
     g, d = np.empty(k), np.empty(k)
     steps = stuck = 0
@@ -114,7 +114,7 @@ def minimise(Z, v, z, t, alpha, offset, top, sigma, c, curve, share, free, H, wo
         log[ROWS] += changed
         size = np.sqrt(dot(g, g))
         small = share * np.sqrt(moved / sigma * 2.0 * c)
-        if size <= max(small, 1e-13 * (1.0 + mass)) or steps == MOST:
+        if size <= max(small, 1e-13 * (1.0 + mass)) or steps == MOST or stop[0] > 0.0:
             return steps
         # a gradient that rounding keeps from falling further
         stuck = stuck + 1 if size >= 0.5 * least else 0
@@ -140,13 +140,14 @@ def minimise(Z, v, z, t, alpha, offset, top, sigma, c, curve, share, free, H, wo
         steps += 1
 
 
-@jit(i8(_TABLE, READ, WRITE, WRITE, f8, READ, f8, f8, f8, _LOG))
-def plus_newton(Z, v, z, alpha, offset, top, c, sigma, tol, log):
+@jit(i8(_TABLE, READ, WRITE, WRITE, f8, READ, f8, f8, f8, READ, _LOG))
+def plus_newton(Z, v, z, alpha, offset, top, c, sigma, tol, stop, log):
     """`min c |w|^2 + sum top_i max(0, offset - t_i) - <v, t>`, t = Z z, z = (w, b).
 
     z and alpha, a start, become those of the smallest gap. One outer step for each row of `log`, fewer when
-    the gap is proven or does not fall; returns how many. A row holds the objective, the relative gap, and
-    what was spent so far: products with Z, in passes; systems; samples that entered or left them.
+    the gap is proven or does not fall, or where `stop` is not 0; returns how many. A row holds the
+    objective, the relative gap, and what was spent so far: products with Z, in passes; systems; samples that
+    entered or left them.
     """
     m, k = Z.shape
     t = Z @ z
@@ -163,7 +164,23 @@ def plus_newton(Z, v, z, alpha, offset, top, c, sigma, tol, log):
             copy(log[done - 1], own)
         curve[k - 1] = 1e-8 * sigma  # b has no curvature of its own where no sample is free
         steps = minimise(
-            Z, v, z, t, alpha, offset, top, sigma, c, curve, accuracy(best), free, H, work, a, own
+            Z,
+            v,
+            z,
+            t,
+            alpha,
+            offset,
+            top,
+            sigma,
+            c,
+            curve,
+            accuracy(best),
+            free,
+            H,
+            work,
+            a,
+            stop,
+            own,
         )
         copy(Z @ z, t)
         value = c * dot(z[: k - 1], z[: k - 1])
@@ -179,7 +196,7 @@ def plus_newton(Z, v, z, alpha, offset, top, c, sigma, tol, log):
             best = gap
             copy(z, best_z)
             copy(alpha, best_alpha)
-        if gap <= tol:
+        if gap <= tol or stop[0] > 0.0:
             break
         sigma *= growth(steps, 9.0)
     copy(best_z, z)

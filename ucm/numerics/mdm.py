@@ -56,10 +56,12 @@ def class_gaps(F, a, group, cap, mass, gaps):
 
 @jit(
     types.Tuple((i8, i8, i8, f8))(
-        _MATRIX, _INDEX, _INDEX, READ, READ, _INDEX, READ, i8, f8, i8, f8, WRITE, WRITE, WRITE
+        _MATRIX, _INDEX, _INDEX, READ, READ, _INDEX, READ, i8, f8, i8, f8, WRITE, READ, WRITE, WRITE
     )
 )
-def clip_mdm(rows, where, index, diagonal, s, group, cap, choice, eps, limit, clock, used, a, F):
+def clip_mdm(
+    rows, where, index, diagonal, s, group, cap, choice, eps, limit, clock, used, stop, a, F
+):
     """Clipped MDM, equations (7), (13) and (14), until no pair violates by more than eps; a and F in
     place.
 
@@ -68,8 +70,9 @@ def clip_mdm(rows, where, index, diagonal, s, group, cap, choice, eps, limit, cl
     norm most, as far as the bounds allow; with choice 2 the best pair with L or U of any group.
 
     Variable k of the n at hand, with the bound `cap[k]`, is sample `index[k]`; its Gram row is
-    `rows[where[index[k]]]`, and `used` of that slot is set to the clock. Returns the number of steps, a
-    code (0 done, 1 limit, 3 a row is missing), the sample whose row is missing, and the violation.
+    `rows[where[index[k]]]`, and `used` of that slot is set to the clock. It ends where `stop` is not
+    0. Returns the number of steps, a code (0 done, 1 limit or stopped, 3 a row is missing), the sample
+    whose row is missing, and the violation.
     """
     n = a.size
     groups = 0
@@ -97,7 +100,7 @@ def clip_mdm(rows, where, index, diagonal, s, group, cap, choice, eps, limit, cl
                     violation, chosen = d, g
         if chosen < 0 or not violation > eps:
             return step, 0, -1, violation
-        if step == limit:
+        if step == limit or stop[0] > 0.0:
             return step, 1, -1, violation
         L, U = lowest[chosen], highest[chosen]
         if choice > 0:
@@ -174,17 +177,20 @@ def clip_mdm(rows, where, index, diagonal, s, group, cap, choice, eps, limit, cl
         i8,
         f8,
         WRITE,
+        READ,
         WRITE,
         _OUT,
         WRITE,
     )
 )
-def clip_gsk(rows, where, index, diagonal, s, group, cap, mass, eps, limit, clock, used, a, H, F):
+def clip_gsk(
+    rows, where, index, diagonal, s, group, cap, mass, eps, limit, clock, used, stop, a, H, F
+):
     """Clipped GSK, equations (3), (11) and (12), until every class gap is at most eps; a, H and F in
     place, `H[g, k] = <Z_g, z_k>` for the point `Z_g = sum a_i z_i` of the group.
 
-    Returns the number of steps, a code (0 done, 1 limit, 3 a row is missing, 4 stuck: no candidate is
-    left that lowers the norm), and the sample whose row is missing.
+    Returns the number of steps, a code (0 done, 1 limit or stopped, 3 a row is missing, 4 stuck: no
+    candidate is left that lowers the norm), and the sample whose row is missing.
     """
     n, groups = a.size, cap.size
     gaps = np.empty(groups)
@@ -197,7 +203,7 @@ def clip_gsk(rows, where, index, diagonal, s, group, cap, mass, eps, limit, cloc
             if gaps.max() <= eps:
                 return step, 0, -1
             check = step + max(1, step // 100)
-        if step == limit:
+        if step == limit or stop[0] > 0.0:
             return step, 1, -1
         for g in range(groups):
             level[g] = 0.0
@@ -248,17 +254,17 @@ def clip_gsk(rows, where, index, diagonal, s, group, cap, mass, eps, limit, cloc
 
 @jit(
     types.Tuple((i8, i8, i8))(
-        _MATRIX, READ, _INDEX, READ, READ, types.boolean, f8, i8, WRITE, _OUT, WRITE
+        _MATRIX, READ, _INDEX, READ, READ, types.boolean, f8, i8, READ, WRITE, _OUT, WRITE
     )
 )
-def extreme_steps(K, s, group, cap, mass, pairs, eps, limit, a, H, F):
+def extreme_steps(K, s, group, cap, mass, pairs, eps, limit, stop, a, H, F):
     """mu-GSK, equation (9), or with `pairs` mu-MDM, equation (10), until every class gap is at most
     eps; a, H and F in place as in `clip_gsk`.
 
     GSK moves Z_g towards the extreme point of its reduced hull with the least `<W, Z>`. MDM moves
     weight from the support vector with the largest F to that point, whose terms must have room: those
-    at the cap are passed over. Returns the number of steps, a code (0 done, 1 limit, 4 stalled), and
-    the inner products that were used.
+    at the cap are passed over. Returns the number of steps, a code (0 done, 1 limit or stopped,
+    4 stalled), and the inner products that were used.
     """
     n, groups = a.size, cap.size
     gaps = np.empty(groups)
@@ -269,7 +275,7 @@ def extreme_steps(K, s, group, cap, mass, pairs, eps, limit, a, H, F):
         class_gaps(F, a, group, cap, mass, gaps)
         if gaps.max() <= eps:
             return step, 0, operations
-        if step == limit:
+        if step == limit or stop[0] > 0.0:
             return step, 1, operations
         best, chosen, out = 0.0, -1, -1
         for g in range(groups):

@@ -270,9 +270,9 @@ def descend(ends, side, state, V, points, d):
 
 
 @inner()
-def minimise(rows, where, index, s, pull, ends, side, state, V, points, need):
-    """Newton steps until the gradient is small against the proximal step; False when rows that it
-    needs are not at hand."""
+def minimise(rows, where, index, s, pull, ends, side, state, V, points, need, stop):
+    """Newton steps until the gradient is small against the proximal step, or `stop`; False when rows
+    that it needs are not at hand."""
     d = np.empty(index.size)
     theta = np.empty(side.shape[0])
     copy(side[:, THETA], theta)
@@ -295,7 +295,7 @@ def minimise(rows, where, index, s, pull, ends, side, state, V, points, need):
             gradient += (V[U, k] - V[P, k]) * (V[A, k] - V[F, k])
             step += (V[P, k] - V[Q, k]) ** 2
         small = max(step / state[SIGMA], 1e-32 * state[NORM] ** 2)
-        if state[STATUS] > 0.0 or gradient <= small or state[STEPS] == MOST:
+        if state[STATUS] > 0.0 or gradient <= small or state[STEPS] == MOST or stop[0] > 0.0:
             return True
         if not direction(rows, where, index, s, ends, side, state, V, points, d):
             return True
@@ -304,26 +304,27 @@ def minimise(rows, where, index, s, pull, ends, side, state, V, points, need):
         state[STEPS] += 1.0
 
 
-@jit(i8(_MATRIX, _INDEX, _INDEX, READ, READ, _INDEX, ROWS, WRITE, ROWS, ROWS, _LIST, ROWS))
-def gram_march(rows, where, index, s, pull, ends, side, state, V, points, need, log):
-    """One outer step for each row of `log`, fewer when done or when rows are missing; how many.
+@jit(i8(_MATRIX, _INDEX, _INDEX, READ, READ, _INDEX, ROWS, WRITE, ROWS, ROWS, _LIST, READ, ROWS))
+def gram_march(rows, where, index, s, pull, ends, side, state, V, points, need, stop, log):
+    """One outer step for each row of `log`, fewer when done, stopped or when rows are missing; how many.
 
     rows, where : rows of the Gram matrix; that of sample i is `rows[where[i]]`, missing if negative
     index, s, pull : (n,) sample, factor and `<c, z>` of each variable, group after group
     ends : (groups + 1,) where the groups begin
     side : (groups, 3) cap, mass and theta; state : see `GRAM_STATE`; V : (9, n), see above
     points : (3, m) products with the samples of the sums behind x, w and a direction
-    need : (n,) the samples whose rows are missing; log : relative gap and |x| after each outer step
+    need : (n,) the samples whose rows are missing; stop : (1,) not 0 when it is to stop
+    log : relative gap and |x| after each outer step
     """
     for k in range(log.shape[0]):
-        if not minimise(rows, where, index, s, pull, ends, side, state, V, points, need):
+        if not minimise(rows, where, index, s, pull, ends, side, state, V, points, need, stop):
             return k
         log[k, 0], log[k, 1] = state[GAP], state[NORM]
         if state[SIGMA] >= state[LARGEST]:
             state[IDLE] += 1.0
             if state[IDLE] > _MAX_IDLE and state[STATUS] == 0.0:
                 state[STATUS] = 3.0
-        if state[STATUS] > 0.0:
+        if state[STATUS] > 0.0 or stop[0] > 0.0:
             return k + 1
         copy(V[P], V[Q])
         factor = growth(int(state[STEPS]), 20.0)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
-from ucm.numerics._jit import WRITE, i8, inner, jit
+from ucm.numerics._jit import READ, WRITE, i8, inner, jit
 from ucm.numerics._lapack import SQUARE
 from ucm.numerics.band import ROWS, A, P, Q, R, beneath, compact, least, project, slope
 from ucm.numerics.palm import MOST, growth, line_search, ridge_solve
@@ -247,8 +247,8 @@ def descend(parts, stride, ends, side, state, w, x, g, d, V, tags, work):
 
 
 @inner(inline=True)
-def minimise(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work):
-    """Newton steps over the band until the gradient is small against the proximal step."""
+def minimise(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work, stop):
+    """Newton steps over the band until the gradient is small against the proximal step, or `stop`."""
     d = np.empty(w.size)
     g = np.empty(w.size)
     steps = 0
@@ -293,6 +293,8 @@ def minimise(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work
             step += side[c, STEP] + slope(p, p, p, V[Q, lo:mid])[1]
         if dot(g, g) <= max(step / state[SIGMA], 1e-32 * dot(w, w)) or steps == MOST:
             return
+        if stop[0] > 0.0:
+            return
         if not direction(parts, stride, ends, side, state, g, V, tags, H, S, system, d):
             return
         if not descend(parts, stride, ends, side, state, w, x, g, d, V, tags, work):
@@ -308,11 +310,11 @@ def minimise(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work
 
 @jit(
     i8(
-        _PARTS, i8, _ENDS, ROWS, WRITE, WRITE, WRITE, ROWS, TAGS, SQUARE, ROWS, SQUARE, ROWS, ROWS
+        _PARTS, i8, _ENDS, ROWS, WRITE, WRITE, WRITE, ROWS, TAGS, SQUARE, ROWS, SQUARE, ROWS, READ, ROWS
     )
 )  # fmt: skip
-def march(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work, log):
-    """One outer step for each row of `log`, fewer when done; returns how many.
+def march(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work, stop, log):
+    """One outer step for each row of `log`, fewer when done or stopped; returns how many.
 
     parts : samples of both classes; stride : of the rows of this level
     ends : (2, 3) for each class its first row in V, the end of its band, the end of its rows
@@ -320,12 +322,13 @@ def march(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work, l
     w, x : (n,) dual vector and point; V : (4, M), see `ucm.numerics.band`
     tags : (M,) the samples in the order of V, see `ucm.numerics.rows`
     H, S : (n, n), (2, n) sums over the free rows; system, work : (n, n), (2, M) scratch
+    stop : (1,) not 0 when it is to stop, also within a step
     log : passes, relative gap and |x| after each outer step
     """
     for k in range(log.shape[0]):
-        minimise(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work)
+        minimise(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work, stop)
         log[k, 0], log[k, 1], log[k, 2] = state[PASSES], state[GAP], np.sqrt(dot(x, x))
-        if state[STATUS] > 0.0:
+        if state[STATUS] > 0.0 or stop[0] > 0.0:
             return k + 1
         for i in range(V.shape[1]):
             V[Q, i] = V[P, i]

@@ -177,10 +177,10 @@ def slide(F, Ki, Kj, t):
 
 @jit(
     types.Tuple((i8, i8, i8, f8))(
-        _MATRIX, _INDEX, _INDEX, READ, READ, READ, f8, f8, i8, i8, f8, WRITE, WRITE, WRITE
+        _MATRIX, _INDEX, _INDEX, READ, READ, READ, f8, f8, i8, i8, f8, WRITE, READ, WRITE, WRITE
     )
 )
-def smo(rows, where, index, diagonal, y, C, p, eps, limit, seed, clock, used, a, F):
+def smo(rows, where, index, diagonal, y, C, p, eps, limit, seed, clock, used, stop, a, F):
     """Pair updates until `max F over I_up - min F over I_low <= eps`; a and F in place.
 
     I_up holds i whose s_i can grow (y = +1 and below its bound, or y = -1 and a > 0), I_low those
@@ -188,8 +188,9 @@ def smo(rows, where, index, diagonal, y, C, p, eps, limit, seed, clock, used, a,
     seed >= 0 a random one among the violators, as in the paper.
 
     Sample k of the n at hand is sample `index[k]` of all; its Gram row is `rows[where[index[k]]]`,
-    and `used` of that slot is set to the clock. Returns the number of updates, a code (0 done, 1 limit,
-    2 the kernel is indefinite, 3 a row is missing), the sample whose row is missing, and the violation.
+    and `used` of that slot is set to the clock. It ends where `stop` is not 0. Returns the
+    number of updates, a code (0 done, 1 limit or stopped, 2 the kernel is indefinite, 3 a row is
+    missing), the sample whose row is missing, and the violation.
     """
     n = a.size
     bounded = p == 1.0
@@ -209,6 +210,8 @@ def smo(rows, where, index, diagonal, y, C, p, eps, limit, seed, clock, used, a,
         violation = best - least
         if i < 0 or not violation > eps:
             return step, 0, -1, max(violation, 0.0)
+        if stop[0] > 0.0:
+            return step, 1, -1, violation
         slot = where[index[i]]
         if slot < 0:
             return step, 3, index[i], violation

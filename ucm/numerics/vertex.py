@@ -252,8 +252,26 @@ def _exchange(Z, enter, out, leave, slot, active, k, norm, rho, pivot, T):
     return k + (out >= m) - (enter >= m)
 
 
-@jit(i8(_MATRIX, _MATRIX, READ, READ, READ, f8, f8, i8, WRITE, WRITE, WRITE, WRITE, _INDEX, _INDEX))
-def edge_descent(Z, columns, u, o, top, a, tol, limit, z, t, beta, sign, slot, active):
+@jit(
+    i8(
+        _MATRIX,
+        _MATRIX,
+        READ,
+        READ,
+        READ,
+        f8,
+        f8,
+        i8,
+        READ,
+        WRITE,
+        WRITE,
+        WRITE,
+        WRITE,
+        _INDEX,
+        _INDEX,
+    )
+)
+def edge_descent(Z, columns, u, o, top, a, tol, limit, stop, z, t, beta, sign, slot, active):
     """Minimise `sum top_i max(0, o_i - t_i) + a sum_{j < n} |z_j| - <u, z>`, `t = Z z`, from a vertex.
 
     A vertex lies at n + 1 kinks, one in each slot: samples with `t_i = o_i` and coordinates with
@@ -272,6 +290,7 @@ def edge_descent(Z, columns, u, o, top, a, tol, limit, z, t, beta, sign, slot, a
     u, o, top : (n + 1,), (m,), (m,)
     tol : violation that counts of the multiplier of a coordinate; of a sample it is 1e-10 top_i
     limit : of the pivots
+    stop : (1,) not 0 when it is to stop at the next vertex
     z, t, beta, sign : (n + 1,), (m,), (m,), (n + 1,) results; `sign` is that of z, 0 where not active
     slot : (n + 1,) the kinks: samples, then m + coordinate
     active : (n + 1,) the active coordinates, as many as there are samples in `slot`, read and written
@@ -301,10 +320,10 @@ def edge_descent(Z, columns, u, o, top, a, tol, limit, z, t, beta, sign, slot, a
             )
             since = 0
         leave, slope = _steepest(m, slot, active, k, gamma, norm, top, a, tol, T, mu)
-        if leave < 0 and since > 0 and pivots < limit:
+        if leave < 0 and since > 0 and pivots < limit and stop[0] == 0.0:
             since = _REFACTOR  # the same answer from a fresh table
             continue
-        if leave < 0 or pivots >= limit:
+        if leave < 0 or pivots >= limit or stop[0] > 0.0:
             break
         out = slot[leave]
         way = 1.0 if mu[leave] > 0.0 else -1.0

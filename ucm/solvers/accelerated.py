@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ucm.data.linear import Vec
+from ucm.forms.monitor import Monitor
 
 __all__ = ["Iterate", "Smooth", "State", "inner"]
 
@@ -48,9 +49,11 @@ class Smooth(ABC):
     Attributes
     ----------
     rounding : of f, relative
+    monitor : of the solve
     """
 
     rounding: float
+    monitor: Monitor
 
     @abstractmethod
     def value(self, at: Iterate) -> float:
@@ -100,7 +103,7 @@ class State:
         height = f.value(self.p)
         forgiven = f.rounding * abs(height)
         L = self.L
-        while not f.value(self.new) <= height + self._model() + forgiven:
+        while not f.value(self.new) <= height + self._model() + forgiven and not f.monitor.late:
             if not self.L < _STEEPEST * L or not inner(self.d, self.d) > 0.0:
                 self.L, self.stuck = L, True  # rounding of f hides what a step gains
                 return

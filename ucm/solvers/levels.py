@@ -78,7 +78,7 @@ class Level(ABC):
             stop = False
             for row in log[:done].tolist():
                 stop = monitor.report(monitor.iterations + 1, *self.told(row, monitor))
-            ended = self.ended(monitor)
+            ended, stop = self.ended(monitor), stop or monitor.late
             if ended is not None and (self.stride == 1 or (left > 0 and not stop)):
                 return ended
             if stop:

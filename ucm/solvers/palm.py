@@ -92,14 +92,20 @@ class Lagrangian(ABC):
         """Another sigma; the trial point becomes that of y."""
 
 
-def run(at: Lagrangian, limit: int, report: Callable[[int, float, float], bool]) -> str:
+def run(
+    at: Lagrangian,
+    limit: int,
+    report: Callable[[int, float, float], bool],
+    late: Callable[[], bool] = lambda: False,
+) -> str:
     """At most `limit` outer steps; answers how they ended, as the status of an `Answer`. `report` is called
-    with the number, the objective and the gap of each, and stops by answering True."""
+    with the number, the objective and the gap of each, and stops by answering True, as `late` does, which
+    is asked before each Newton step."""
     refused = since = 0
     least = np.inf
     for outer in range(1, limit + 1):
-        steps = minimise(at)
-        if steps == at.most and refused < _REFUSED:
+        steps = minimise(at, late)
+        if steps == at.most and refused < _REFUSED and not late():
             # p is no proximal point of q: the kinks are too sharp for this sigma
             refused += 1
             at.grow(SHRINK)
@@ -116,7 +122,7 @@ def run(at: Lagrangian, limit: int, report: Callable[[int, float, float], bool])
             return "infeasible"
         if at.solved():
             return "converged"
-        if stop:
+        if stop or late():
             return "interrupted"
         if since >= PATIENCE:
             break
@@ -124,11 +130,11 @@ def run(at: Lagrangian, limit: int, report: Callable[[int, float, float], bool])
     return "max_iter"
 
 
-def minimise(at: Lagrangian) -> int:
+def minimise(at: Lagrangian, late: Callable[[], bool]) -> int:
     """Newton steps on psi; their number."""
     for step in range(at.most):
         g = at.gradient()
-        if at.good_enough(g):
+        if at.good_enough(g) or late():
             return step
         d = at.direction(g)
         start = float(g @ d)

@@ -17,11 +17,21 @@ from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["Blocks", "LinearProgram", "Vertex", "accuracy", "attempt", "numbers", "units"]
+__all__ = [
+    "Blocks",
+    "LinearProgram",
+    "Vertex",
+    "accuracy",
+    "attempt",
+    "cut_short",
+    "numbers",
+    "units",
+]
 
 Index = NDArray[np.intp]
 
@@ -32,7 +42,7 @@ class Vertex(NamedTuple):
 
     Attributes
     ----------
-    status : "optimal", "infeasible", "unbounded" or "stopped"
+    status : "optimal", "infeasible", "unbounded", "late" (the time was over) or "stopped"
     words : what HiGHS calls it
     x : (columns,) empty where there is none
     dual : (rows,) slopes of the optimum in the sides of the rows; empty where there are none
@@ -51,14 +61,17 @@ class LinearProgram:
 
     Parameters
     ----------
-    verbose : print the log of HiGHS
+    monitor : of the solve: its time limit is that of the program; it prints the log of HiGHS if that one
+        is verbose
     options : of HiGHS, beside tolerances of 1e-10
     """
 
-    def __init__(self, verbose: bool = False, **options: Any) -> None:
+    def __init__(self, monitor: Monitor | None = None, **options: Any) -> None:
         import highspy
 
+        self.monitor = monitor or Monitor()
         self.highs: Any = highspy.Highs()
+        verbose = self.monitor.verbose
         tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
         for name, setting in {"output_flag": verbose, **tight, **options}.items():
             self.highs.setOptionValue(name, setting)
@@ -67,6 +80,7 @@ class LinearProgram:
             verdicts.kOptimal: "optimal",
             verdicts.kInfeasible: "infeasible",
             verdicts.kUnbounded: "unbounded",
+            verdicts.kTimeLimit: "late",
         }
         self.at_limit = verdicts.kIterationLimit
         self.has_basis = False
@@ -109,12 +123,11 @@ class LinearProgram:
 
     def solve(self) -> Vertex:
         """From the last basis; once more without it where that ends in nothing."""
-        self.highs.run()
-        verdict = self.highs.getModelStatus()
-        if self.has_basis and self.words.get(verdict) != "optimal" and verdict != self.at_limit:
+        verdict = self._run()
+        ended = self.words.get(verdict) in ("optimal", "late") or verdict == self.at_limit
+        if self.has_basis and not ended:
             self.highs.clearSolver()
-            self.highs.run()
-            verdict = self.highs.getModelStatus()
+            verdict = self._run()
         self.has_basis = True
         found = self.highs.getSolution()
         return Vertex(
@@ -124,6 +137,12 @@ class LinearProgram:
             np.array(found.row_dual if found.dual_valid else []),
             int(self.highs.getInfo().simplex_iteration_count),
         )
+
+    def _run(self) -> Any:
+        if self.monitor.time_limit is not None:  # the clock of HiGHS goes on from run to run
+            self.highs.setOptionValue("time_limit", self.highs.getRunTime() + self.monitor.left)
+        self.highs.run()
+        return self.highs.getModelStatus()
 
 
 def _each(side: Any, count: int) -> Vec:
@@ -149,22 +168,52 @@ def _compressed(terms: Sequence[tuple[Index, Any]], shape: tuple[int, int]) -> t
 
 
 # --- conic programs, CVXPY ----------------------------------------------------------------------
-def attempt(problem: cp.Problem, solver: str, **options: Any) -> str:
-    """Solve it; a line on why the solver failed, empty when it did not. That an answer may be inaccurate
-    is in its status, and in the certificate with numbers, and not said again."""
+def attempt(
+    problem: cp.Problem, solver: str, monitor: Monitor | None = None, **options: Any
+) -> str:
+    """Solve it within the time of the monitor; a line on why the solver failed, empty when it did not. That
+    an answer may be inaccurate is in its status, and in the certificate with numbers, and not said again.
+    """
     import cvxpy as cp
 
+    verbose = monitor is not None and monitor.verbose
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
-            problem.solve(solver=solver, **options)
+            if monitor is None or monitor.time_limit is None:
+                problem.solve(solver=solver, verbose=verbose, **options)
+            else:
+                _solve_in_time(problem, solver, monitor, options)
     except (cp.error.SolverError, ArithmeticError, ValueError) as error:
         # a ValueError comes from CVXPY, for a status of the solver that it does not know
         return str(error).splitlines()[0]
     return ""
 
 
-def accuracy(solver: str, tol: float) -> dict[str, float]:
+_CLOCKS = {"CLARABEL": "time_limit", "SCS": "time_limit_secs"}  # ECOS has none
+
+
+def _solve_in_time(
+    problem: cp.Problem, solver: str, monitor: Monitor, options: dict[str, Any]
+) -> None:
+    """In two steps: what CVXPY takes to write the program is not the solver's time."""
+    for variable in problem.variables():  # of the problem before
+        variable.value = None
+    data, chain, inverse = problem.get_problem_data(solver, solver_opts=options)
+    if monitor.late:
+        return
+    if solver in _CLOCKS:
+        options = {**options, _CLOCKS[solver]: monitor.left}
+    found = chain.solve_via_data(problem, data, False, monitor.verbose, options)
+    problem.unpack_results(found, chain, inverse)
+
+
+def cut_short(problem: cp.Problem, monitor: Monitor) -> bool:
+    """Whether the time was over before the solver of a problem was done."""
+    return monitor.late and problem.status not in ("optimal", "infeasible", "unbounded")
+
+
+def accuracy(solver: str, tol: float) -> dict[str, Any]:
     """The options by which a solver is told one accuracy; none for a solver that is not known."""
     names = {
         "CLARABEL": ("tol_gap_abs", "tol_gap_rel", "tol_feas"),

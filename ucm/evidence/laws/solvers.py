@@ -334,7 +334,8 @@ def _run(
         given += [*start.q, *(v for v in (start.w, start.slopes) if v is not None)]
     before = [v.copy() for v in given]
     try:
-        answer = solver.solve(trial.form, monitor, start)
+        with monitor.alarm():
+            answer = solver.solve(trial.form, monitor, start)
     except Exception as error:
         judge.fail("`solve` ends with an answer", repr(error))
     if not isinstance(answer, Answer):
@@ -375,6 +376,10 @@ def _check_trial(
     judge.at_most("it stops where the callback answers True", len(seen), 1)
     if stopped.status != "interrupted":
         trial.judge(judge, stopped)
+    ended, monitor = run(time_limit=1e-9)
+    judge.at_most("it stops where the time is over", len(monitor.history), 1)
+    if ended.status != "interrupted":
+        trial.judge(judge, ended)
 
 
 def _check_tilts(judge: Judge, solver: InnerSolver, rng: np.random.Generator) -> None:

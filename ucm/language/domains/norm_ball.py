@@ -273,7 +273,8 @@ class SimplexBall(curved.CutSimplex, Polyhedral):
         return None if flat is None else flat.polyhedron(dim, classes=classes)
 
     def around(self, dim: int) -> Capped:
-        return self.flat() or Simplex()
+        flat = self.flat()
+        return Simplex() if flat is None else flat
 
     def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
         p, radius = self.p, value(self.radius)
@@ -288,7 +289,7 @@ class SimplexBall(curved.CutSimplex, Polyhedral):
             return q, None if t >= limit else curved.Point(q, t / unit, q, t / unit, theta)
         curve, parts = PowerCurve(p, radius), masses.groups(v.size, classes)
         return self._cut(
-            v, classes, prox, lambda q: norm(q, p), math.inf if self.flat() else radius,
+            v, classes, prox, lambda q: norm(q, p), radius if self.flat() is None else math.inf,
             lambda least: curved.solve(
                 curve, v, parts, radius / p, (radius / p) * (least / radius) ** p, prox=prox
             ),

@@ -70,7 +70,7 @@ class Hull(OfWeights, CoordinateFree):
         if kind != "signed":
             own = factors[kind == "neg"]
             factors = (own, own)
-        domain = weigh(self.weights or Simplex(), factors)
+        domain = weigh(Simplex() if self.weights is None else self.weights, factors)
         rows = data.rows(kind)
         return WeightSpace(domain, rows.size, data.signs(kind), samples=rows)
 

@@ -98,6 +98,8 @@ class ConstantMatrix(ConstantStatistic, MatrixNode):
 class MatrixSum(StatisticSum, MatrixNode, CoordinateFree):
     """A non-negative combination of matrices."""
 
+    terms: tuple[tuple[float, MatrixNode], ...]
+
     def factors(self, data: Data) -> list[LinearMap]:
         return [scaled(F, float(np.sqrt(c))) for c, S in self.terms for F in S.factors(data)]
 

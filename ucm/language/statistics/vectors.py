@@ -85,6 +85,8 @@ class Origin(VectorNode, CoordinateFree):
 class VectorSum(StatisticSum, VectorNode, CoordinateFree):
     """A linear combination of vectors."""
 
+    terms: tuple[tuple[float, VectorNode], ...]
+
 
 def _vector_term(x: Any) -> VectorNode | None:
     """x as a vector, or None when another operand has the say (a set)."""

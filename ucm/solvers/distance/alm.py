@@ -80,7 +80,8 @@ class ALM(Solver[MinNorm]):
                 ),
                 couplings=(),
             )
-            part = Monitor(accuracy * monitor.tol**0.5 if outer > 3 else accuracy, self.inner_limit)
+            coarse = accuracy * monitor.tol**0.5 if outer > 3 else accuracy
+            part = monitor.below(coarse, self.inner_limit)
             q = self.inner.solve(stacked, part, Answer(q)).q
             monitor.passes += part.passes
             residual = 0.0

@@ -96,7 +96,7 @@ class APG(Solver[MinNorm]):
         k, limit = 0, monitor.limit(_LIMIT)
         for k in range(1, limit + 1):
             run.step()
-            if run.due():
+            if run.due() or monitor.late:
                 answer = run.verdict(k)
                 if answer is not None:
                     return answer
@@ -109,12 +109,12 @@ class APG(Solver[MinNorm]):
             message += ", and it falls no more; scale the features, or take another solver"
         return Answer(run.best.z, status="max_iter", message=message)
 
-    def first_L(self, form: MinNorm) -> float:
+    def first_L(self, form: MinNorm, monitor: Monitor) -> float:
         """Where L starts."""
         if self.L is not None:
             return self.L
         if not self.backtracking:
-            return 1.01 * _lipschitz(form)
+            return 1.01 * _lipschitz(form, monitor)
         squares = [float((b.map.column_norms() ** 2).max(initial=0.0)) for b in form.blocks]
         return max([*squares, _TINY])
 
@@ -168,7 +168,7 @@ class _Run:
     def __init__(self, options: APG, form: MinNorm, monitor: Monitor, q: list[Vec]) -> None:
         self.options, self.form, self.monitor = options, form, monitor
         self.f = _Distance(form, monitor)
-        self.state = State(self.f.iterate(q), options.first_L(form))
+        self.state = State(self.f.iterate(q), options.first_L(form, monitor))
         self.eta, self.since = options.eta, 0
         self.best = self.state.z
         x = self.best.image
@@ -242,7 +242,7 @@ class _Run:
             self.eta = max(options.delta * self.eta + (1.0 - options.delta), options.eta_min)
 
 
-def _lipschitz(form: MinNorm) -> float:
+def _lipschitz(form: MinNorm, monitor: Monitor) -> float:
     """The largest eigenvalue of `sum_k A_k A_k'`, by power iteration."""
     w = np.ones(form.n) / math.sqrt(form.n)
     value = 0.0
@@ -252,6 +252,6 @@ def _lipschitz(form: MinNorm) -> float:
         if value == 0.0:
             return _TINY
         w = z / value
-        if abs(value - old) <= 1e-6 * value:
+        if abs(value - old) <= 1e-6 * value or monitor.late:
             break
     return value

@@ -13,7 +13,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.robust import dual_exponent
-from ucm.solvers.programs import Blocks, accuracy, attempt, numbers
+from ucm.solvers.programs import Blocks, accuracy, attempt, cut_short, numbers
 
 __all__ = ["ECOS", "SCS", "Clarabel"]
 
@@ -33,6 +33,8 @@ class _Conic(Solver[MinNorm]):
         return float("nan")
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
+        if monitor.late:
+            return Answer(form.centers()).interrupted()
         import cvxpy as cp
 
         blocks = Blocks(form)
@@ -42,12 +44,14 @@ class _Conic(Solver[MinNorm]):
         problem = cp.Problem(objective, [image, *blocks.constraints])
         # well below the gap that is asked for, as the solver's own measure is another one
         options = accuracy(self.backend, 1e-3 * monitor.tol)
-        failure = attempt(problem, self.backend, verbose=monitor.verbose, **options)
+        failure = attempt(problem, self.backend, monitor, **options)
         if failure:
             raise SolverError(
                 f"{self.name}: the solver failed ({failure}); scale the features, or take another "
                 "solver"
             )
+        if z.value is None and cut_short(problem, monitor):
+            return Answer(form.centers()).interrupted()
         monitor.iterations = int(problem.solver_stats.num_iters or 0)
         if problem.status in ("infeasible", "infeasible_inaccurate"):
             message = f"{self.name} found no point"
@@ -67,7 +71,7 @@ class _Conic(Solver[MinNorm]):
             answer.multipliers = blocks.multipliers(-sign / size)
         objective = -blocks.scale * float(problem.value)
         monitor.report(monitor.iterations, objective, float("nan"))
-        return answer
+        return answer.interrupted() if cut_short(problem, monitor) else answer
 
 
 def _norm(cp, z, q: float):  # type: ignore[no-untyped-def]

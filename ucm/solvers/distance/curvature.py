@@ -9,7 +9,7 @@ orthonormal columns Y, then `(I + s A J A')^-1 ~ I - Y diag(s t / (1 + s t)) Y'`
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -76,12 +76,18 @@ class ConjugateGradients(Systems):
     stored : entries of the bound data: a pass is twice as many multiplications
     accuracy : residual to reach, relative to g
     most : largest number of iterations for one system
+    late : asked before each of them, whether to stop
     """
 
     def __init__(
-        self, maps: Sequence[LinearMap], stored: int, accuracy: float = 0.2, most: int = 200
+        self,
+        maps: Sequence[LinearMap],
+        stored: int,
+        accuracy: float = 0.2,
+        most: int = 200,
+        late: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.maps = maps
+        self.maps, self.late = maps, late
         self.accuracy, self.most = accuracy, most
         self.cost = sum(A.entries for A in maps) / max(1, stored)  # passes in one A and one A'
         rows = maps[0].shape[0]
@@ -110,7 +116,7 @@ class ConjugateGradients(Systems):
         tried: list[Vec] = []
         curves: list[Vec] = []
         count = 0
-        while count < self.most and float(np.linalg.norm(residual)) > wanted:
+        while count < self.most and float(np.linalg.norm(residual)) > wanted and not self.late():
             bent = curve(p)
             count += 1
             if len(tried) < self.kept:

@@ -46,7 +46,9 @@ class HiGHSDistance(Solver[MinNorm]):
         return float("nan")
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
-        program, one = LinearProgram(monitor.verbose), form.norm == 1.0
+        if monitor.late:
+            return Answer(form.centers()).interrupted()
+        program, one = LinearProgram(monitor), form.norm == 1.0
         columns = [_columns(program, b) for b in form.blocks]
         scale, meets = units(form)
         equations = _image(program, form, columns, scale)
@@ -58,6 +60,8 @@ class HiGHSDistance(Solver[MinNorm]):
         monitor.iterations = found.pivots
         if found.status == "infeasible":
             return Answer(form.centers(), status="infeasible", message="HiGHS found no point")
+        if found.status == "late":
+            return Answer(form.centers()).interrupted()
         if found.status != "optimal":
             raise SolverError(
                 f"highs: the linear program ended with {found.words!r}; scale the features, or take "

@@ -90,7 +90,7 @@ class Newton(Solver[MinNorm]):
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(form.n + form.coupled):
             at = _Iterate(form, form.begin(start), monitor, self)
-            return at.answer(run(at, monitor.limit(_OUTER), monitor.report))
+            return at.answer(run(at, monitor.limit(_OUTER), monitor.report, lambda: monitor.late))
 
 
 class _Iterate(Lagrangian):
@@ -129,8 +129,9 @@ class _Iterate(Lagrangian):
         factors = [self.scale / u for u in self.units]
         self.G: list[LinearMap] = [form.stacked(k, factors) for k in range(len(form.blocks))]
         self.cost = sum(A.entries for A in self.G) / max(1, form.stored)  # couplings included
-        kind = ConjugateGradients if self.iterative else Formed
-        self.systems: Systems = kind(self.G, form.stored)
+        self.systems: Systems = Formed(self.G, form.stored)
+        if self.iterative:
+            self.systems = ConjugateGradients(self.G, form.stored, late=lambda: monitor.late)
         offsets = [c.offset * f for c, f in zip(form.couplings, factors, strict=True)]
         self.h = np.concatenate([form.center, *offsets])
         self.y = np.concatenate([x, np.zeros(form.coupled)]) / self.scale

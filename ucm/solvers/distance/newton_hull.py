@@ -315,7 +315,7 @@ class _FeatureLevel(Level):
         before = self["systems"], self["forming"]
         done = numerics.march(
             hulls.parts, self.stride, self.ends, self.side, self.state, self.w, self.x, self.V,
-            self.tags, self.H, self.S, self.system, self.work, log,
+            self.tags, self.H, self.S, self.system, self.work, monitor.stop, log,
         )  # fmt: skip
         monitor.systems += int(self["systems"] - before[0])
         monitor.forming += self.share * (self["forming"] - before[1])

@@ -127,7 +127,7 @@ class ScaledNewton(Solver[MinNorm]):
         tol: float,
         start: Answer | None,
     ) -> Answer:
-        below = Monitor(tol=max(tol, 1e-12))
+        below = monitor.below(max(tol, 1e-12))
         answer = solver.solve(form, below, start)
         monitor.passes += below.passes
         monitor.systems += below.systems

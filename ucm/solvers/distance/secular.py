@@ -145,7 +145,7 @@ class _Run:
         self.monitor.forming += _forming(form)
         self.monitor.systems += 1
         S = [spectrum(b.map) for b in form.blocks]
-        x, s = _nearest(S, form.center, self.radii, None)
+        x, s = _nearest(S, form.center, self.radii, None, self.monitor)
         return self.finish(x, s)
 
     def spanned(self) -> Answer:
@@ -154,17 +154,18 @@ class _Run:
         Q, center, parts = coordinates(form.center, [b.map for b in form.blocks])
         self.monitor.forming += factoring(form, *Q.shape)
         self.monitor.systems += 1
-        x, s = _nearest([Spectrum.of(A @ A.T) for A in parts], center, self.radii, None)
+        S = [Spectrum.of(A @ A.T) for A in parts]
+        x, s = _nearest(S, center, self.radii, None, self.monitor)
         return self.finish(Q @ x, s)
 
     def finish(self, x: Vec, s: Vec) -> Answer:
         """The answer at x and s."""
         pulls = self.form.rmatvec(x)
         self.monitor.passes += self.form.pass_cost() / 2
-        point, gap, _ = self.assess(x, s, pulls)
+        point, gap, done = self.assess(x, s, pulls)
         size = self.unit * self.form.space.norm(point)
         self.monitor.report(self.monitor.iterations + 1, -size, gap)
-        return self.answer
+        return self.answer if done or not self.monitor.late else self.answer.interrupted()
 
     def assess(self, x: Vec, s: Vec, pulls: Sequence[Vec]) -> tuple[Vec, float, bool]:
         """The point that `q_k = -s_k A_k'x` stands for, the gap between its norm and the bound from
@@ -208,7 +209,7 @@ class _Run:
                 rows.append(pull)
             monitor.passes += form.pass_cost() / 2
             S = [Spectrum.of(rows.gram) for rows in W]
-            y, s = _nearest(S, V.dot(form.center), self.radii, s)
+            y, s = _nearest(S, V.dot(form.center), self.radii, s, monitor)
             x = V.combine(y)
             point, gap, done = self.assess(x, s, [rows.combine(y) for rows in W])
             stop = monitor.report(j, -self.unit * form.space.norm(point), gap)
@@ -266,7 +267,9 @@ class _Rows:
         self._gram[j, : j + 1] = self._gram[: j + 1, j] = self.dot(row)
 
 
-def _nearest(S: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None) -> tuple[Vec, Vec]:
+def _nearest(
+    S: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None, monitor: Monitor
+) -> tuple[Vec, Vec]:
     """x and s for formed S_k; `s` is where to start."""
     least = 1e-15 * float(np.linalg.norm(c))  # what moves x by less is rounding
     reach = [r * math.sqrt(T.trace) for T, r in zip(S, radii, strict=True)]
@@ -280,7 +283,7 @@ def _nearest(S: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None) -> tuple[
         x, all_s[used[0]] = _one_ball(parts[0], c, float(radii[used[0]]))
     else:
         first = None if s is None or not np.all(s[used] > 0.0) else s[used]
-        x, all_s[used] = _several(parts, c, radii[used], first)
+        x, all_s[used] = _several(parts, c, radii[used], first, monitor)
     return x, all_s
 
 
@@ -304,7 +307,9 @@ def _one_ball(S: Spectrum, c: Vec, radius: float) -> tuple[Vec, float]:
     return vectors @ (b * u / (u + values)), 1.0 / u
 
 
-def _several(spectra: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None) -> tuple[Vec, Vec]:
+def _several(
+    spectra: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None, monitor: Monitor
+) -> tuple[Vec, Vec]:
     """Newton's method on g(u) over u_k >= 0, in steps that leave 1/20 of each u_k at least, with
     `s_k <- r_k / ||A_k'x||`, which never raises g, where a step fails.
 
@@ -314,10 +319,12 @@ def _several(spectra: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None) -> 
     S, roots = [T.matrix for T in spectra], [T.root for T in spectra]
     traces = np.array([T.trace for T in spectra])
     first = radii / np.sqrt([max(float(c @ T @ c), _TINY) for T in S])
-    x, s = _newton(S, roots, c, radii, first if s is None else s, 1e8 / traces)
+    x, s = _newton(S, roots, c, radii, first if s is None else s, 1e8 / traces, monitor)
     tiny = float(np.linalg.norm(x)) <= 1e-4 * float(np.linalg.norm(c))
     far = s
     for _ in range(50 if tiny else 0):  # the ratios of s_k for which no q_k leaves its ball
+        if monitor.late:
+            break
         far = far * (_HUGE / float(far @ traces))
         H = sum((a * T for a, T in zip(far, S, strict=True)), start=np.eye(c.size))
         nearer = linalg.solve(H, c, assume_a="pos", check_finite=False)
@@ -329,7 +336,13 @@ def _several(spectra: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None) -> 
 
 
 def _newton(
-    S: Sequence[Matrix], roots: Sequence[Matrix], c: Vec, radii: Vec, s: Vec, most: Vec
+    S: Sequence[Matrix],
+    roots: Sequence[Matrix],
+    c: Vec,
+    radii: Vec,
+    s: Vec,
+    most: Vec,
+    monitor: Monitor,
 ) -> tuple[Vec, Vec]:
     """x and s, for s_k <= most_k."""
 
@@ -345,7 +358,7 @@ def _newton(
         sizes = np.array([max(float(np.linalg.norm(R.T @ x)), _TINY) for R in roots])
         met = s * sizes / radii
         free = (s < most) | (met > 1.0)
-        if np.all(np.abs(met[free] - 1.0) <= 1e-13):
+        if np.all(np.abs(met[free] - 1.0) <= 1e-13) or monitor.late:
             break
         Sx = np.column_stack([T @ x for T in S])
         slope = 0.5 * (radii**2 - (s * sizes) ** 2)

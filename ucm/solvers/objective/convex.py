@@ -13,7 +13,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
 from ucm.language.parameter import Coefficient, Numbers
 from ucm.language.terms import loss_cvxpy
-from ucm.solvers.programs import accuracy, attempt, numbers
+from ucm.solvers.programs import accuracy, attempt, cut_short, numbers
 
 __all__ = ["ClarabelComposite"]
 
@@ -67,19 +67,22 @@ class _Built(Session):
         v.value, u.value = tilt.margin, tilt.normal
         failure = ""
         for tight in _TIGHT:  # a gap is first order in the dual error: as tight as it can be had
-            options = accuracy("CLARABEL", tight)
-            failure = attempt(problem, "CLARABEL", verbose=self.monitor.verbose, **options)
+            failure = attempt(problem, "CLARABEL", self.monitor, **accuracy("CLARABEL", tight))
             if not failure:
                 break
         else:
             message = f"Clarabel failed ({failure}); scale the features"
             return _failed(form, "max_iter", message)
+        late = cut_short(problem, self.monitor)
+        if w.value is None and late:
+            return _failed(form, "interrupted", "")
         if w.value is None:
             status = problem.status if problem.status in ("infeasible", "unbounded") else "max_iter"
             message = f"Clarabel ended with the status {problem.status!r}; scale the features"
             return _failed(form, status, message)
         slopes = numbers(equation.dual_value) - tilt.margin
-        return Answer(w=numbers(w.value), b=float(b.value), slopes=slopes)
+        answer = Answer(w=numbers(w.value), b=float(b.value), slopes=slopes)
+        return answer.interrupted() if late else answer
 
 
 def _failed(form: Composite, status: str, message: str) -> Answer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -76,6 +77,8 @@ class DCA(Solver[DifferenceOfConvex]):
         constant = _Iterate(form, form.constant())
         if start is None:
             start = session.solve(form.first(), form.G.flat(), monitor.tol)
+            if start.status == "interrupted":
+                return start
             if start.status != "converged":
                 message = f"the convex problem to start from: {start.message}"
                 known = start.w is not None and _Iterate(form, start).height <= constant.height
@@ -85,12 +88,14 @@ class DCA(Solver[DifferenceOfConvex]):
             best, end = self._descend(constant, session, monitor)
         generator = np.random.default_rng(self.seed)
         for k in range(self.starts - 1):
+            if monitor.late:
+                break
             if k % 3 == 0:
                 begin = _relaxation(form, session, generator, monitor.tol)
             elif k % 3 == 1:
-                begin = _vertex(form, generator, self.draws)
+                begin = _vertex(form, generator, self.draws, monitor)
             else:
-                begin = _nearby(best, generator, self.draws)
+                begin = _nearby(best, generator, self.draws, monitor)
             other, other_end = self._descend(begin, session, monitor)
             if other.height < best.height:
                 best, end = other, other_end
@@ -106,7 +111,7 @@ class DCA(Solver[DifferenceOfConvex]):
         for _ in range(limit):
             gap = at.gap()
             if monitor.report(monitor.iterations + 1, at.height, gap):
-                return at, {"status": "interrupted", "message": "stopped by the callback"}
+                return at, {"status": "interrupted"}
             if gap <= exact:
                 return at, {}
             answer = session.solve(at.form.G, at.tilt, min(monitor.tol, 1e-8))
@@ -181,7 +186,9 @@ def _relaxation(
     return _Iterate(form, session.solve(replace(form.G, penalties=weights), tilt, tol))
 
 
-def _nearby(best: _Iterate, generator: np.random.Generator, draws: int) -> _Iterate:
+def _nearby(
+    best: _Iterate, generator: np.random.Generator, draws: int, monitor: Monitor
+) -> _Iterate:
     """The best of several random steps away from the best point so far."""
     G = best.form.G
     size = float(np.abs(best.w).mean()) or 1.0
@@ -193,10 +200,12 @@ def _nearby(best: _Iterate, generator: np.random.Generator, draws: int) -> _Iter
         b = best.b + step * generator.standard_normal() if generator.random() < 0.5 else -scores
         return _Iterate(best.form, Answer(w=w, b=float(np.squeeze(b))))
 
-    return min((draw() for _ in range(draws)), key=lambda at: at.height)
+    return _lowest(draw, draws, monitor)
 
 
-def _vertex(form: DifferenceOfConvex, generator: np.random.Generator, draws: int) -> _Iterate:
+def _vertex(
+    form: DifferenceOfConvex, generator: np.random.Generator, draws: int, monitor: Monitor
+) -> _Iterate:
     """The best of several random vertices: k weights are free, the others 0, and k + 1 samples lie at
     kinks of the loss, as they do at a solution of a linear program."""
     G = form.G
@@ -214,4 +223,14 @@ def _vertex(form: DifferenceOfConvex, generator: np.random.Generator, draws: int
         w[features] = vertex[:-1]
         return _Iterate(form, Answer(w=w, b=float(vertex[-1])))
 
-    return min((draw() for _ in range(draws)), key=lambda at: at.height)
+    return _lowest(draw, draws, monitor)
+
+
+def _lowest(draw: Callable[[], _Iterate], draws: int, monitor: Monitor) -> _Iterate:
+    """The best of so many draws, or of fewer when the time is over."""
+    best = draw()
+    for _ in range(draws - 1):
+        if monitor.late:
+            break
+        best = min(best, draw(), key=lambda at: at.height)
+    return best

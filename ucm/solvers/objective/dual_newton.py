@@ -173,7 +173,7 @@ class _Multipliers(Session):
     def _interpreted(self, form: Composite, tilt: Tilt, tol: float) -> tuple[str, str]:
         """How it ended, and what was left."""
         at = _Tilted(self, form, tilt, tol)
-        status = run(at, self._limit(), self._report)
+        status = run(at, self._limit(), self._report, lambda: self.monitor.late)
         self.z, self.alpha = at.kept
         return status, _left(at.steps, at.best)
 
@@ -182,7 +182,7 @@ class _Multipliers(Session):
         log = np.empty((min(self._limit(), _LOGGED), 5))
         done = numerics.plus_newton(
             Z, np.ascontiguousarray(v), self.z, self.alpha, form.losses[0].offset, form.caps,
-            form.norms[1], self.sigma, _ENOUGH * tol, log,
+            form.norms[1], self.sigma, _ENOUGH * tol, monitor.stop, log,
         )  # fmt: skip
         spent, share = monitor.passes, Z.size / self.entries
         for step, (value, gap, passes, _, _) in enumerate(log[:done].tolist()):
@@ -191,7 +191,9 @@ class _Multipliers(Session):
         gap, (systems, rows) = log[:done, 1].min(), log[done - 1, 3:]
         monitor.systems += int(systems)
         monitor.forming += 0.25 * share * rows * Z.shape[1] / Z.shape[0]
-        return "converged" if gap <= _ENOUGH * tol else "max_iter", _left(done, gap)
+        if gap <= _ENOUGH * tol:
+            return "converged", ""
+        return "interrupted" if monitor.late else "max_iter", _left(done, gap)
 
     def _limit(self) -> int:
         return self.monitor.limit(self.max_outer) if self.whole else self.max_outer

@@ -105,6 +105,8 @@ class Generation(Session):
             self._begin(form, tilt, a)
         while True:
             answer = self._solve(form, tilt, a)
+            if answer.status == "interrupted":
+                break
             if answer.status != "converged":
                 if self.samples.size == form.m:
                     break
@@ -148,6 +150,8 @@ class Generation(Session):
             self.alpha[self.samples] = answer.slopes
             if self.all_features:
                 return answer
+            if self.monitor.late:
+                return answer.interrupted()
             z = form.pull(np.where(self.inside, self.alpha, 0.0)) + linear
             self.monitor.passes += 0.5
             short = np.flatnonzero((np.abs(z) > a * (1.0 + _SLACK)) & ~self.chosen)

@@ -60,21 +60,21 @@ class HiGHS(InnerSolver):
         return float("nan")
 
     def open(self, form: Composite, monitor: Monitor) -> Session:
-        program = _Dual(form, self.pivots)
+        program = _Dual(form, self.pivots, monitor)
         return Generation(form, program, monitor, self.samples, self.features)
 
 
 class _Dual(Program):
     """The dual program in HiGHS: row 0 is `y'alpha`, then one row for every feature inside."""
 
-    def __init__(self, form: Composite, pivots: int | None) -> None:
+    def __init__(self, form: Composite, pivots: int | None, monitor: Monitor) -> None:
         self.y, self.caps = form.y, form.caps
         self.offset = form.losses[0].offset
         self.dense = isinstance(form.X, np.ndarray)
         self.X = form.X if self.dense else form.X.tocsc()
         self.samples = self.features = np.zeros(0, dtype=np.intp)
         limit: dict[str, Any] = {} if pivots is None else {"simplex_iteration_limit": pivots}
-        self.program = LinearProgram(presolve="off", **limit)
+        self.program = LinearProgram(monitor.below(monitor.tol), presolve="off", **limit)
         self.program.rows([], 0.0, np.zeros(1))
 
     def take(self, samples: Index, features: Index) -> None:
@@ -102,6 +102,8 @@ class _Dual(Program):
         self.passes += 0.5 * max(1, found.pivots)
         if found.status == "optimal":
             return answer
+        if found.status == "late":
+            return answer.interrupted()
         status = _OF_THE_PRIMAL.get(found.status, "max_iter")
         advice = "raise pivots" if status == "max_iter" else "scale the features"
         return answer.ended(status, f"HiGHS ended with the status {found.words!r}; {advice}")

@@ -125,11 +125,12 @@ class _Gradient(Session):
         for k in range(1, limit + 1):
             state.L *= 0.95
             state.step(f, 1.5)
+            late = self.monitor.late
             if not math.isfinite(state.L):
                 return Answer(w=self.w, b=self.b).ended("stalled", _OVERFLOW)
-            if k % 10 == 0 or k < 3:
+            if k % 10 == 0 or k < 3 or late:
                 gap, violation = f.gap(state.new)
-                if gap <= 0.3 * tol and violation <= tol:
+                if late or (gap <= 0.3 * tol and violation <= tol):
                     break
                 best, since = (gap, k) if gap < 0.5 * best else (best, since)
             stuck = stuck + 1 if state.stuck else 0
@@ -144,6 +145,8 @@ class _Gradient(Session):
         z, self.L = state.new.z[0], state.L
         self.w, self.b = z[:-1].copy(), float(z[-1] * self.unit)
         answer = Answer(w=self.w, b=self.b, slopes=form.gradient(state.new.image))
+        if gap > 0.3 * tol and self.monitor.late:
+            return answer.interrupted()
         if gap > 0.3 * tol:
             answer.status = "max_iter"
             why = "raise max_iter" if k == limit else "it falls no more; scale the features"

@@ -89,7 +89,7 @@ class Simplex(InnerSolver):
         return float("nan")
 
     def open(self, form: Composite, monitor: Monitor) -> Session:
-        program = _Vertex(form, self.pivots)
+        program = _Vertex(form, self.pivots, monitor)
         return _Guarded(
             Generation(form, program, monitor, self.samples, self.features),
             self.fallback, form, monitor,
@@ -110,7 +110,7 @@ class _Guarded(Session):
 
     def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
         answer = self.session.solve(form, tilt, tol)
-        if answer.status == "converged" or self.fallback is None:
+        if answer.status in ("converged", "interrupted") or self.fallback is None:
             return answer
         self.session, self.fallback = self.fallback.open(self.form, self.monitor), None
         self.session.place(*answer.plane)
@@ -127,8 +127,8 @@ class _Vertex(Program):
     z, alpha : (w, b) and the slopes of the samples, from the last problem
     """
 
-    def __init__(self, form: Composite, pivots: int | None) -> None:
-        self.pivots = pivots
+    def __init__(self, form: Composite, pivots: int | None, monitor: Monitor) -> None:
+        self.pivots, self.monitor = pivots, monitor
         self.X = form.X.toarray() if sparse.issparse(form.X) else form.X
         self.y, self.all_caps, self.offset = form.y, form.caps, form.losses[0].offset
         self.apart = np.random.default_rng(0).random(form.m)
@@ -169,7 +169,7 @@ class _Vertex(Program):
         u = np.append(linear, bias)
         while True:
             answer = self._among(near, u, a)
-            if near.size == everything.size:
+            if near.size == everything.size or answer.status == "interrupted":
                 return answer
             if answer.status != "converged":
                 near = everything
@@ -215,6 +215,8 @@ class _Vertex(Program):
             if pivots < 0:
                 return answer.ended("unbounded", "an edge falls without end; scale the features")
             answer.slopes = self.alpha.copy()
+            if self.monitor.late:
+                return answer.interrupted()
             if pivots == self.limit():
                 return answer.ended("max_iter", f"{pivots} pivots made")
             if self._missed(rows, caps, alpha, a) <= _GAP:
@@ -239,7 +241,7 @@ class _Vertex(Program):
         with blas_threads(0):
             pivots = numerics.edge_descent(
                 rows, columns, u, offsets, caps, a, tol, self.limit(),
-                z, t, alpha, self.sign, slot, active,
+                self.monitor.stop, z, t, alpha, self.sign, slot, active,
             )  # fmt: skip
         self.basic = near[slot[slot < m]]
         self.active = active[: self.basic.size]

@@ -11,6 +11,7 @@ from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import HullsByRows
 from ucm.solvers.rows.descent import Descending, Descent, Place
 
@@ -44,16 +45,19 @@ class ClipGSK(Descending):
         if self.patience < 1:
             raise ParameterError(f"ClipGSK: patience is positive, got {self.patience}")
 
-    def begin(self, hulls: HullsByRows, start: list[Vec] | None) -> Descent:
-        return _Towards(hulls, start, self.patience)
+    def begin(self, hulls: HullsByRows, start: list[Vec] | None, monitor: Monitor) -> Descent:
+        return _Towards(hulls, start, self.patience, monitor)
 
 
 class _Towards(Descent):
     """H[g, k] is `<Z_g, z_k>` of the point `Z_g = sum a_i z_i` of a group; the gap was last halved, to
     `best`, after `since` steps."""
 
-    def __init__(self, hulls: HullsByRows, start: list[Vec] | None, patience: int) -> None:
-        self.hulls, self.patience, self.a = hulls, patience, hulls.start(start)
+    def __init__(
+        self, hulls: HullsByRows, start: list[Vec] | None, patience: int, monitor: Monitor
+    ) -> None:
+        self.hulls, self.monitor = hulls, monitor
+        self.patience, self.a = patience, hulls.start(start)
         self.H = hulls.points(self.a)
         self.F = hulls.pull + self.H.sum(axis=0)
         self.diagonal = hulls.gram.diagonal[hulls.index] * hulls.s**2
@@ -65,8 +69,8 @@ class _Towards(Descent):
         while True:
             done, code, missing = numerics.clip_gsk(
                 gram.store, gram.where, hulls.index, self.diagonal, hulls.s, hulls.group, hulls.cap,
-                hulls.mass, at.level, end - self.steps, float(self.steps), gram.used, self.a, self.H,
-                self.F,
+                hulls.mass, at.level, end - self.steps, float(self.steps), gram.used,
+                self.monitor.stop, self.a, self.H, self.F,
             )  # fmt: skip
             self.steps += done
             self.operations += done * hulls.n

@@ -16,6 +16,7 @@ from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import HullsByRows
 from ucm.solvers.rows.active import Active
 from ucm.solvers.rows.descent import Descending, Descent, Place
@@ -61,19 +62,21 @@ class ClipMDM(Descending):
             raise ParameterError(f"ClipMDM: coarse is positive, got {self.coarse}")
         self.check()
 
-    def begin(self, hulls: HullsByRows, start: list[Vec] | None) -> Descent:
+    def begin(self, hulls: HullsByRows, start: list[Vec] | None, monitor: Monitor) -> Descent:
         if start is None and self.stop != "paper" and hulls.n >= self.coarse:
-            return _Exchange(hulls, self, self._from_a_part(hulls))
-        return _Exchange(hulls, self, hulls.start(start))
+            return _Exchange(hulls, self, self._from_a_part(hulls, monitor), monitor)
+        return _Exchange(hulls, self, hulls.start(start), monitor)
 
-    def _from_a_part(self, hulls: HullsByRows) -> Vec:
+    def _from_a_part(self, hulls: HullsByRows, monitor: Monitor) -> Vec:
         """The extreme points of the hulls in the direction that every eighth sample gives."""
         groups = range(hulls.mass.size)
         members = [np.flatnonzero(hulls.group == g) for g in groups]
         part = np.sort(np.concatenate([k[:: max(1, min(8, k.size // 50))] for k in members]))
         small = hulls.part(part)
-        state = _Exchange(small, self, small.start(None))
+        state = _Exchange(small, self, small.start(None), monitor)
         for _ in range(20):
+            if monitor.late:
+                break
             W, gaps = small.norm(state.a, state.F), small.gaps(state.a, state.F)
             if float(gaps.sum()) <= 1e-2 * W * W:
                 break
@@ -94,8 +97,8 @@ class _Exchange(Descent):
     before : the gap at the report before
     """
 
-    def __init__(self, hulls: HullsByRows, options: ClipMDM, a: Vec) -> None:
-        self.hulls, self.options = hulls, options
+    def __init__(self, hulls: HullsByRows, options: ClipMDM, a: Vec, monitor: Monitor) -> None:
+        self.hulls, self.options, self.monitor = hulls, options, monitor
         self.a = a
         self.F = hulls.scores(a)
         self.active, self.exact = Active(a), self.F.copy()
@@ -128,7 +131,7 @@ class _Exchange(Descent):
         while True:
             done, code, missing, self.violation = numerics.clip_mdm(
                 gram.store, gram.where, index, diagonal, s, group, hulls.cap[group], self.choice, eps,
-                end - self.steps, float(self.steps), gram.used, a, F,
+                end - self.steps, float(self.steps), gram.used, self.monitor.stop, a, F,
             )  # fmt: skip
             self.steps += done
             self.operations += done * _ROWS[self.options.choice] * k.size
@@ -143,13 +146,14 @@ class _Exchange(Descent):
         chunk = max(100, min(self.hulls.n, 1000))
         while True:
             code = self.exchange(0.0, min(limit, self.steps + chunk))
-            if code == _LIMIT and self.steps < limit and self._active_gap() > gap:
+            on = self.steps < limit and not self.monitor.late
+            if code == _LIMIT and on and self._active_gap() > gap:
                 if self.options.shrinking:
                     self._shrink()
                 continue
             whole = self.active.index.size == self.hulls.n
             self._restore()
-            if whole or self.steps >= limit:
+            if whole or not on:
                 return
 
     def _active_gap(self) -> float:

@@ -28,12 +28,14 @@ class Descent(ABC):
     """A method at work.
 
     hulls : the problem
+    monitor : of the solve
     a, F : weights, and derivatives `<W, z_i>`
     limit : of the steps, unless the caller sets one
     steps, operations : so far; inner products count whether they are in the cache or not
     """
 
     hulls: HullsByRows
+    monitor: Monitor
     a: Vec
     F: Vec
     limit: int = 100_000
@@ -70,13 +72,13 @@ class Descending(NearestPoint):
             raise ParameterError(f"{name}: eps is positive, got {self.eps}")
 
     @abstractmethod
-    def begin(self, hulls: HullsByRows, start: list[Vec] | None) -> Descent:
+    def begin(self, hulls: HullsByRows, start: list[Vec] | None, monitor: Monitor) -> Descent:
         """The method at its start."""
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(form.n):
             hulls = HullsByRows.of(form)
-            run = self.begin(hulls, None if start is None else form.begin(start))
+            run = self.begin(hulls, None if start is None else form.begin(start), monitor)
             answer = self._run(run, monitor)
             answer.q = hulls.blocks(form, run.a)
             return answer

@@ -14,6 +14,7 @@ import numpy as np
 from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import HullsByRows
 from ucm.solvers.rows.descent import Descending, Descent, Place
 
@@ -39,16 +40,19 @@ class _Extreme(Descending):
     def __post_init__(self) -> None:
         self.check()
 
-    def begin(self, hulls: HullsByRows, start: list[Vec] | None) -> Descent:
-        return _Towards(hulls, start, self)
+    def begin(self, hulls: HullsByRows, start: list[Vec] | None, monitor: Monitor) -> Descent:
+        return _Towards(hulls, start, self, monitor)
 
 
 class _Towards(Descent):
     """K is the Gram matrix of the variables, H[g, k] is `<Z_g, z_k>` of the point `Z_g = sum a_i z_i` of a
     group."""
 
-    def __init__(self, hulls: HullsByRows, start: list[Vec] | None, solver: _Extreme) -> None:
-        self.hulls, self.solver, self.a = hulls, solver, hulls.start(start)
+    def __init__(
+        self, hulls: HullsByRows, start: list[Vec] | None, solver: _Extreme, monitor: Monitor
+    ) -> None:
+        self.hulls, self.monitor = hulls, monitor
+        self.solver, self.a = solver, hulls.start(start)
         self.K = hulls.gram.whole()
         if hulls.n < self.K.shape[0]:
             self.K = np.ascontiguousarray(self.K[np.ix_(hulls.index, hulls.index)])
@@ -61,7 +65,7 @@ class _Towards(Descent):
         hulls, chunk = self.hulls, 1 if self.solver.stop == "paper" and self.steps < 1000 else 1000
         done, code, operations = numerics.extreme_steps(
             self.K, hulls.s, hulls.group, hulls.cap, hulls.mass, self.solver.pairs, at.level,
-            min(limit - self.steps, chunk), self.a, self.H, self.F,
+            min(limit - self.steps, chunk), self.monitor.stop, self.a, self.H, self.F,
         )  # fmt: skip
         self.steps += done
         self.operations += operations

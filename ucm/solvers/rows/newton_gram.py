@@ -169,7 +169,7 @@ class _GramLevel(Level):
         before = self["systems"]
         done = numerics.gram_march(
             gram.store, gram.where, self.index, self.s, self.pull, self.ends, self.side, self.state,
-            self.V, self.points, self.need, log,
+            self.V, self.points, self.need, monitor.stop, log,
         )  # fmt: skip
         monitor.passes += (gram.computed - self.computed) / (2.0 * self.whole.gram.m)
         monitor.systems += int(self["systems"] - before)

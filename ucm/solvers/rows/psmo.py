@@ -74,14 +74,16 @@ class PSMO(Solver[HingeDual]):
             return self._run(form, monitor, None if start is None else start.slopes)
 
     def _run(self, form: HingeDual, monitor: Monitor, first: Vec | None) -> Answer:
-        state: _State | _WorkingSet = (_WorkingSet if self.shrinking else _State)(form, self, first)
+        state: _State | _WorkingSet = (_WorkingSet if self.shrinking else _State)(
+            form, self, first, monitor
+        )
         limit = monitor.limit(100 * form.m + 10_000_000)
         eps, gap, best = 1e-2, np.inf, np.inf
         while True:
             violation, code = state.reduce(eps, limit)
             answer = Answer(slopes=state.a)
             if code == _FULL:
-                rest = _State(form, self, state.a)
+                rest = _State(form, self, state.a, monitor)
                 rest.updates, state = state.updates, rest
                 continue
             if code == _INDEFINITE:
@@ -117,8 +119,8 @@ class _State:
     active : the samples that pair updates see
     """
 
-    def __init__(self, form: HingeDual, options: PSMO, start: Vec | None) -> None:
-        self.form, self.options = form, options
+    def __init__(self, form: HingeDual, options: PSMO, start: Vec | None, monitor: Monitor) -> None:
+        self.form, self.options, self.monitor = form, options, monitor
         self.y, self.C, self.p, self.gram = form.y, form.C, form.p, form.gram
         self.a = np.zeros(form.m) if start is None else _feasible(start, form)
         self.f = self.gram.times(self.a * self.y) if self.a.any() else np.zeros(form.m)
@@ -132,13 +134,14 @@ class _State:
         """Pair updates until the violation over all samples is eps; the violation left, a code."""
         while True:
             violation, code = self._active_updates(eps, limit)
-            if code == _LIMIT and self.updates < limit:
+            on = self.updates < limit and not self.monitor.late
+            if code == _LIMIT and on:
                 self._shrink()
                 continue
             self._restore()
             top, bottom = numerics.hinge_levels(self.y, self.C, self.a, self.p, self.F)
             violation = max(top - bottom, 0.0)
-            if code != _DONE or violation <= eps:
+            if code != _DONE or violation <= eps or not on:
                 return violation, code
 
     def _active_updates(self, eps: float, limit: int) -> tuple[float, int]:
@@ -150,7 +153,8 @@ class _State:
         while True:
             done, code, missing, violation = numerics.smo(
                 gram.store, gram.where, k, diagonal, y, C, self.p, eps, end - self.updates,
-                seed if seed < 0 else seed + self.updates, float(self.updates), gram.used, a, F,
+                seed if seed < 0 else seed + self.updates, float(self.updates), gram.used,
+                self.monitor.stop, a, F,
             )  # fmt: skip
             self.updates += done
             if code != _MISSING:
@@ -193,8 +197,8 @@ class _WorkingSet:
     f, F : as in `_State`, exact for all samples
     """
 
-    def __init__(self, form: HingeDual, options: PSMO, start: Vec | None) -> None:
-        self.form, self.options = form, options
+    def __init__(self, form: HingeDual, options: PSMO, start: Vec | None, monitor: Monitor) -> None:
+        self.form, self.options, self.monitor = form, options, monitor
         self.y, self.C, self.p, self.gram = form.y, form.C, form.p, form.gram
         self.a = np.zeros(form.m) if start is None else _feasible(start, form)
         self.cap = min(form.m, options.cap)
@@ -236,7 +240,7 @@ class _WorkingSet:
             violation = max(top - bottom, 0.0)
             if violation <= eps:
                 return violation, _DONE
-            if self.updates >= limit:
+            if self.updates >= limit or self.monitor.late:
                 return violation, _LIMIT
             kept, fresh = self._members(top, bottom)
             if kept.size + min(fresh.size, 2) > self.cap:
@@ -247,7 +251,7 @@ class _WorkingSet:
             inner = max(0.5 * eps, 0.15 * violation)
             done, code, _, _ = numerics.smo(
                 self.K, np.arange(n), np.arange(n), self.gram.diagonal[k], self.y[k], self.C[k], self.p,
-                inner, limit - self.updates, seed, 0.0, np.zeros(n), a, F,
+                inner, limit - self.updates, seed, 0.0, np.zeros(n), self.monitor.stop, a, F,
             )  # fmt: skip
             self.updates += done
             change = np.zeros(self.form.m)

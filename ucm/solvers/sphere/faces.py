@@ -60,7 +60,7 @@ class Faces(UnitSolver):
             if cuts.bounded:
                 monitor.passes += cuts.passes
                 return found
-        return self._search(form, monitor, radial(form, monitor.tol, monitor.verbose), answer)
+        return self._search(form, monitor, radial(form, monitor), answer)
 
     def _search(self, form: UnitNorm, monitor: Monitor, reach: Reach, answer: Answer) -> Answer:
         """The least over all faces."""
@@ -73,6 +73,8 @@ class Faces(UnitSolver):
                 )
             found = reach(g)
             monitor.passes += 1.0
+            if found is None and monitor.late:
+                return answer.interrupted()
             if found is None:
                 return answer.ended(
                     "max_iter", "the program of a face had no answer; scale the features"

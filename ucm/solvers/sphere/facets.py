@@ -118,6 +118,8 @@ class _Polytope:
         """Push out facets; whether any of them moved."""
         moved = False
         for a, distance in zip(normals, far, strict=True):
+            if self.monitor.late:
+                return True  # not known
             moved |= self.push(a) > distance * self.form.length(a) + 1e-13 * self.scale
         return moved
 

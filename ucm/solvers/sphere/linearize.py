@@ -49,7 +49,7 @@ class Linearize(UnitSolver):
 
     def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         v = form.begin(start)
-        reach = radial(form, monitor.tol, monitor.verbose)
+        reach = radial(form, monitor)
         height = np.inf if form.image.couplings else form.height(v)
         answer = Answer(form.image.centers(), form.lift(v))
         # a conic answer is known to its tolerance only
@@ -60,6 +60,8 @@ class Linearize(UnitSolver):
             for g in form.corners(v):
                 found = reach(g)
                 monitor.passes += 1.0
+                if found is None and monitor.late:
+                    return answer.interrupted()
                 if found is None:
                     return answer.ended("max_iter", "a program had no answer; scale the features")
                 length = form.length(found.v)

@@ -21,8 +21,9 @@ from scipy import sparse
 from ucm.data.linear import Vec
 from ucm.forms.answer import Answer
 from ucm.forms.faces import SumOfHulls
+from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm
-from ucm.solvers.programs import Blocks, LinearProgram, accuracy, attempt, numbers
+from ucm.solvers.programs import Blocks, LinearProgram, accuracy, attempt, cut_short, numbers
 
 __all__ = ["Radial", "Reach", "Reached", "radial"]
 
@@ -37,13 +38,14 @@ class Radial:
     caps : (k,)
     group : (k,)
     rest : (G,)
+    monitor : of the solve
     """
 
     @classmethod
-    def of(cls, hulls: SumOfHulls) -> Radial:
+    def of(cls, hulls: SumOfHulls, monitor: Monitor) -> Radial:
         """All samples of a sum of reduced hulls."""
         group = np.repeat(np.arange(hulls.masses.size), np.diff(hulls.bounds))
-        return cls(hulls.center, hulls.points, hulls.caps, group, hulls.masses)
+        return cls(hulls.center, hulls.points, hulls.caps, group, hulls.masses, monitor)
 
     def __init__(
         self,
@@ -52,8 +54,11 @@ class Radial:
         caps: Vec,
         group: NDArray[np.int64],
         rest: Vec,
+        monitor: Monitor,
     ) -> None:
-        self.program = LinearProgram(presolve="off", simplex_scale_strategy=0)
+        self.program = LinearProgram(
+            monitor.below(monitor.tol), presolve="off", simplex_scale_strategy=0
+        )
         # features in units of their own: rows of size one
         self.unit = np.maximum(np.abs(points).max(axis=0, initial=0.0), np.abs(fixed))
         self.unit[self.unit == 0.0] = 1.0
@@ -96,16 +101,16 @@ class Reached(NamedTuple):
 
 
 Reach = Callable[[Vec], Reached | None]
-"""What g reaches; None when no multiple of g is in U, or the program failed."""
+"""What g reaches; None when no multiple of g is in U, the program failed, or the time was over."""
 
 
-def radial(form: UnitNorm, tol: float, verbose: bool = False) -> Reach:
+def radial(form: UnitNorm, monitor: Monitor) -> Reach:
     """How far U reaches: a linear program over hulls, a conic one over any other set."""
-    return _conic(form, tol, verbose) if form.hulls is None else _polyhedral(form.hulls)
+    return _conic(form, monitor) if form.hulls is None else _polyhedral(form.hulls, monitor)
 
 
-def _polyhedral(hulls: SumOfHulls) -> Reach:
-    program = Radial.of(hulls)
+def _polyhedral(hulls: SumOfHulls, monitor: Monitor) -> Reach:
+    program = Radial.of(hulls, monitor)
 
     def reach(g: Vec) -> Reached | None:
         found = program.reach(g)
@@ -114,7 +119,7 @@ def _polyhedral(hulls: SumOfHulls) -> Reach:
     return reach
 
 
-def _conic(form: UnitNorm, tol: float, verbose: bool) -> Reach:
+def _conic(form: UnitNorm, monitor: Monitor) -> Reach:
     import cvxpy as cp
 
     s, g = cp.Variable(), cp.Parameter(form.rank)
@@ -125,9 +130,10 @@ def _conic(form: UnitNorm, tol: float, verbose: bool) -> Reach:
     def reach(normal: Vec) -> Reached | None:
         length = float(np.linalg.norm(normal))
         g.value = normal / length
-        for tight in (1e-3 * tol, tol):
-            options = accuracy("CLARABEL", tight)
-            failure = attempt(problem, "CLARABEL", verbose=verbose, **options)
+        for tight in (1e-3 * monitor.tol, monitor.tol):
+            failure = attempt(problem, "CLARABEL", monitor, **accuracy("CLARABEL", tight))
+            if cut_short(problem, monitor):
+                return None
             if not failure and s.value is not None:
                 break
         else:

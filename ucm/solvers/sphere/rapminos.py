@@ -95,7 +95,8 @@ class Rapminos(UnitSolver):
     def _descend(self, form: UnitNorm, hulls: SumOfHulls, monitor: Monitor, at: _State) -> Answer:
         count = 0 if self.step == "nearest" else self.width * form.rank
         steep = True
-        whole = Radial.of(hulls) if count and hulls.points.size <= _WHOLE else None
+        small = hulls.points.size <= _WHOLE and not monitor.late
+        whole = Radial.of(hulls, monitor) if count and small else None
         limit = monitor.limit(self.max_steps)
         flat = form.image.space.resolution * form.image.largest
         window = max(_WINDOW, form.rank)
@@ -112,25 +113,30 @@ class Rapminos(UnitSolver):
                 return _answer(form, hulls, at).interrupted()
             new = None
             if steep:
-                new = self._along(form, hulls, at, count)
+                new = self._along(form, hulls, at, count, monitor)
                 fell = 0.0 if new is None else 1.0 - new.value / max(at.value, 1e-300)
                 steep = fell > (0.0 if count == 0 else self.slow) and whole is None
             if new is None and count > 0:
-                new, count = _corner(form, hulls, at, count, whole)
+                new, count = _corner(form, hulls, at, count, whole, monitor)
             if new is None or not new.value < at.value * (1.0 - 1e-15):
-                new = _escape(form, hulls, at)
+                new = _escape(form, hulls, at, monitor)
             monitor.passes += 1.0
+            if new is None and monitor.late:
+                return _answer(form, hulls, at).interrupted()
             if new is None:
                 return _answer(form, hulls, at)
             at = new
         message = f"{limit} steps taken; raise max_iter"
         return _answer(form, hulls, at).ended("max_iter", message)
 
-    def _along(self, form: UnitNorm, hulls: SumOfHulls, at: _State, count: int) -> _State | None:
+    def _along(
+        self, form: UnitNorm, hulls: SumOfHulls, at: _State, count: int, monitor: Monitor
+    ) -> _State | None:
         """A step along the steepest direction; None when there is none."""
         wide = hulls.face(at.v, at.scores, count) if count else at.face
         d, size = max(
-            (_direction(hulls, wide, n) for n in form.corners(at.v)), key=lambda found: found[1]
+            (_direction(hulls, wide, n, monitor) for n in form.corners(at.v)),
+            key=lambda found: found[1],
         )
         if not size > _STILL:
             return None
@@ -154,7 +160,7 @@ def _moved(form: UnitNorm, hulls: SumOfHulls, v: Vec, d: Vec, t: float) -> _Stat
     return _state(hulls, form.unit(v + t * d)) if 0.0 < t < np.inf else None
 
 
-def _direction(hulls: SumOfHulls, face: Tied, n: Vec) -> tuple[Vec, float]:
+def _direction(hulls: SumOfHulls, face: Tied, n: Vec, monitor: Monitor) -> tuple[Vec, float]:
     """`-N g` of the least norm over the face, and that norm relative to the size of the subgradients.
 
     Where the norm has a kink, each of its subgradients n gives a direction of descent, or 0.
@@ -167,7 +173,7 @@ def _direction(hulls: SumOfHulls, face: Tied, n: Vec) -> tuple[Vec, float]:
     points = hulls.points[face.index]
     # g = -x, so that -N g = N x
     _, d = least_norm(
-        tangent(face.fixed), tangent(points), hulls.caps[face.index], face.group, face.rest
+        tangent(face.fixed), tangent(points), hulls.caps[face.index], face.group, face.rest, monitor
     )
     d = tangent(d)
     size = float(np.linalg.norm(face.fixed)) + float(np.abs(points).max(initial=0.0))
@@ -175,16 +181,21 @@ def _direction(hulls: SumOfHulls, face: Tied, n: Vec) -> tuple[Vec, float]:
 
 
 def _corner(
-    form: UnitNorm, hulls: SumOfHulls, at: _State, count: int, whole: Radial | None
+    form: UnitNorm,
+    hulls: SumOfHulls,
+    at: _State,
+    count: int,
+    whole: Radial | None,
+    monitor: Monitor,
 ) -> tuple[_State | None, int]:
     """Towards the minimum on `<n, w> = 1` of the function of the samples near the thresholds; and how
     many these should be. None when w is that minimum for every n."""
     for n in form.corners(at.v):
-        found = None if whole is None else whole.reach(n)
-        while whole is None:
+        found = None if whole is None or monitor.late else whole.reach(n)
+        while whole is None and not monitor.late:
             wide = hulls.face(at.v, at.scores, count)
             points, caps = hulls.points[wide.index], hulls.caps[wide.index]
-            found = Radial(wide.fixed, points, caps, wide.group, wide.rest).reach(n)
+            found = Radial(wide.fixed, points, caps, wide.group, wide.rest, monitor).reach(n)
             if found is not None or count >= hulls.caps.size:
                 break
             count *= 2  # too few samples: their function has no minimum
@@ -207,12 +218,14 @@ def _free(form: UnitNorm, hulls: SumOfHulls, at: _State) -> NDArray[np.float64]:
     return V[int((s > 1e-8).sum()) :]
 
 
-def _escape(form: UnitNorm, hulls: SumOfHulls, at: _State) -> _State | None:
+def _escape(form: UnitNorm, hulls: SumOfHulls, at: _State, monitor: Monitor) -> _State | None:
     """Along `+d` and `-d` with d orthogonal to the ties f is constant and the norm does not fall: the
     better end at the next kink. None when the ties pin w, or nothing is gained."""
     free = _free(form, hulls, at)
     best = None
     for d in (*free, *(-free)):
+        if monitor.late:
+            break
         new = _moved(form, hulls, at.v, d, hulls.nearest_kink(at.v, d))
         if new is None or (best is not None and new.value >= best.value):
             continue

@@ -1,0 +1,236 @@
+"""A time limit ends every solver, with what is proven by then."""
+
+from __future__ import annotations
+
+import ast
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ucm
+from ucm import neg, pos
+from ucm.errors import ConvergenceWarning, ParameterError
+from ucm.forms.monitor import Monitor
+from ucm.solvers.programs import accuracy, attempt
+
+_PROMPT = 1.0  # seconds beyond the limit
+
+rng = np.random.default_rng(5)
+y = np.where(rng.random(1200) < 0.5, 1.0, -1.0)
+X = rng.standard_normal((1200, 30)) + 0.4 * y[:, None]
+FEW, OF_FEW = X[:300, :12], y[:300]
+
+CUT = {  # a model, and a solver of it that needs longer
+    "newton-hull": (ucm.models.nu_svm(0.5), "newton-hull", {}),
+    "newton": (ucm.models.l2_nu_svm(0.3), "newton", {}),
+    "newton-cg": (ucm.models.l2_nu_svm(0.3), "newton-cg", {}),
+    "apg": (ucm.models.kl_svm(0.5), "apg", {}),
+    "alm": (ucm.models.coherent_mm_mpm(0.3), "alm", {}),
+    "coupled newton": (ucm.models.coherent_mm_mpm(0.3), "newton", {}),
+    "secular": (ucm.models.mm_mpm(0.1), "secular", {}),
+    "scaled-newton": (ucm.RobustMargin(ucm.models.mm_mpm(0.1), norm=1.5), "auto", {}),
+    "highs-distance": (ucm.models.enu_svm(0.6, 1.0), "highs-distance", {}),
+    "clarabel": (ucm.models.nu_svm(0.5), "clarabel", {}),
+    "scs": (ucm.models.nu_svm(0.5), "scs", {}),
+    "newton-gram": (ucm.models.nu_svm(0.5), "auto", {"kernel": "rbf"}),
+    "mdm": (ucm.models.nu_svm(0.5), "mdm", {}),
+    "gsk": (ucm.models.nu_svm(0.5), "gsk", {}),
+    "clip-mdm": (ucm.models.nu_svm(0.5), "clip-mdm", {}),
+    "clip-gsk": (ucm.models.nu_svm(0.5), "clip-gsk", {}),
+    "psmo": (ucm.models.psvm(2.0, 1.0), "psmo", {"kernel": "rbf"}),
+    "psmo, p = 1": (ucm.models.psvm(1.0, 10.0), "psmo", {}),
+    "newton-dual": (ucm.models.psvm(1.5, 1.0), "newton-dual", {}),
+    "compiled newton-dual": (ucm.models.svm(0.5), "newton-dual", {}),
+    "apg-primal": (ucm.Logistic() + 0.5 * ucm.L1(), "apg-primal", {}),
+    "clarabel-loss": (ucm.Hinge() + 0.5 * ucm.LInf(), "clarabel-loss", {}),
+    "simplex": (ucm.models.one_norm_svm(0.5), "simplex", {}),
+    "highs": (ucm.models.one_norm_svm(0.5), "highs", {}),
+    "dca": (ucm.models.rlsvm1(0.5), "dca", {}),
+    "rapminos": (ucm.models.enu_svm(0.1), "rapminos", {}),
+    "faces": (ucm.models.enu_svm(0.1, np.inf), "faces", {}),
+    "linearize": (ucm.models.mm_mpm(9.0), "linearize", {}),
+    "subgradient": (ucm.models.enu_svm(0.1), "subgradient", {}),
+}
+
+
+def test_no_limit_is_never_late() -> None:
+    monitor = Monitor()
+    assert not monitor.late and monitor.left == np.inf
+    with monitor.alarm():
+        assert not monitor.stop.any()
+
+
+def test_a_problem_inside_has_the_time_of_both() -> None:
+    monitor = Monitor(time_limit=1e-9)
+    part = monitor.below(1e-3, 7)
+    assert part.late and part.max_iter == 7 and part.stop is monitor.stop
+    assert monitor.report(1, 0.0, 0.0)
+
+
+def test_the_alarm_reaches_compiled_loops() -> None:
+    monitor = Monitor(time_limit=0.05)
+    with monitor.alarm():
+        assert not monitor.stop.any()
+        time.sleep(0.2)
+        assert monitor.stop[0] == 1.0
+
+
+@pytest.mark.parametrize("case", CUT)
+def test_every_solver_ends_at_once_where_the_time_is_over(case: str) -> None:
+    model, solver, options = CUT[case]
+    plan = ucm.compile(model, X, y, solver=solver, **options)
+    began = time.perf_counter()
+    with pytest.warns(ConvergenceWarning, match="the time limit of 1e-09 s came first"):
+        solution = plan.solve(time_limit=1e-9, tol=1e-12)
+    assert time.perf_counter() - began < 20 * _PROMPT  # loading CVXPY, compiling
+    assert solution.status == "time_limit"
+    certificate = solution.certificate
+    slack = 1e-6 * abs(certificate.primal) + 10.0 * certificate.violation**0.5
+    assert certificate.dual <= certificate.primal + slack or np.isnan(certificate.dual)
+
+
+LONG: dict[
+    str, tuple[Any, int, float]
+] = {  # a model, how many features, how far the classes are apart
+    "psmo": (ucm.models.psvm(1.0, 1e6), 5, 0.0),
+    "newton-hull": (ucm.models.nu_svm(0.9), 1500, 1.0),
+    "gsk": (ucm.models.nu_svm(0.5), 9, 1.0),
+    "rapminos": (ucm.models.enu_svm(0.05), 150, 0.0),
+    "simplex": (ucm.models.one_norm_svm(1e-3), 250, 0.0),
+    "highs": (ucm.models.one_norm_svm(1e-3), 250, 0.0),
+}
+
+
+@pytest.mark.parametrize("solver", LONG)
+def test_a_long_solve_is_cut_within_a_second(solver: str) -> None:
+    """Each of them works far longer than the limit between two reports."""
+    model, n, apart = LONG[solver]
+    wide = np.random.default_rng(1)
+    labels = np.where(wide.random(4000) < 0.5, 1.0, -1.0)
+    table = wide.standard_normal((4000, n)) + apart * labels[:, None]
+    plan = ucm.compile(model, table, labels, solver=solver)
+    with pytest.warns(ConvergenceWarning, match="the time limit of 0.5 s came first"):
+        solution = plan.solve(time_limit=0.5, tol=1e-13)
+    assert solution.status == "time_limit"
+    assert solution.stats.solve_time < 0.5 + 3 * _PROMPT  # on a busy machine; .6 on a free one
+
+
+class _Soon(Monitor):
+    """A monitor whose time is over as soon as a program in other hands has begun."""
+
+    @property
+    def left(self) -> float:
+        return 1e-3
+
+
+@pytest.mark.parametrize(
+    ("solver", "status"), [("CLARABEL", "user_limit"), ("SCS", "optimal_inaccurate")]
+)
+def test_a_program_in_other_hands_gets_what_is_left(solver: str, status: str) -> None:
+    import cvxpy as cp
+
+    v = cp.Variable(200)
+    A, b = rng.standard_normal((800, 200)), rng.standard_normal(800)
+    problem = cp.Problem(cp.Minimize(cp.norm1(A @ v - b) + cp.norm2(v)))
+    assert attempt(problem, solver, _Soon(time_limit=1e3), **accuracy(solver, 1e-13)) == ""
+    assert problem.status == status
+    assert attempt(problem, "CLARABEL", Monitor(time_limit=1e-9)) == "" and v.value is None
+
+
+def test_a_limit_that_is_not_reached_changes_nothing() -> None:
+    for case in ("newton-hull", "newton", "secular", "clip-mdm", "psmo", "simplex", "highs"):
+        model, solver, options = CUT[case]
+        plan = ucm.compile(model, FEW, OF_FEW, solver=solver, **options)
+        free, limited = plan.solve(), plan.solve(time_limit=1000.0)
+        assert free.status == limited.status
+        assert limited.objective == pytest.approx(free.objective, rel=1e-14)
+
+
+def test_the_limit_is_of_compile_and_solve_of_a_path_and_of_a_fit() -> None:
+    with pytest.warns(ConvergenceWarning):
+        assert ucm.solve(ucm.models.nu_svm(0.5), X, y, time_limit=1e-9).status == "time_limit"
+    with pytest.warns(ConvergenceWarning):
+        found = ucm.path(ucm.models.nu_svm(0.5), X, y, nu=[0.5, 0.6, 0.7], time_limit=1e-9)
+    assert [s.status for s in found] == ["time_limit"] * 3
+    classes = np.arange(300) % 3
+    estimator = ucm.Classifier(ucm.models.nu_svm(0.4), time_limit=1e-9)
+    with pytest.warns(ConvergenceWarning):
+        estimator.fit(FEW + classes[:, None], classes)
+    assert {s.status for s in estimator.solution_} == {"time_limit"}
+    assert ucm.Classifier(ucm.models.nu_svm(0.5), time_limit=60.0).fit(FEW, OF_FEW).n_iter_ > 0
+
+
+@pytest.mark.parametrize("wrong", [0, -1.0, float("nan"), "1", True, [1.0]])
+def test_a_limit_is_a_positive_number(wrong: Any) -> None:
+    model = ucm.models.nu_svm(0.5)
+    for call in (
+        lambda: ucm.solve(model, FEW, OF_FEW, time_limit=wrong),
+        lambda: ucm.compile(model, FEW, OF_FEW).solve(time_limit=wrong),
+        lambda: ucm.path(model, FEW, OF_FEW, nu=[0.5], time_limit=wrong),
+        lambda: ucm.Classifier(model, time_limit=wrong).fit(FEW, OF_FEW),
+    ):
+        with pytest.raises(ParameterError, match="time_limit is a positive number of seconds"):
+            call()
+
+
+def test_an_empty_set_is_told_in_time() -> None:
+    ball = ucm.Ellipsoid(pos.mean, pos.cov, ucm.Param("kappa", 1e-3))
+    far = ball & ucm.Ellipsoid(neg.mean, neg.cov, 1e-3)
+    with pytest.warns(ConvergenceWarning):
+        solution = ucm.solve(far - ucm.Hull(neg), X, y, time_limit=1e-9)
+    assert solution.status in ("time_limit", "infeasible")
+
+
+# --- the statuses -------------------------------------------------------------------------------
+_HERE = Path(ucm.__file__).parent
+_OF_A_LEVEL = {"full", "rounding"}  # within a solver, which gives them another name
+_OF_A_PROGRAM = {"stopped", "late"}  # of `solvers.programs.Vertex`
+
+
+def _words(call: ast.Call) -> list[Any]:
+    """What a call gives as a status."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    found = [word.value for word in call.keywords if word.arg == "status"]
+    if name in ("Verdict", "ended", "_failed") and call.args:
+        found += call.args[:2] if name == "_failed" else call.args[:1]
+    return found
+
+
+def _statuses() -> set[str]:
+    """The statuses that the sources give: to answers, and to verdicts."""
+    given: list[Any] = []
+    for file in [
+        *_HERE.glob("solvers/**/*.py"),
+        *_HERE.glob("compiler/*.py"),
+        *_HERE.glob("forms/*.py"),
+    ]:
+        for node in ast.walk(ast.parse(file.read_text())):
+            match node:
+                case ast.Call():
+                    given += _words(node)
+                case ast.Assign(targets=[ast.Attribute(attr="status")], value=value):
+                    given.append(value)
+                case ast.FunctionDef(name="run" | "ended" | "_compiled"):
+                    given += [r.value for r in ast.walk(node) if isinstance(r, ast.Return)]
+    return {word for value in given for word in _leaves(value) if re.fullmatch("[a-z_]+", word)}
+
+
+def _leaves(value: ast.expr | None) -> list[str]:
+    match value:
+        case ast.Constant(value=str(word)):
+            return [word]
+        case ast.IfExp(body=one, orelse=other):
+            return _leaves(one) + _leaves(other)
+        case ast.Tuple(elts=[first, *_]):
+            return _leaves(first)
+    return []
+
+
+def test_every_status_is_in_the_docs_and_no_other() -> None:
+    page = (_HERE.parent / "docs" / "errors.md").read_text().partition("## Statuses")[2]
+    listed = set(re.findall(r"`([a-z_]+)`", " ".join(re.findall(r"^\| (`.*?`) \|", page, re.M))))
+    assert _statuses() - _OF_A_LEVEL - _OF_A_PROGRAM == listed
