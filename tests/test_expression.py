@@ -465,9 +465,9 @@ def test_the_reader_names_what_is_wrong_in_a_tree(text: str, what: str) -> None:
 
 
 def test_an_array_of_numbers_too_large_for_one_is_refused() -> None:
-    with pytest.raises(CompositionError, match="expected an array of numbers"):
+    with pytest.raises(CompositionError, match="expected an array of real numbers"):
         ucm.Point([10**400])  # type: ignore[list-item]
-    with pytest.raises(CompositionError, match="expected an array of numbers"):
+    with pytest.raises(CompositionError, match="expected an array of real numbers"):
         ucm.Point(np.array([10**400], dtype=object))
 
 
