@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 from collections.abc import Callable
@@ -361,6 +362,7 @@ class Plan:
         raise unknown(lowerings[-1].asked, [lowering.form for lowering in lowerings])
 
 
+@functools.cache
 def options_of(function: Callable[..., Any]) -> list[str]:
     """The names of its keyword options."""
     parameters = inspect.signature(function).parameters.values()

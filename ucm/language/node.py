@@ -257,8 +257,12 @@ class Node(ABC):
             return NotImplemented
         return self._identity == other._identity  # type: ignore[attr-defined]
 
-    def __hash__(self) -> int:
+    @functools.cached_property
+    def _hash(self) -> int:
         return hash(self._identity)
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self._names}
