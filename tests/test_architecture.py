@@ -10,11 +10,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
 
 import ucm.solvers
+from ucm import neg, pos
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "ucm"
@@ -234,3 +235,38 @@ def test_a_solver_takes_the_form_of_its_type() -> None:
     for name in ucm.solvers.__all__:
         cls = vars(ucm.solvers)[name]
         assert get_type_hints(cls.solve)["form"] is cls.takes, name
+
+
+# --- the way of a solve ---------------------------------------------------------------------------
+WALKS = {
+    "`models.nu_svm(0.3)`": ucm.models.nu_svm(0.3),
+    "`(Ellipsoid(": (ucm.Ellipsoid(pos.mean, pos.cov, 1.0) & ucm.Hull(pos))
+    - ucm.Hull(neg, weights=ucm.NormBall(0.2)),
+    "`Ramp(1) + ": ucm.Ramp(1.0) + 0.5 * ucm.CappedL1(1.0),
+}
+
+
+@pytest.mark.parametrize("start", WALKS)
+def test_the_files_that_a_solve_enters_are_those_of_the_docs(start: str) -> None:
+    (row,) = [
+        line
+        for line in (ROOT / "docs" / "architecture.md").read_text().splitlines()
+        if line.startswith(f"| {start}")
+    ]
+    told = re.findall(r"`([a-z_]+(?:/[a-z_]+)+)`", row)
+    X, y = ucm.datasets.load("breast_cancer")
+    ucm.solve(WALKS[start], X, y)
+    entered: set[str] = set()
+
+    def look(frame: Any, event: str, argument: Any) -> None:
+        path = Path(frame.f_code.co_filename)
+        if event == "call" and path.is_relative_to(PACKAGE):
+            entered.add(str(path.relative_to(PACKAGE).with_suffix("")))
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        ucm.solve(WALKS[start], X, y)
+    finally:
+        sys.setprofile(before)
+    assert set(told) == entered and f"{len(told)}:" in row
