@@ -356,7 +356,9 @@ def bind(X: Any, y: Any, class_weight: tuple[float, float] = (1.0, 1.0)) -> Data
     seal = Seal(X, values)
     if not seal.finite:
         refuse_entry(X)
-    return Data(X, values, factors, seal=seal)
+    labels = values.copy()
+    labels.flags.writeable = False
+    return Data(X, labels, factors, seal=seal)
 
 
 def _pair(class_weight: Any) -> tuple[float, float]:

@@ -6,6 +6,8 @@ with classes +1 and -1, those of each class with mass 1/2.
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +43,8 @@ ROUNDING = 1e-12
 """Relative slack below which a point counts as inside and a boundary value as admissible."""
 
 _NO_CLASSES: Vec = np.empty(0)
+_latest: tuple[Callable[[], Any], list[tuple[Any, float]]] = (lambda: None), []
+"""Classes that do not change, and their groups: a solve asks for those of its labels tens of times."""
 
 
 def vector(x: Any) -> Vec:
@@ -56,8 +60,13 @@ def groups(dim: int, classes: Vec | None) -> list[tuple[Any, float]]:
     """Index and mass of every mass constraint: all of it, or +1 and -1 with 1/2 each."""
     if classes is None:
         return [(slice(0, dim), 1.0)]
-    y = np.asarray(classes)
-    return [(np.flatnonzero(y > 0), 0.5), (np.flatnonzero(y < 0), 0.5)]
+    global _latest
+    y, (of, found) = np.asarray(classes), _latest
+    if of() is not y:
+        found = [(np.flatnonzero(y > 0), 0.5), (np.flatnonzero(y < 0), 0.5)]
+        if not y.flags.writeable and y.base is None:  # it stays as it is
+            _latest = weakref.ref(y), found
+    return found
 
 
 def counts(dim: int, classes: Vec | None) -> list[int]:

@@ -163,13 +163,6 @@ class Node(ABC):
         _REGISTRY[cls.__name__] = cls
 
     def __post_init__(self) -> None:
-        below = (node._depth for node in _among(self.operands()) if isinstance(node, Node))
-        object.__setattr__(self, "_depth", 1 + max(below, default=0))
-        if self._depth > _DEEPEST:
-            raise CompositionError(
-                f"{type(self).__name__}: a declaration nested {self._depth} deep, above {_DEEPEST}; "
-                "combine in pairs, (A + B) + (C + D), not one after the other"
-            )
         for name in self._names:
             kept = given = getattr(self, name)
             if name in self._converters:
@@ -181,7 +174,20 @@ class Node(ABC):
                 raise CompositionError(
                     f"{type(self).__name__}: {name}: expected a real number or a Param, got {brief(given)}"
                 )
-        _ = self._values  # refuses one name with two values
+        below = list(self.below())
+        if below:
+            self._grow(below)
+            _ = self._values  # refuses one name with two values
+
+    def _grow(self, below: list[Node | Param]) -> None:
+        """Counts how deep the tree is, and refuses one that is too deep."""
+        depth = 1 + max((x._depth for x in below if isinstance(x, Node)), default=0)
+        object.__setattr__(self, "_depth", depth)
+        if depth > _DEEPEST:
+            raise CompositionError(
+                f"{type(self).__name__}: a declaration nested {depth} deep, above {_DEEPEST}; "
+                "combine in pairs, (A + B) + (C + D), not one after the other"
+            )
 
     @abstractmethod
     def formula(self, notation: Notation) -> str:

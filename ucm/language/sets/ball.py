@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import IdentityMap
@@ -37,8 +39,9 @@ class Ball(OfWeights):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._domain()
+        _ = self._domain  # refuses a wrong p
 
+    @functools.cached_property
     def _domain(self) -> NormBall:
         return NormBall(self.radius, self.p)
 
@@ -46,7 +49,7 @@ class Ball(OfWeights):
         return self.center.dimension(n)
 
     def space(self, data: Data) -> WeightSpace:
-        return WeightSpace(self._domain(), self.center.evaluate(data).size, simplex=False)
+        return WeightSpace(self._domain, self.center.evaluate(data).size, simplex=False)
 
     def image(self, data: Data) -> tuple[Vec, LinearMap]:
         c = self.center.evaluate(data)
@@ -56,13 +59,13 @@ class Ball(OfWeights):
         return self.no_weights(data)
 
     def size(self, data: Data) -> Size | None:
-        return self._domain().size()
+        return self._domain.size()
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         c = self.center.evaluate(data)
         v = cp.Variable(c.size)  # u in units of the largest entry of X
-        radius = scope.scalar(self._domain().size()) / data.scale
-        return c + data.scale * v, self._domain().constraints(v, radius)
+        radius = scope.scalar(self._domain.size()) / data.scale
+        return c + data.scale * v, self._domain.constraints(v, radius)
 
     def formula(self, notation: Notation) -> str:
         norm = notation.norm("u", f"{self.p:g}") + notation.leq + notation.scalar(self.radius)

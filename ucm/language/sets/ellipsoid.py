@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -60,25 +61,26 @@ class Ellipsoid(UncertaintySet, CoordinateFree):
     def dimension(self, n: int | None) -> int | None:
         return common_dimension(self, [self.center.dimension(n), self.shape.dimension(n)])
 
+    @functools.cached_property
     def _domain(self) -> NormBall:
         return NormBall(self.radius)
 
     def emptiness(self, data: Data) -> str | None:
-        why = self._domain().emptiness(1)
+        why = self._domain.emptiness(1)
         return None if why is None else f"{self!r}: {why}"
 
     def size(self, data: Data) -> Size | None:
-        return self._domain().size()
+        return self._domain.size()
 
     def _map(self, data: Data) -> LinearMap:
         return data.once(("factor", self.shape), lambda: covariance_map(self.shape, data))
 
     def lower(self, data: Data) -> AffineImage:
-        return AffineImage(self.center.evaluate(data), (Block(self._map(data), self._domain()),))
+        return AffineImage(self.center.evaluate(data), (Block(self._map(data), self._domain),))
 
     def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
         u = next(q)
-        return self.center.evaluate(data) + self._map(data).matvec(u), self._domain().violation(u)
+        return self.center.evaluate(data) + self._map(data).matvec(u), self._domain.violation(u)
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         roots = [_root(F) for F in self.shape.factors(data)]
@@ -86,7 +88,7 @@ class Ellipsoid(UncertaintySet, CoordinateFree):
         x = self.center.evaluate(data)
         for F, start in zip(roots, np.cumsum([0] + [F.shape[1] for F in roots]), strict=False):
             x = x + F @ u[start : start + F.shape[1]]
-        return x, self._domain().constraints(u, scope.scalar(self._domain().size()))
+        return x, self._domain.constraints(u, scope.scalar(self._domain.size()))
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
         # sigma(d) = <c, d> + r sqrt(d' S d), with d' S d = sum_k ||F_k' d||^2 from the samples
@@ -94,7 +96,7 @@ class Ellipsoid(UncertaintySet, CoordinateFree):
         factors = self.shape.factors(data)
         parts = [F.rmatvec(d) for F in factors]
         height = float(np.sqrt(sum(np.einsum("i,i->", p, p) for p in parts)))  # in this thread
-        radius = self._domain().size().number
+        radius = self._domain.size().number
         if height == 0.0:
             return float(c @ d), c
         step = sum((F.matvec(p) for F, p in zip(factors, parts, strict=True)), start=0.0 * c)
