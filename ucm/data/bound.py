@@ -241,9 +241,12 @@ class Data:
 
     def mean(self, kind: str) -> Vec:
         """The mean of the samples, (n,)."""
-        count = self.rows(kind).size
-        uniform = np.full(count, 1.0 / count)
-        return self.once(("mean", kind), lambda: self.samples(kind).matvec(uniform))
+
+        def make() -> Vec:
+            count = self.rows(kind).size
+            return self.samples(kind).matvec(np.full(count, 1.0 / count))
+
+        return self.once(("mean", kind), make)
 
     def covariance_factor(self, kind: str) -> LinearMap:
         """F with F F' the 1/m covariance of the samples, through the samples themselves.
