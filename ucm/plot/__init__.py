@@ -1,0 +1,11 @@
+"""Pictures of declarations and of their solutions, in scikit-learn's conventions of displays.
+
+A classmethod `from_...` computes and draws; the display has `axes_` and `figure_`, and `plot(ax)` draws it
+again. matplotlib is loaded at the first picture: `pip install 'ucm[plot]'`.
+"""
+
+from ucm.plot.losses import LossDisplay
+from ucm.plot.sets import SetDisplay
+from ucm.plot.weights import WeightsDisplay
+
+__all__ = ["LossDisplay", "SetDisplay", "WeightsDisplay"]
