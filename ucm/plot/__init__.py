@@ -4,8 +4,10 @@ A classmethod `from_...` computes and draws; the display has `axes_` and `figure
 again. matplotlib is loaded at the first picture: `pip install 'ucm[plot]'`.
 """
 
+from ucm.plot.convergence import ConvergenceDisplay
 from ucm.plot.losses import LossDisplay
+from ucm.plot.path import PathDisplay
 from ucm.plot.sets import SetDisplay
 from ucm.plot.weights import WeightsDisplay
 
-__all__ = ["LossDisplay", "SetDisplay", "WeightsDisplay"]
+__all__ = ["ConvergenceDisplay", "LossDisplay", "PathDisplay", "SetDisplay", "WeightsDisplay"]

@@ -89,6 +89,16 @@ class Names:
                 places.append((at, push, 0.0, 0.04 * reach + 0.3 * (1.0 - e[1])))
         return self._put(text, places, color, size)
 
+    def near(self, text: str, curve: Any, color: str, *, size: float = 12.0) -> Any:
+        """A name in free space, as near to a curve as there is some."""
+        line = self.ax.transData.transform(dense(curve))
+        window = self.ax.get_window_extent()
+        x, y = np.linspace(window.x0, window.x1, 41), np.linspace(window.y0, window.y1, 33)
+        grid = np.array([(a, b) for a in x for b in y])
+        far = np.hypot(*(grid[:, None] - line[None]).T).min(axis=0) / self._unit
+        at = self.ax.transData.inverted().transform(grid)
+        return self._put(text, [(p, np.zeros(2), 0.0, 0.25 * d) for p, d in zip(at, far)], color, size)
+
     def at(self, text: str, places: Any, color: str, *, size: float = 12.0) -> Any:
         """A name in the middle of one of these places, the first rather than the last."""
         found = [(np.asarray(p, float), np.zeros(2), 0.0, 0.1 * k) for k, p in enumerate(places)]
@@ -111,7 +121,7 @@ class Names:
             cost += 0.5 * float(outside.max()) + (100.0 if outside.max() > 0.0 else 0.0)
             if crowd.size:
                 covered = float(weights[_inside(crowd, middle, R, half)].sum())
-                cost += 15.0 * (1.0 - np.exp(-covered / 12.0))
+                cost += 40.0 * (1.0 - np.exp(-covered / 30.0))
             cost += 40.0 * sum(bool(_inside(b, middle, R, half).any()) for b in self._taken)
             if best is None or cost < best[0]:
                 best = (cost, at, push, turn, box)

@@ -60,8 +60,8 @@ class WeightsDisplay:
         >>> import ucm
         >>> X, y = ucm.datasets.load("wine")
         >>> shown = ucm.plot.WeightsDisplay.from_model(ucm.models.nu_svm(0.3), X, y)
-        >>> sorted(shown.support["nu_svm(0.3)"]) if "nu_svm(0.3)" in shown.support else [-1, 1]
-        [-1, 1]
+        >>> round(float(shown.weights[""][1].mean()), 9)
+        1.0
         """
         if isinstance(model, Mapping):
             if not model or solution is not None:
@@ -143,7 +143,5 @@ class WeightsDisplay:
         names.avoid(np.c_[np.linspace(low, high, 60), np.ones(60)], weight=1.0)
         for sign, curve in curves.items():
             count, all_ = self.support[name][sign], by_class[sign].size
-            places = dense(curve, 60)
-            shift = 0.07 * np.array([high - low, ax.get_ylim()[1]])
-            spots = [p + s * shift for p in places for s in ((1.6, 0.6), (1.6, 1.2), (3.0, 1.0))]
-            names.at(f"class {sign:+d}\n{count} of {all_} have weight", spots, colours.of(sign), size=11.5)
+            text = f"class {sign:+d}\n{count} of {all_} have weight"
+            names.near(text, curve, colours.of(sign), size=11.5)
