@@ -5,9 +5,24 @@ again. matplotlib is loaded at the first picture: `pip install 'ucm[plot]'`.
 """
 
 from ucm.plot.convergence import ConvergenceDisplay
+from ucm.plot.descent import DescentDisplay
+from ucm.plot.film import SetFilm
+from ucm.plot.landscape import LandscapeDisplay
 from ucm.plot.losses import LossDisplay
+from ucm.plot.outline import Outline, outline
 from ucm.plot.path import PathDisplay
 from ucm.plot.sets import SetDisplay
 from ucm.plot.weights import WeightsDisplay
 
-__all__ = ["ConvergenceDisplay", "LossDisplay", "PathDisplay", "SetDisplay", "WeightsDisplay"]
+__all__ = [
+    "ConvergenceDisplay",
+    "DescentDisplay",
+    "LandscapeDisplay",
+    "LossDisplay",
+    "Outline",
+    "PathDisplay",
+    "SetDisplay",
+    "SetFilm",
+    "WeightsDisplay",
+    "outline",
+]

@@ -13,7 +13,7 @@ from ucm.compiler.compile import compile
 from ucm.errors import ParameterError, brief
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
-from ucm.plot.names import Names, dense
+from ucm.plot.names import Names, dense, settle
 from ucm.plot.style import LINES, axes_of, canvas, palette
 
 __all__ = ["ConvergenceDisplay"]
@@ -170,6 +170,7 @@ class ConvergenceDisplay:
                 mark = "o" if self.status[name] == "optimal" else "X"
                 a.plot(x[-1], gap[-1], marker=mark, ms=9, color=colour, mec=colours.paper, zorder=4)
                 curves[name] = (np.c_[np.log(np.repeat(x, 2)[1:]), np.log(np.repeat(gap, 2)[:-1])], colour)
+            settle(figure)
             names = Names(a)
             for curve, _ in curves.values():
                 names.avoid(np.exp(dense(curve, 250)))

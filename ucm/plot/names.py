@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ucm.plot.style import palette
 
-__all__ = ["Names", "dense", "ends_of_line"]
+__all__ = ["Names", "dense", "ends_of_line", "settle"]
 
 Points = NDArray[np.float64]
 _PAD = 2.0  # points around a name
@@ -19,13 +19,12 @@ _PAD = 2.0  # points around a name
 class Names:
     """Places names in axes whose limits stand, away from what is drawn.
 
-    Each name has places to choose from. The one taken lies inside of the axes, on no other name, and on as
+    The layout of the figure must stand: `settle` it first. Each name has places to choose from. The one taken lies inside of the axes, on no other name, and on as
     few of the points to avoid as there are.
     """
 
-    def __init__(self, ax: Any) -> None:
-        ax.figure.draw_without_rendering()  # the layout of the figure: pixels have a meaning from here
-        self.ax, self.colours = ax, palette(ax)
+    def __init__(self, ax: Any, *, silent: bool = False) -> None:
+        self.ax, self.colours, self._silent = ax, palette(ax), silent
         self._unit = ax.figure.dpi / 72.0  # pixels of a point
         self._avoid: list[Points] = []
         self._weights: list[Points] = []
@@ -105,6 +104,8 @@ class Names:
         return self._put(text, found, color, size)
 
     def _put(self, text: str, places: Iterable[Any], color: str, size: float) -> Any:
+        if self._silent:
+            return None
         half = self._half(text, size)
         crowd = np.vstack(self._avoid) if self._avoid else np.zeros((0, 2))
         weights = np.concatenate(self._weights) if self._weights else np.zeros(0)
@@ -143,6 +144,11 @@ class Names:
         extent = trial.get_window_extent(self.ax.figure.canvas.get_renderer())
         trial.remove()
         return 0.5 * np.array([extent.width, extent.height]) + _PAD * self._unit
+
+
+def settle(figure: Any) -> None:
+    """Lay the figure out: from here on pixels have a meaning."""
+    figure.draw_without_rendering()
 
 
 _GRID = np.array([(x, y) for x in np.linspace(-1.0, 1.0, 9) for y in (-1.0, 0.0, 1.0)])

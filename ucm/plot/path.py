@@ -18,7 +18,7 @@ from ucm.forms.solution import Solution
 from ucm.language.notation import LATEX
 from ucm.language.objective import Objective
 from ucm.language.robust import as_model
-from ucm.plot.names import Names, dense
+from ucm.plot.names import Names, dense, settle
 from ucm.plot.plane import feature_names
 from ucm.plot.style import LINES, axes_of, canvas, palette
 
@@ -176,6 +176,7 @@ class PathDisplay:
             if "coefficients" in shown:
                 self._name_coefficients(found[shown.index("coefficients")])
             self._name_regions(found[0])
+            settle(figure)
             if "score" in shown:
                 self._name_scores(found[shown.index("score")])
         self.axes_, self.figure_ = found, figure

@@ -21,7 +21,7 @@ from ucm.language.sets.combination import Combination, is_number
 from ucm.language.sets.hull import Hull
 from ucm.language.sets.intersection import Intersection
 from ucm.language.statistics.samples import Samples
-from ucm.plot.names import Names, dense, ends_of_line
+from ucm.plot.names import Names, dense, ends_of_line, settle
 from ucm.plot.outline import Outline, outline, shadow_outline
 from ucm.plot.plane import Plane, plane_of
 from ucm.plot.problem import Problem, problem_of, problem_of_estimator, thinned
@@ -203,23 +203,28 @@ class SetDisplay:
             figure, found = axes_of(ax, 1, len(wanted), (5.4, 5.2), "SetDisplay")
             pictures = list(zip(wanted, found))
             for what, a in pictures:
-                frame = self.frame(what)
-                a.set(
-                    xlim=(frame.middle[0] - frame.half, frame.middle[0] + frame.half),
-                    ylim=(frame.middle[1] - frame.half, frame.middle[1] + frame.half),
-                    xlabel=self.labels[0],
-                    ylabel=self.labels[1],
-                )
-                a.set_box_aspect(1)
-                self._title(a, what)
+                self.prepare(a, what)
             if ax is None:
                 soft = palette(found[0]).soft
                 text = figure.suptitle(_short(self.declared), family="monospace", fontsize=10, color=soft)
                 text.set(x=0.02, ha="left")
+            settle(figure)
             for what, a in pictures:
-                (self._classes if what == "classes" else self._set)(a)
+                self.draw(a, what)
         self.axes_, self.figure_ = found, figure
         return self
+
+    def prepare(self, ax: Any, what: str) -> None:
+        """Frame, names of the axes and title of one picture: what its layout depends on."""
+        frame = self.frame(what)
+        (x, y), h = frame.middle, frame.half
+        ax.set(xlim=(x - h, x + h), ylim=(y - h, y + h), xlabel=self.labels[0], ylabel=self.labels[1])
+        ax.set_box_aspect(1)
+        self._title(ax, what)
+
+    def draw(self, ax: Any, what: str, *, names: bool = True) -> None:
+        """One picture, "classes" or "set", in axes that are prepared and laid out."""
+        (self._classes if what == "classes" else self._set)(ax, Names(ax, silent=not names))
 
     def _shown(self, show: str) -> tuple[str, ...]:
         if show not in ("both", *_PANELS):
@@ -249,10 +254,9 @@ class SetDisplay:
         return np.quantile(self.points, [0.005, 0.995], axis=0)
 
     # --- the classes -----------------------------------------------------------------------
-    def _classes(self, ax: Any) -> None:
+    def _classes(self, ax: Any, names: Names) -> None:
         colours = palette(ax)
         room = min(1.0, np.sqrt(150.0 / max(len(self.points), 1)))
-        names = Names(ax)
         for sign in (1, -1):
             mine = self.y == sign
             size = np.full(int(mine.sum()), 34.0 * room)
@@ -311,9 +315,9 @@ class SetDisplay:
         _note(names, frame, words, colours.soft)
 
     # --- U -----------------------------------------------------------------------------------
-    def _set(self, ax: Any) -> None:
+    def _set(self, ax: Any, names: Names) -> None:
         colours = palette(ax)
-        names, U = Names(ax), self.outline
+        U = self.outline
         _area(ax, U, colours.sum)
         for part in self.parts.get(0, []):
             ax.plot(*part.rim.T, color=colours.sum, lw=1.0, ls=(0, (2, 2)), zorder=2)

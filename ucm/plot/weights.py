@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ucm.errors import CompositionError, ParameterError, brief
 from ucm.forms.solution import Solution
-from ucm.plot.names import Names, dense
+from ucm.plot.names import Names, dense, settle
 from ucm.plot.problem import MOST, problem_of, problem_of_estimator
 from ucm.plot.style import LINES, axes_of, canvas, palette
 
@@ -123,6 +123,7 @@ class WeightsDisplay:
                     a.set_ylabel("weight / mean weight of its class")
                 title = name or "the weights of the worst case"
                 a.set_title(title)
+            settle(figure)
             for (name, by_class), a in zip(self.weights.items(), found):
                 self._one(a, name, by_class)
         self.axes_, self.figure_ = found, figure
