@@ -19,7 +19,14 @@ from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination, is_number, times
 from ucm.language.statistics.samples import Samples
 
-__all__ = ["BIAS_RULES", "bias", "class_points", "coefficients_of", "feature_normal", "sample_weights"]
+__all__ = [
+    "BIAS_RULES",
+    "bias",
+    "class_points",
+    "coefficients_of",
+    "feature_normal",
+    "sample_weights",
+]
 
 BIAS_RULES = ("auto", "kkt", "midpoint", "error", "odds", "zero")
 

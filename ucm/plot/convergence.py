@@ -54,8 +54,13 @@ class ConvergenceDisplay:
 
     @classmethod
     def from_solution(
-        cls, solution: Solution | Mapping[str, Solution], *, work: str = "passes", tol: float | None = None, ax: Any = None
-    ) -> ConvergenceDisplay:  # fmt: skip
+        cls,
+        solution: Solution | Mapping[str, Solution],
+        *,
+        work: str = "passes",
+        tol: float | None = None,
+        ax: Any = None,
+    ) -> ConvergenceDisplay:
         """Of one solution, or of several with their names, by their `history`.
 
         Parameters
@@ -79,13 +84,17 @@ class ConvergenceDisplay:
         >>> shown.status
         {'apg': 'optimal'}
         """
-        named = {solution.stats.solver: solution} if isinstance(solution, Solution) else dict(solution)
+        named = (
+            {solution.stats.solver: solution} if isinstance(solution, Solution) else dict(solution)
+        )
         if not named or not all(isinstance(s, Solution) for s in named.values()):
             raise ParameterError(
                 f"ConvergenceDisplay: expected a Solution or {{name: Solution}}, got {brief(solution)}"
             )
         if work not in _WORK:
-            raise ParameterError(f"ConvergenceDisplay: work is among {', '.join(_WORK)}, got {work!r}")
+            raise ParameterError(
+                f"ConvergenceDisplay: work is among {', '.join(_WORK)}, got {work!r}"
+            )
         runs, stand_in = {}, set()
         best = min((s.objective for s in named.values() if s.status == "optimal"), default=None)
         for name, s in named.items():
@@ -99,9 +108,17 @@ class ConvergenceDisplay:
 
     @classmethod
     def from_model(
-        cls, model: Any, X: Any, y: Any, *, solvers: Mapping[str, str | Solver[Any]] | Sequence[str | Solver[Any]],
-        tol: float = 1e-6, work: str = "passes", ax: Any = None, **options: Any,
-    ) -> ConvergenceDisplay:  # fmt: skip
+        cls,
+        model: Any,
+        X: Any,
+        y: Any,
+        *,
+        solvers: Mapping[str, str | Solver[Any]] | Sequence[str | Solver[Any]],
+        tol: float = 1e-6,
+        work: str = "passes",
+        ax: Any = None,
+        **options: Any,
+    ) -> ConvergenceDisplay:
         """Solve one problem by several solvers, and draw.
 
         Parameters
@@ -113,7 +130,9 @@ class ConvergenceDisplay:
         options : of `Plan.solve`, as max_iter
         """
         if isinstance(solvers, str):
-            raise ParameterError(f"ConvergenceDisplay: solvers takes several, got {solvers!r}; write [{solvers!r}]")
+            raise ParameterError(
+                f"ConvergenceDisplay: solvers takes several, got {solvers!r}; write [{solvers!r}]"
+            )
         named = (
             dict(solvers) if isinstance(solvers, Mapping)
             else {s if isinstance(s, str) else s.name: s for s in solvers}
@@ -134,7 +153,11 @@ class ConvergenceDisplay:
             raise ParameterError(
                 f"ConvergenceDisplay: {type(estimator).__name__} has no solution_; call fit(X, y) first"
             )
-        named = found if isinstance(found, Solution) else {f"problem {k + 1}": s for k, s in enumerate(found)}
+        named = (
+            found
+            if isinstance(found, Solution)
+            else {f"problem {k + 1}": s for k, s in enumerate(found)}
+        )
         return cls.from_solution(named, work=work, tol=estimator.tol, ax=ax)
 
     @property
@@ -148,11 +171,16 @@ class ConvergenceDisplay:
             figure, found = axes_of(ax, 1, 1, (7.4, 5.0), "ConvergenceDisplay")
             a = found[0]
             colours = palette(a)
-            least = min((float(w[w > 0.0].min()) for w, _ in self.runs.values() if (w > 0.0).any()), default=1.0)
+            least = min(
+                (float(w[w > 0.0].min()) for w, _ in self.runs.values() if (w > 0.0).any()),
+                default=1.0,
+            )
             a.set(xscale="log", yscale="log", xlabel=_WORK[self.work])
             some, every = bool(self.stand_in), len(self.stand_in) == len(self.runs)
             a.set_ylabel(
-                "distance of the objective" if every else "proven relative gap" + (" (or distance)" if some else "")
+                "distance of the objective"
+                if every
+                else "proven relative gap" + (" (or distance)" if some else "")
             )
             low = min(float(g.min()) for _, g in self.runs.values())
             high = max(float(g.max()) for _, g in self.runs.values())
@@ -169,17 +197,23 @@ class ConvergenceDisplay:
                 a.plot(x, gap, color=colour, ls=ls, drawstyle="steps-post", zorder=3, label=name)
                 mark = "o" if self.status[name] == "optimal" else "X"
                 a.plot(x[-1], gap[-1], marker=mark, ms=9, color=colour, mec=colours.paper, zorder=4)
-                curves[name] = (np.c_[np.log(np.repeat(x, 2)[1:]), np.log(np.repeat(gap, 2)[:-1])], colour)
+                curves[name] = (
+                    np.c_[np.log(np.repeat(x, 2)[1:]), np.log(np.repeat(gap, 2)[:-1])],
+                    colour,
+                )
             settle(figure)
             names = Names(a)
             for curve, _ in curves.values():
                 names.avoid(np.exp(dense(curve, 250)))
             if self.tol is not None:
                 a.axhline(self.tol, color=colours.soft, lw=1.2, ls=LINES[3], zorder=1)
-                span = np.geomspace(*a.get_xlim(), 150)
+                left, right = a.get_xlim()
+                span = np.geomspace(left, right, 150)
                 names.avoid(np.c_[span, np.full(150, self.tol)])
                 word = f"tolerance ${_power(self.tol)}$"
-                names.along(word, np.array([[span[0], self.tol], [span[60], self.tol]]), colours.soft)
+                names.along(
+                    word, np.array([[span[0], self.tol], [span[60], self.tol]]), colours.soft
+                )
             for name, (curve, colour) in curves.items():
                 status = self.status[name]
                 text = name if status == "optimal" else f"{name} ({status})"
@@ -218,7 +252,11 @@ def _ended(
     s: Solution, work: str, steps: NDArray[np.float64], gaps: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The reports and, at the end, the certificate."""
-    total = {"passes": s.stats.passes, "iterations": s.stats.iterations, "seconds": s.stats.solve_time}[work]
+    total = {
+        "passes": s.stats.passes,
+        "iterations": s.stats.iterations,
+        "seconds": s.stats.solve_time,
+    }[work]
     proven = abs(s.certificate.relative_gap)
     if np.isfinite(proven):
         steps = np.append(steps, max(float(total), float(steps.max(initial=0.0))))

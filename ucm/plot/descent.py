@@ -80,7 +80,8 @@ class DescentDisplay:
         plan = compile(model, X, y)
         if not isinstance(plan.form, DifferenceOfConvex):
             raise ParameterError(
-                f"DescentDisplay: {model!r} is convex, and one solve ends in its minimum; use ConvergenceDisplay"
+                f"DescentDisplay: {model!r} is convex, and one solve ends in its minimum; use "
+                "ConvergenceDisplay"
             )
         found = [plan.solve(**options)]
         length = float(np.linalg.norm(found[0].w)) or 1.0
@@ -94,7 +95,9 @@ class DescentDisplay:
         return cls.from_solution(found, ax=ax)
 
     @classmethod
-    def from_solution(cls, solution: Solution | Sequence[Solution], *, ax: Any = None) -> DescentDisplay:
+    def from_solution(
+        cls, solution: Solution | Sequence[Solution], *, ax: Any = None
+    ) -> DescentDisplay:
         """Of one solution or of several, by their `history`. In that of several starts (`starts=k`) a new
         start is where the objective goes up: DCA itself never does that.
 
@@ -137,23 +140,36 @@ class DescentDisplay:
             longest = max(h.size for h, _ in self.runs)
             for (h, gap), best in sorted(zip(self.runs, self.reached), key=lambda run: run[1]):
                 colour, z = (colours.pos, 3) if best else (colours.soft, 2)
-                look = {"color": colour, "marker": "o" if best else "s", "ms": 4.5, "lw": 1.8 if best else 1.1, "zorder": z}
+                look = {
+                    "color": colour,
+                    "marker": "o" if best else "s",
+                    "ms": 4.5,
+                    "lw": 1.8 if best else 1.1,
+                    "zorder": z,
+                }
                 left.plot(np.arange(1, h.size + 1), h, **look)
                 right.plot(np.arange(1, gap.size + 1), np.maximum(gap, _FLOOR), **look)
             left.axhline(self.best, color=colours.pos, lw=1.2, ls=(0, (1.5, 1)), zorder=1)
-            left.set(xlabel="convex problem", ylabel="objective", title="never up, from any start", xlim=(0.6, longest + 0.4))
+            left.set(
+                xlabel="convex problem",
+                ylabel="objective",
+                title="never up, from any start",
+                xlim=(0.6, longest + 0.4),
+            )
             right.set(xlabel="convex problem", ylabel="what the next can gain", title="criticality, proven",
                       yscale="log", xlim=(0.6, longest + 0.4))  # fmt: skip
+            ends = [h for h, _ in self.runs]
+            if self.best > 0.0 and max(float(h.max()) for h in ends) > 30.0 * self.best:
+                left.set_yscale("log")
             for a in found:
                 a.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
-            low, high = left.get_ylim()
-            left.set_ylim(low - 0.06 * (high - low), high)
+            left.margins(y=0.1)
             settle(figure)
             names = Names(left)
             for h, _ in self.runs:
                 names.avoid(dense(np.c_[np.arange(1, h.size + 1), h], 80))
             names.avoid(np.c_[np.linspace(0.6, longest + 0.4, 80), np.full(80, self.best)])
-            count, ends = sum(self.reached), {True: "end", False: "ends"}
+            count = sum(self.reached)
             lowest = f"{count} of {len(self.runs)} starts\nreach {self.best:.5g}"
             at = next(h for (h, _), best in zip(self.runs, self.reached) if best)
             names.near(lowest, np.c_[np.arange(1, at.size + 1), at][-2:], colours.pos, size=13)
@@ -161,8 +177,12 @@ class DescentDisplay:
                 others = [h for (h, _), best in zip(self.runs, self.reached) if not best]
                 worst = max(others, key=lambda h: h[-1])
                 rest = len(self.runs) - count
-                text = f"{rest} {ends[rest > 1]} higher,\nthe worst at {worst[-1]:.5g}"
-                names.near(text, np.c_[np.arange(1, worst.size + 1), worst][-2:], colours.soft, size=13)
+                text = (
+                    f"{rest} {'ends' if rest == 1 else 'end'} higher,\nthe worst at {worst[-1]:.5g}"
+                )
+                names.near(
+                    text, np.c_[np.arange(1, worst.size + 1), worst][-2:], colours.soft, size=13
+                )
         self.axes_, self.figure_ = found, figure
         return self
 

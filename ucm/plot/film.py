@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import html
 import io
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.path import path
-from ucm.errors import MissingExtraError, ParameterError, brief
-from ucm.evidence.admissible import admissible
+from ucm.errors import MissingExtraError, ParameterError
 from ucm.language.notation import LATEX
 from ucm.language.robust import as_model
+from ucm.plot.grid import grid_of
 from ucm.plot.names import settle
-from ucm.plot.path import values_over
+from ucm.plot.plane import plane_of
 from ucm.plot.problem import problem_of
 from ucm.plot.sets import SetDisplay
 from ucm.plot.style import axes_of, canvas, palette, pyplot
@@ -35,8 +34,8 @@ _PANELS = ("classes", "set")
 class SetFilm:
     """`SetDisplay` over values of one parameter, all in one frame.
 
-    In a notebook it shows itself with a slider that needs neither a kernel nor a network; `to_html` writes the
-    same as a page.
+    In a notebook it shows itself with a slider that needs neither a kernel nor a network; `to_html` writes
+    the same as a page.
 
     Attributes
     ----------
@@ -75,21 +74,22 @@ class SetFilm:
         --------
         >>> import ucm
         >>> X, y = ucm.datasets.load("wine")
-        >>> film = ucm.plot.SetFilm.from_model(ucm.models.mm_mpm(0.3), X[:, [0, 6]], y, kappa=[0.2, 0.6], count=2)
+        >>> film = ucm.plot.SetFilm.from_model(
+        ...     ucm.models.mm_mpm(0.3), X[:, [0, 6]], y, kappa=[0.2, 0.6], count=2
+        ... )
         >>> len(film.displays)
         2
         """
         declared = as_model(model, "SetFilm")
-        name, values = _asked(declared, X, y, grid)
-        found = path(declared, X, y, **{name: values})
+        name, values = grid_of(declared, X, y, grid, _COUNT, "SetFilm")
+        asked: dict[str, Any] = {name: values}
+        found = path(declared, X, y, **asked)
         displays = []
         where = plane
         for v, s in zip(values, found):
             moved = declared.with_params(**{name: v})
             problem = problem_of(moved, X, y, s, "SetFilm")
             if isinstance(where, str) and where == "normal":
-                from ucm.plot.plane import plane_of
-
                 where = plane_of(where, problem.data, problem.solution.w, None, "SetFilm").P
             displays.append(SetDisplay._of(problem, where, rtol))
         frames = _common(displays)
@@ -113,7 +113,11 @@ class SetFilm:
         if show not in ("both", *_PANELS):
             raise ParameterError(f'SetFilm: show is "both", "classes" or "set", got {show!r}')
         chosen = np.unique(np.linspace(0, len(self.values) - 1, max(count, 1)).round().astype(int))
-        rows = [w for w in _PANELS if show in ("both", w) and (w == "set" or len(self.displays[0].points))]
+        rows = [
+            w
+            for w in _PANELS
+            if show in ("both", w) and (w == "set" or len(self.displays[0].points))
+        ]
         with canvas():
             figure, found = axes_of(ax, len(rows), chosen.size, (3.3, 3.4), "SetFilm")
             grid = found.reshape(len(rows), chosen.size)
@@ -125,7 +129,9 @@ class SetFilm:
                     words = self.title(k) if i == 0 else ""
                     a.set(xlabel="", ylabel="", xticks=[], yticks=[], title=words)
                     if what == "set" and inside:
-                        a.set_title((words + "   " if words else "") + "$0 \\in U$", color=palette(a).alert)
+                        a.set_title(
+                            (words + "   " if words else "") + "$0 \\in U$", color=palette(a).alert
+                        )
             settle(figure)
             for i, what in enumerate(rows):
                 for j, k in enumerate(chosen):
@@ -133,7 +139,7 @@ class SetFilm:
         self.axes_, self.figure_ = grid, figure
         return self
 
-    def frames(self, dpi: int = 90) -> list[bytes]:
+    def frames(self, dpi: int = 80) -> list[bytes]:
         """A PNG of every value."""
         plt, pictures = pyplot(), []
         for k, d in enumerate(self.displays):
@@ -167,7 +173,8 @@ class SetFilm:
             "f.querySelectorAll('img').forEach(function(e,i){e.style.display=i==k?'block':'none'})"
         )
         return (
-            "<div class='ucm-film'><label style='display:flex;gap:1em;align-items:center;font-family:monospace'>"
+            "<div class='ucm-film'>"
+            "<label style='display:flex;gap:1em;align-items:center;font-family:monospace'>"
             f"<span>{html.escape(self.name)} = <output>{words[0]}</output></span>"
             f"<input type='range' min='0' max='{len(words) - 1}' value='0' style='flex:1;max-width:30em' "
             f"data-values='{' '.join(words)}' oninput=\"{move}\"></label><div>{images}</div></div>"
@@ -205,31 +212,10 @@ class SetFilm:
             pyplot().show()
 
         options = [(f"{v:.4g}", k) for k, v in enumerate(self.values)]
-        slider = ipywidgets.SelectionSlider(options=options, description=self.name, continuous_update=False)
-        return ipywidgets.interactive(show, k=slider)
-
-
-def _asked(model: Any, X: Any, y: Any, grid: dict[str, Any]) -> tuple[str, list[float]]:
-    """The parameter and its values: given, or over the admissible interval."""
-    known = model.params()
-    if not grid:
-        if len(known) != 1:
-            raise ParameterError(
-                f"SetFilm: without values the one parameter of a set moves, and this one has "
-                f"{', '.join(known) or 'none'}; write for example nu=[0.2, 0.3]"
-            )
-        name = next(iter(known))
-        return name, values_over(admissible(model, X, y)[name], known[name], _COUNT)
-    if len(grid) != 1 or next(iter(grid)) not in known:
-        raise ParameterError(
-            f"SetFilm: expected values for one of {', '.join(known) or 'no parameter'}, got {', '.join(grid)}; "
-            "write for example nu=[0.2, 0.3]"
+        slider = ipywidgets.SelectionSlider(
+            options=options, description=self.name, continuous_update=False
         )
-    ((name, given),) = grid.items()
-    values = [float(v) for v in given] if isinstance(given, Iterable) and not isinstance(given, str) else []
-    if not values:
-        raise ParameterError(f"SetFilm: {name} takes one number or more in a sequence, got {brief(given)}")
-    return name, values
+        return ipywidgets.interactive(show, k=slider)
 
 
 def _common(displays: list[SetDisplay]) -> tuple[Frame, Frame]:

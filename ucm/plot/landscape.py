@@ -104,7 +104,9 @@ class LandscapeDisplay:
             )
         shape = outline(Shadow(model.set, data, np.eye(2)), rtol=_FINE, limit=1000)
         if shape is None:
-            raise ParameterError("LandscapeDisplay: U is unbounded, so that f is infinite; draw it with SetDisplay")
+            raise ParameterError(
+                "LandscapeDisplay: U is unbounded, so that f is infinite; draw it with SetDisplay"
+            )
         vertices = shape.vertices
 
         def height(angle: Any) -> NDArray[np.float64]:
@@ -149,13 +151,18 @@ class LandscapeDisplay:
                 xlim=(0.0, 360.0), ylim=(low - 0.3 * room, high + 0.08 * room), xticks=range(0, 361, 60),
                 xlabel="direction of $w$ (degrees)", ylabel=r"$f(w) = \max_{x \in U}\,-w^\top x$",
             )  # fmt: skip
-            found[0].set_title("$0 \\in U$: descents end in several places" if len(self.minima) > 1 and self.zero_inside
-                               else "$0 \\in U$: one minimum" if self.zero_inside else "convex: one minimum below 0")  # fmt: skip
+            found[0].set_title(self._title())
             self._circle(found[1], figure)
             settle(figure)
             self._unrolled(found[0])
         self.axes_, self.figure_ = found, figure
         return self
+
+    def _title(self) -> str:
+        if not self.zero_inside:
+            return "convex: one minimum below 0"
+        one = len(self.minima) == 1
+        return "$0 \\in U$: " + ("one minimum" if one else "descents end in several places")
 
     def _at(self, angle: Any) -> Any:
         return np.interp(np.mod(angle, 2.0 * np.pi), self.angles, self.heights)
@@ -179,19 +186,39 @@ class LandscapeDisplay:
             lift = self._at(t) + 0.025 * room
             ax.plot(np.where(cut, np.nan, wrapped), lift, color=colour, lw=3.0, alpha=0.5, zorder=3)
             ax.plot(
-                np.degrees(run[0]), self._at(run[0]), marker="o", ms=7, mfc=colours.paper, mec=colour, mew=1.8, zorder=4,
-            )  # fmt: skip
+                np.degrees(run[0]),
+                self._at(run[0]),
+                marker="o",
+                ms=7,
+                mfc=colours.paper,
+                mec=colour,
+                mew=1.8,
+                zorder=4,
+            )
+        names.avoid(np.c_[np.degrees(self.minima[:, 0]), self.minima[:, 1]])
+        names.avoid(np.c_[np.degrees(self.runs[:, 0]), self._at(self.runs[:, 0])])
         counts = np.bincount(self.reached, minlength=len(self.minima))
         for k, (angle, height) in enumerate(self.minima):
             colour = colours.series[k % len(colours.series)]
-            ax.plot(np.degrees(angle), height, marker="D", ms=9, color=colour, mec=colours.ink, mew=0.8, zorder=5)
+            ax.plot(
+                np.degrees(angle),
+                height,
+                marker="D",
+                ms=9,
+                color=colour,
+                mec=colours.ink,
+                mew=0.8,
+                zorder=5,
+            )
             words = f"{height:.3g}"
             if len(self.runs):
                 words += f"\n{counts[k]} of {len(self.runs)} starts"
             names.beside(words, (np.degrees(angle), height), colour, away=(0.0, -1.0), size=12)
         if self.bound is not None:
             line = np.array([[8.0, self.bound], [352.0, self.bound]])
-            names.along(f"no direction below {self.bound:.3g}: proven", line, colours.alert, size=12)
+            names.along(
+                f"no direction below {self.bound:.3g}: proven", line, colours.alert, size=12
+            )
 
     def _circle(self, ax: Any, figure: Any) -> None:
         from matplotlib.collections import LineCollection
@@ -199,20 +226,43 @@ class LandscapeDisplay:
         colours = palette(ax)
         r = _directions(self.angles, self.norm)
         ring = LineCollection(
-            list(np.stack([r[:-1], r[1:]], axis=1)), array=self.heights[:-1], cmap="cividis", lw=9, capstyle="butt", zorder=2,
-        )  # fmt: skip
+            list(np.stack([r[:-1], r[1:]], axis=1)),
+            array=self.heights[:-1],
+            cmap="cividis",
+            lw=9,
+            capstyle="butt",
+            zorder=2,
+        )
         ax.add_collection(ring)
         for k, (angle, _) in enumerate(self.minima):
             w = _directions(np.array([angle]), self.norm)[0]
             colour = colours.series[k % len(colours.series)]
             ax.annotate(
-                "", w, (0.0, 0.0), zorder=4,
-                arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 2.4, "shrinkA": 0, "shrinkB": 6, "mutation_scale": 18},
-            )  # fmt: skip
+                "",
+                w,
+                (0.0, 0.0),
+                zorder=4,
+                arrowprops={
+                    "arrowstyle": "-|>",
+                    "color": colour,
+                    "lw": 2.4,
+                    "shrinkA": 0,
+                    "shrinkB": 6,
+                    "mutation_scale": 18,
+                },
+            )
             ax.plot(*w, marker="D", ms=9, color=colour, mec=colours.ink, mew=0.8, zorder=5)
         for run, k in zip(self.runs, self.reached):
             at = 1.16 * _directions(run[:1], self.norm)[0]
-            ax.plot(*at, marker="o", ms=7, mfc=colours.paper, mec=colours.series[k % len(colours.series)], mew=1.8, zorder=4)
+            ax.plot(
+                *at,
+                marker="o",
+                ms=7,
+                mfc=colours.paper,
+                mec=colours.series[k % len(colours.series)],
+                mew=1.8,
+                zorder=4,
+            )
         ax.plot(0.0, 0.0, marker="+", ms=12, mew=2.0, color=colours.ink)
         far = 1.3 * float(np.abs(r).max())
         ax.set(xlim=(-far, far), ylim=(-far, far), xlabel="$w_1$", ylabel="$w_2$")
@@ -233,7 +283,7 @@ def _minima(angles: Any, heights: Any, height: Any) -> NDArray[np.float64]:
     places = np.flatnonzero((f < np.roll(f, 1)) & (f <= np.roll(f, -1)))
     found = []
     for k in places:
-        best = minimize_scalar(
+        best: Any = minimize_scalar(
             lambda t: float(height(t)[0]), bounds=(angles[k] - step, angles[k] + step), method="bounded",
             options={"xatol": 1e-9},
         )  # fmt: skip

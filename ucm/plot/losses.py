@@ -97,7 +97,10 @@ class LossDisplay:
 
     @classmethod
     def _of(
-        cls, losses: dict[str, Loss], shapes: dict[str, list[Outline]], sizes: dict[str, list[float]]
+        cls,
+        losses: dict[str, Loss],
+        shapes: dict[str, list[Outline]],
+        sizes: dict[str, list[float]],
     ) -> LossDisplay:
         t = np.linspace(-1.6, 2.4, 401)
         values = {k: np.array([one.value(np.array([s])) for s in t]) for k, one in losses.items()}
@@ -133,16 +136,23 @@ class LossDisplay:
         for k, (at, side) in enumerate(zip(corners, ("right", "left", "center"))):
             push = (0.0, -0.05) if k < 2 else (0.0, 0.05)
             ax.text(
-                at[0] + push[0], at[1] + push[1], f"$q_{k + 1} = 1$", color=colours.soft, fontsize=13,
-                ha="center" if k == 2 else {"right": "left", "left": "right"}[side], va="top" if k < 2 else "bottom",
-            )  # fmt: skip
+                at[0] + push[0],
+                at[1] + push[1],
+                f"$q_{k + 1} = 1$",
+                color=colours.soft,
+                fontsize=13,
+                ha="center" if k == 2 else {"right": "left", "left": "right"}[side],
+                va="top" if k < 2 else "bottom",
+            )
         for shape in self.shapes[name]:
             if len(shape.vertices) > 2:
                 ax.fill(*shape.vertices.T, color=colour, alpha=0.16, lw=0, zorder=2)
             ax.plot(*shape.closed.T, color=colour, lw=1.7, zorder=3)
         ax.plot(0.0, 0.0, marker="+", color=colours.ink, ms=9, mew=1.6, zorder=4)
         if not self.shapes[name]:
-            ax.text(0.0, -0.16, "not convex:\nof no set", ha="center", va="center", color=colours.soft)
+            ax.text(
+                0.0, -0.16, "not convex:\nof no set", ha="center", va="center", color=colours.soft
+            )
         ax.set(xlim=(-0.95, 0.95), ylim=(-0.66, 1.08))
         ax.set_aspect("equal")
         ax.axis("off")

@@ -19,8 +19,8 @@ _PAD = 2.0  # points around a name
 class Names:
     """Places names in axes whose limits stand, away from what is drawn.
 
-    The layout of the figure must stand: `settle` it first. Each name has places to choose from. The one taken lies inside of the axes, on no other name, and on as
-    few of the points to avoid as there are.
+    The layout of the figure must stand: `settle` it first. Each name has places to choose from. The one
+    taken lies inside of the axes, on no other name, and on as few of the points to avoid as there are.
     """
 
     def __init__(self, ax: Any, *, silent: bool = False) -> None:
@@ -49,12 +49,18 @@ class Names:
         wanted = np.asarray(away, dtype=np.float64)
         length = float(np.hypot(*wanted))
         wanted = wanted / length if length > 0.0 else wanted
+        half = self._half(text, size) / self._unit
         places = [
-            (np.asarray(at, float), reach * s, 0.0, 0.6 * (1.0 - float(s @ wanted)) + 0.03 * reach)
-            for reach in (13.0, 18.0, 25.0, 34.0)
+            (
+                np.asarray(at, float),
+                (reach + half) * s,
+                0.0,
+                0.6 * (1.0 - float(s @ wanted)) + 0.05 * reach,
+            )
+            for reach in (2.0, 6.0, 12.0, 20.0, 30.0)
             for s in sides
         ]
-        return self._put(text, places, color, size)
+        return self._put(text, places, color, size, ground=True)
 
     def along(self, text: str, line: Any, color: str, *, size: float = 11.5) -> Any:
         """A name along a straight line of two points."""
@@ -70,7 +76,12 @@ class Names:
         turn = float(np.degrees(np.arctan2(u[1], u[0])))
         normal = np.array([-u[1], u[0]])
         places = [
-            (a + t * (b - a), side * 0.75 * size * normal, turn, 1.5 * (0.25 - abs(t - 0.5)) + (side < 0) * 0.2)
+            (
+                a + t * (b - a),
+                side * 0.75 * size * normal,
+                turn,
+                1.5 * (0.25 - abs(t - 0.5)) + (side < 0) * 0.2,
+            )
             for t in np.linspace(0.04, 0.96, 47)
             for side in (1.0, -1.0)
         ]
@@ -96,14 +107,18 @@ class Names:
         grid = np.array([(a, b) for a in x for b in y])
         far = np.hypot(*(grid[:, None] - line[None]).T).min(axis=0) / self._unit
         at = self.ax.transData.inverted().transform(grid)
-        return self._put(text, [(p, np.zeros(2), 0.0, 0.25 * d) for p, d in zip(at, far)], color, size)
+        return self._put(
+            text, [(p, np.zeros(2), 0.0, 0.15 * d) for p, d in zip(at, far)], color, size
+        )
 
     def at(self, text: str, places: Any, color: str, *, size: float = 12.0) -> Any:
         """A name in the middle of one of these places, the first rather than the last."""
         found = [(np.asarray(p, float), np.zeros(2), 0.0, 0.1 * k) for k, p in enumerate(places)]
         return self._put(text, found, color, size)
 
-    def _put(self, text: str, places: Iterable[Any], color: str, size: float) -> Any:
+    def _put(
+        self, text: str, places: Iterable[Any], color: str, size: float, ground: bool = False
+    ) -> Any:
         if self._silent:
             return None
         half = self._half(text, size)
@@ -135,13 +150,17 @@ class Names:
             rotation=turn, rotation_mode="anchor", fontsize=size, zorder=9, annotation_clip=False,
             path_effects=[withStroke(linewidth=3.0, foreground=self.colours.paper)],
         )  # fmt: skip
+        if ground:
+            label.set_bbox(
+                {"boxstyle": "round,pad=0.1", "fc": self.colours.paper, "ec": "none", "alpha": 0.7}
+            )
         label.set_in_layout(False)
         return label
 
     def _half(self, text: str, size: float) -> Points:
         """Half of the width and of the height of a text, with room, in pixels."""
         trial = self.ax.text(0.5, 0.5, text, transform=self.ax.transAxes, fontsize=size)
-        extent = trial.get_window_extent(self.ax.figure.canvas.get_renderer())
+        extent = trial.get_window_extent()
         trial.remove()
         return 0.5 * np.array([extent.width, extent.height]) + _PAD * self._unit
 
@@ -157,7 +176,7 @@ _GRID = np.array([(x, y) for x in np.linspace(-1.0, 1.0, 9) for y in (-1.0, 0.0,
 def _inside(points: Points, middle: Points, R: Points, half: Points) -> NDArray[np.bool_]:
     """Which points lie in the turned rectangle."""
     own = (points - middle) @ R.T
-    return (np.abs(own) <= half).all(axis=1)
+    return np.all(np.abs(own) <= half, axis=1)
 
 
 def dense(curve: Any, count: int = 120) -> Points:

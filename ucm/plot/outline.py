@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +51,7 @@ class Outline:
         if self.frame is None:
             return line
         rows = [line[0]]
-        for a, b in zip(line[:-1], line[1:]):
+        for a, b in pairwise(line):
             if _on_one_side(a, b, self.frame):
                 rows.append(np.full(2, np.nan))
             rows.append(b)
@@ -140,7 +141,9 @@ def outline(
     # three directions that sum to 0: one point that supports them all is the set
     if size <= 1e-12 * float(np.abs(points).max()):
         return Outline(points[0][None], points[0][None], 0.0, 0.0, asked)
-    order = {k: _Corner(points[k], points[(k + 1) % 3], begin[k], begin[(k + 1) % 3]) for k in range(3)}
+    order = {
+        k: _Corner(points[k], points[(k + 1) % 3], begin[k], begin[(k + 1) % 3]) for k in range(3)
+    }
     after = {0: 1, 1: 2, 2: 0}
     heap = [(-c.height, k) for k, c in order.items()]
     heapq.heapify(heap)
@@ -188,7 +191,9 @@ def outline(
     )
 
 
-def shadow_outline(shadow: Shadow, frame: Frame, *, rtol: float = 2e-3, limit: int = 200) -> Outline:
+def shadow_outline(
+    shadow: Shadow, frame: Frame, *, rtol: float = 2e-3, limit: int = 200
+) -> Outline:
     """The outline of a shadow; of an unbounded one, the part of it in the frame."""
     found = outline(shadow, rtol=rtol, limit=limit)
     if found is not None:

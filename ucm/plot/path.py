@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +17,7 @@ from ucm.forms.solution import Solution
 from ucm.language.notation import LATEX
 from ucm.language.objective import Objective
 from ucm.language.robust import as_model
+from ucm.plot.grid import grid_of
 from ucm.plot.names import Names, dense, settle
 from ucm.plot.plane import feature_names
 from ucm.plot.style import LINES, axes_of, canvas, palette
@@ -53,7 +53,7 @@ class PathDisplay:
     values: NDArray[np.float64]
     coefficients: NDArray[np.float64]
     objective: NDArray[np.float64]
-    support: NDArray[np.float64] | None
+    support: NDArray[np.intp] | None
     scores: dict[str, NDArray[np.float64]]
     interval: Interval | None
     robust: bool
@@ -63,10 +63,19 @@ class PathDisplay:
 
     @classmethod
     def from_model(
-        cls, model: Any, X: Any, y: Any, *, solutions: Sequence[Solution] | None = None, X_test: Any = None,
-        y_test: Any = None, names: Sequence[str] | None = None, show: Sequence[str] = _PICTURES, ax: Any = None,
+        cls,
+        model: Any,
+        X: Any,
+        y: Any,
+        *,
+        solutions: Sequence[Solution] | None = None,
+        X_test: Any = None,
+        y_test: Any = None,
+        names: Sequence[str] | None = None,
+        show: Sequence[str] = _PICTURES,
+        ax: Any = None,
         **grid: Any,
-    ) -> PathDisplay:  # fmt: skip
+    ) -> PathDisplay:
         """Solve where no solutions are given, draw.
 
         Parameters
@@ -89,28 +98,35 @@ class PathDisplay:
         --------
         >>> import ucm
         >>> X, y = ucm.datasets.load("wine")
-        >>> shown = ucm.plot.PathDisplay.from_model(ucm.models.mm_mpm(0.3), X, y, kappa=[0.1, 0.5, 1.0])
+        >>> shown = ucm.plot.PathDisplay.from_model(
+        ...     ucm.models.mm_mpm(0.3), X, y, kappa=[0.1, 0.5, 1.0]
+        ... )
         >>> shown.coefficients.shape
         (3, 13)
         """
         robust = not isinstance(model, Objective)
         declared = as_model(model, "PathDisplay") if robust else model
-        name, values = _asked(declared, X, y, grid)
-        found = path(declared, X, y, **{name: values}) if solutions is None else list(solutions)
+        name, values = grid_of(declared, X, y, grid, _COUNT, "PathDisplay")
+        asked: dict[str, Any] = {name: values}
+        found = path(declared, X, y, **asked) if solutions is None else list(solutions)
         if len(found) != len(values):
             raise ParameterError(
                 f"PathDisplay: {len(values)} values of {name} and {len(found)} solutions; give those of "
                 "ucm.path over the same values"
             )
         interval = admissible(declared, X, y)[name] if robust else None
-        return cls._of(name, values, found, X, y, X_test, y_test, names, interval).plot(ax, show=show)
+        return cls._of(name, values, found, X, y, X_test, y_test, names, interval).plot(
+            ax, show=show
+        )
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, **options: Any) -> PathDisplay:
         """As `from_model`, of the model of a `ucm.Classifier` (fitted or not) for labels of two classes."""
         labels = np.unique(np.asarray(y))
         if labels.size != 2:
-            raise ParameterError(f"PathDisplay: a path is of two classes, and y has {labels.size} labels")
+            raise ParameterError(
+                f"PathDisplay: a path is of two classes, and y has {labels.size} labels"
+            )
         signs = np.where(np.asarray(y) == labels[1], 1.0, -1.0)
         if options.get("y_test") is not None:
             options["y_test"] = np.where(np.asarray(options["y_test"]) == labels[1], 1.0, -1.0)
@@ -124,12 +140,16 @@ class PathDisplay:
         order = np.argsort(values, kind="stable")
         found = [found[k] for k in order]
         if any(s.w is None for s in found):
-            raise ParameterError("PathDisplay: behind a kernel there are no coefficients; solve without one")
+            raise ParameterError(
+                "PathDisplay: behind a kernel there are no coefficients; solve without one"
+            )
         w = np.array([s.w for s in found])
+        known_weights = [s.weights for s in found if s.weights is not None]
         support = None
-        if all(s.weights is not None for s in found):
-            support = np.array([float(np.count_nonzero(s.weights > 1e-6 * max(s.weights.max(), 1e-300)))
-                                for s in found])  # fmt: skip
+        if len(known_weights) == len(found):
+            support = np.array(
+                [np.count_nonzero(q > 1e-6 * max(q.max(), 1e-300)) for q in known_weights]
+            )
         scores = {}
         fitted = bind(X, y)
         sets = {"training" if X_test is not None else "training score": (fitted.X, fitted.y)}
@@ -138,7 +158,9 @@ class PathDisplay:
             sets["test"] = (further.X, further.y)
         if all(s.b is not None for s in found) and w.shape[1] == fitted.n:
             for word, (A, t) in sets.items():
-                scores[word] = np.array([np.mean((s.decision(A) > 0.0) == (t > 0.0)) for s in found])
+                scores[word] = np.array(
+                    [np.mean((s.decision(A) > 0.0) == (t > 0.0)) for s in found]
+                )
         known = feature_names(X, names) or [f"$w_{{{j + 1}}}$" for j in range(w.shape[1])]
         objective = np.array([s.objective for s in found])
         return cls(
@@ -157,7 +179,9 @@ class PathDisplay:
         """Draw again; `ax` and `show` as in `from_model`. What the model does not have is left out."""
         wrong = [word for word in show if word not in _PICTURES]
         if wrong or not show:
-            raise ParameterError(f"PathDisplay: show is among {', '.join(_PICTURES)}, got {brief(show)}")
+            raise ParameterError(
+                f"PathDisplay: show is among {', '.join(_PICTURES)}, got {brief(show)}"
+            )
         there = {"support": self.support is not None, "score": bool(self.scores)}
         shown = [word for word in show if there.get(word, True)]
         with canvas():
@@ -185,36 +209,43 @@ class PathDisplay:
     # --- where there is no convex problem -----------------------------------------------------
     @property
     def regions(self) -> list[tuple[float, float, str]]:
-        """(from, to, why) of the values in view that are not admissible."""
+        """(edge, other end, why) of the values in view that are not admissible, why "zero" or "empty"."""
         if self.interval is None:
             return []
         low, high = float(self.values[0]), float(self.values[-1])
         i, found = self.interval, []
         if low < i.lower:
-            found.append((low, min(i.lower, high), "empty" if i.lower_closed else "zero"))
+            found.append((min(i.lower, high), low, "empty" if i.lower_closed else "zero"))
         if high > i.upper:
             found.append((max(i.upper, low), high, "empty" if i.upper_closed else "zero"))
         return found
 
     def _shade(self, ax: Any) -> None:
         colours = palette(ax)
-        for begin, end, why in self.regions:
-            ax.axvspan(begin, end, color=colours.alert if why == "zero" else colours.soft, alpha=0.16, lw=0, zorder=0)
-            edge = end if end in (self.interval.lower, self.interval.upper) else begin  # type: ignore[union-attr]
-            ax.axvline(edge, color=colours.alert, lw=1.2, zorder=1)
+        for edge, end, why in self.regions:
+            colour = colours.alert if why == "zero" else colours.soft
+            ax.axvspan(*sorted((edge, end)), color=colour, alpha=0.16, lw=0, zorder=0)
+            ax.axvline(edge, color=colour, lw=1.2, zorder=1)
 
     def _name_regions(self, ax: Any) -> None:
         colours = palette(ax)
-        for begin, end, why in self.regions:
-            share = (end - begin) / (self.values[-1] - self.values[0])
+        width = float(self.values[-1] - self.values[0])
+        for edge, end, why in self.regions:
             words = {"zero": "$0 \\in U$: not convex", "empty": "$U$ is empty"}[why]
-            at = begin if share < 0.3 and begin > self.values[0] else end if share < 0.3 else 0.5 * (begin + end)
-            side = "center" if share >= 0.3 else "right" if at == begin else "left"
-            if share < 0.3:  # over the edge of the region, into the room that there is
-                at, side = (end, "right") if at == begin else (begin, "left")
+            if abs(end - edge) > 0.3 * width:
+                at, side = 0.5 * (edge + end), "center"
+            else:  # from the end of the picture over the edge, where there is room
+                at, side = end, "right" if end > edge else "left"
             ax.text(
-                at, 1.02, words, transform=ax.get_xaxis_transform(), ha=side, va="bottom", color=colours.alert, fontsize=12,
-            )  # fmt: skip
+                at,
+                1.02,
+                words,
+                transform=ax.get_xaxis_transform(),
+                ha=side,
+                va="bottom",
+                color=colours.alert if why == "zero" else colours.soft,
+                fontsize=12,
+            )
 
     # --- the pictures ----------------------------------------------------------------------
     def _top(self) -> NDArray[np.intp]:
@@ -225,7 +256,14 @@ class PathDisplay:
         colours, top = palette(ax), self._top()
         others = np.setdiff1d(np.arange(self.coefficients.shape[1]), top)
         for j in others[np.argsort(-np.abs(self.coefficients[:, others]).max(axis=0))][:200]:
-            ax.plot(self.values, self.coefficients[:, j], color=colours.soft, lw=0.7, alpha=0.45, zorder=1.5)
+            ax.plot(
+                self.values,
+                self.coefficients[:, j],
+                color=colours.soft,
+                lw=0.7,
+                alpha=0.45,
+                zorder=1.5,
+            )
         for k, j in enumerate(top):
             ax.plot(
                 self.values, self.coefficients[:, j], color=colours.series[k % len(colours.series)],
@@ -239,15 +277,26 @@ class PathDisplay:
         colours = palette(ax)
         low, high = ax.get_ylim()
         ends = sorted(
-            (float(self.coefficients[-1, j] - low) / (high - low), self.feature_names[j], colours.series[k % len(colours.series)])
+            (
+                float(self.coefficients[-1, j] - low) / (high - low),
+                self.feature_names[j],
+                colours.series[k % len(colours.series)],
+            )
             for k, j in enumerate(self._top())
-        )  # fmt: skip
+        )
         heights = _apart(np.array([h for h, *_ in ends]), 0.115)
         for h, (_, word, colour) in zip(heights, ends):
             ax.annotate(
-                word, (1.0, h), xycoords="axes fraction", xytext=(6.0, 0.0), textcoords="offset points", color=colour,
-                va="center", fontsize=11, annotation_clip=False,
-            )  # fmt: skip
+                word,
+                (1.0, h),
+                xycoords="axes fraction",
+                xytext=(6.0, 0.0),
+                textcoords="offset points",
+                color=colour,
+                va="center",
+                fontsize=11,
+                annotation_clip=False,
+            )
 
     def _objective(self, ax: Any) -> None:
         colours = palette(ax)
@@ -266,7 +315,13 @@ class PathDisplay:
     def _score(self, ax: Any) -> None:
         colours = palette(ax)
         for k, (word, s) in enumerate(self.scores.items()):
-            ax.plot(self.values, s, color=(colours.soft, colours.pos)[k if len(self.scores) > 1 else 1], ls=LINES[k], label=word)
+            ax.plot(
+                self.values,
+                s,
+                color=(colours.soft, colours.pos)[k if len(self.scores) > 1 else 1],
+                ls=LINES[k],
+                label=word,
+            )
         ax.set_ylabel("score")
         ax.margins(y=0.12)
 
@@ -288,42 +343,5 @@ def _apart(places: NDArray[np.float64], gap: float) -> NDArray[np.float64]:
 
     steps = gap * np.arange(places.size)
     low, high = 0.0, max(1.0 - steps[-1], 0.0) if places.size else 0.0
-    return np.asarray(isotonic_regression(places - steps, y_min=low, y_max=high)) + steps
-
-
-def _asked(model: Any, X: Any, y: Any, grid: dict[str, Any]) -> tuple[str, list[float]]:
-    """The parameter and its values: given, or over the admissible interval."""
-    known = model.params()
-    if grid:
-        if len(grid) != 1 or next(iter(grid)) not in known:
-            raise ParameterError(
-                f"PathDisplay: expected values for one of {', '.join(known) or 'no parameter'}, got "
-                f"{', '.join(grid)}; write for example nu=[0.2, 0.3]"
-            )
-        (name, given), = grid.items()  # fmt: skip
-        values = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else []
-        if not values:
-            raise ParameterError(f"PathDisplay: {name} takes one number or more in a sequence, got {brief(given)}")
-        return name, [float(v) for v in values]
-    if len(known) != 1 or isinstance(model, Objective):
-        raise ParameterError(
-            f"PathDisplay: without values only the one parameter of a set is moved; {model!r} has "
-            f"{', '.join(known) or 'none'}; write for example nu=[0.2, 0.3]"
-        )
-    name = next(iter(known))
-    return name, values_over(admissible(model, X, y)[name], known[name], _COUNT)
-
-
-def values_over(interval: Interval, now: float, count: int, beyond: float = 0.35) -> list[float]:
-    """Values over an admissible interval, and a part `beyond` of it further where 0 enters U."""
-    lower, upper = interval.lower, interval.upper
-    if not math.isfinite(upper):
-        upper = 3.0 * max(now, abs(lower))
-    if not math.isfinite(lower):
-        lower = min(0.0, upper - 3.0 * abs(now))
-    width = upper - lower
-    if not interval.lower_closed:
-        lower = max(lower - beyond * width, 0.05 * lower) if lower > 0.0 else lower + 0.02 * width
-    if not interval.upper_closed and math.isfinite(interval.upper):
-        upper += beyond * width
-    return np.linspace(lower, upper, count).tolist()
+    fitted = isotonic_regression(places - steps, y_min=low, y_max=high)
+    return np.asarray(fitted, dtype=np.float64) + steps

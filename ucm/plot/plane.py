@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,14 +68,14 @@ def plane_of(plane: Any, data: Data, w: Vec | None, names: list[str] | None, who
     if plane is None or (isinstance(plane, str) and plane == "features"):
         if n != 2:
             one = "; a set on a line needs no plane" if n == 1 else f"; give {_WAYS}"
-            raise ParameterError(f"{who}: a picture has two axes, and the samples have {n} features{one}")
+            raise ParameterError(
+                f"{who}: a picture has two axes, and the samples have {n} features{one}"
+            )
         found = ("$x_1$", "$x_2$") if names is None else (names[0], names[1])
         return Plane(np.eye(2), found)
     if isinstance(plane, str):
         if plane != "normal":
-            raise ParameterError(
-                f'{who}: plane is "features", {_WAYS}; got {brief(plane)}'
-            )
+            raise ParameterError(f'{who}: plane is "features", {_WAYS}; got {brief(plane)}')
         return _across_normal(data, w, who)
     try:
         A = np.asarray(plane, dtype=np.float64)
@@ -106,7 +107,9 @@ def _called(u: Vec, names: list[str] | None, other: str) -> str:
 def _across_normal(data: Data, w: Vec | None, who: str) -> Plane:
     n = data.n
     if w is None or not np.any(w):
-        raise ParameterError(f'{who}: plane="normal" needs a normal, and w is 0; give a (2, n) array')
+        raise ParameterError(
+            f'{who}: plane="normal" needs a normal, and w is 0; give a (2, n) array'
+        )
     if n == 1:
         raise ParameterError(f"{who}: a picture has two axes, and the samples have one feature")
     if w.size != n:
@@ -132,11 +135,18 @@ def _across_normal(data: Data, w: Vec | None, who: str) -> Plane:
     z = np.asarray(data.X @ u).ravel()
     rest = float(squares.sum()) / m - float(mean @ mean) - float(z.var())
     if n > 2 and rest > 0.0:
-        operator = LinearOperator((n, n), matvec=spread, dtype=np.float64)
-        value, vector = eigsh(operator, k=1, v0=start, tol=1e-4)
-        v = across(vector[:, 0])
+        value, vector = _widest(n, spread, start)
+        v = across(vector)
         v /= np.linalg.norm(v)
-        share = float(value[0]) / rest
+        share = value / rest
     v = v if v[np.argmax(np.abs(v))] > 0.0 else -v
     how = "" if share is None else f", {share:.0%} of the rest"
     return Plane(np.vstack([u, v]), ("along $w$", rf"widest direction $\perp w${how}"))
+
+
+def _widest(n: int, spread: Callable[[Vec], Vec], start: Vec) -> tuple[float, Vec]:
+    """The largest eigenvalue of a positive semidefinite map, and its vector: Lanczos from `start`."""
+    options: dict[str, Any] = {"matvec": spread, "dtype": np.float64}
+    how: dict[str, Any] = {"k": 1, "v0": start, "tol": 1e-4}
+    values, vectors = eigsh(LinearOperator((n, n), **options), **how)
+    return float(values[0]), np.asarray(vectors[:, 0])

@@ -88,14 +88,18 @@ def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
     """
     classes = getattr(estimator, "classes_", None)
     if classes is None:
-        raise ParameterError(f"{who}: {type(estimator).__name__} is not fitted; call fit(X, y) first")
+        raise ParameterError(
+            f"{who}: {type(estimator).__name__} is not fitted; call fit(X, y) first"
+        )
     if len(classes) > 2:
         raise DataError(
             f"{who}: the estimator has {len(classes)} classes, and a picture shows two; fit it to two of them"
         )
     plan = getattr(estimator, "plan_", None)
     if not isinstance(plan, Plan):
-        raise ParameterError(f"{who}: the estimator has no plan_; fit a ucm.Classifier, or use from_model")
+        raise ParameterError(
+            f"{who}: the estimator has no plan_; fit a ucm.Classifier, or use from_model"
+        )
     signs = np.where(np.asarray(y) == classes[1], 1.0, -1.0)
     return problem_of(
         plan.model, X, signs, estimator.solution_, who, class_weight=plan.data.class_weight

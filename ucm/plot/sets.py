@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.compiler.recover import class_points
+from ucm.compiler.recover import class_points, feature_normal
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
@@ -54,7 +55,9 @@ class SetDisplay:
     extremes : {+1 | -1: (2,)} the worst case of each class, x+ and x-
     normal, nearest : (2,) w and x in the plane
     offset : b, None where there is none
-    in_plane : whether w lies in the plane, so that the hyperplane is a line
+    in_plane : whether w lies in the plane, so that what is orthogonal to it is a line
+    hyperplane : (2,) normal of the classifier among the samples, w but for sets `M @ U`; None where it is no
+        line in the picture
     solution : the `Solution`
     declared : U as it is written
     norm : the exponent of the norm of w
@@ -76,6 +79,7 @@ class SetDisplay:
     nearest: Vec
     offset: float | None
     in_plane: bool
+    hyperplane: Vec | None
     solution: Solution
     declared: str
     norm: float
@@ -86,9 +90,18 @@ class SetDisplay:
 
     @classmethod
     def from_model(
-        cls, model: Any, X: Any, y: Any, *, solution: Solution | None = None, plane: Any = None,
-        class_weight: tuple[float, float] = (1.0, 1.0), show: str = "both", rtol: float = 2e-3, ax: Any = None,
-    ) -> SetDisplay:  # fmt: skip
+        cls,
+        model: Any,
+        X: Any,
+        y: Any,
+        *,
+        solution: Solution | None = None,
+        plane: Any = None,
+        class_weight: tuple[float, float] = (1.0, 1.0),
+        show: str = "both",
+        rtol: float = 2e-3,
+        ax: Any = None,
+    ) -> SetDisplay:
         """Solve where no solution is given, trace every set, draw.
 
         Parameters
@@ -159,7 +172,10 @@ class SetDisplay:
                 classes = _joint(U, data, P, rtol)
                 joint = bool(classes)
             extremes = {k: P @ p for k, p in _extremes(U, found).items()}
-        far = Frame.around(np.zeros((1, 2)), (P @ x)[None], room=6.0)
+        spread = np.ptp(points, axis=0).max() if len(points) else 0.0
+        ends = P @ x + 0.6 * spread * np.array([[-1.0, -1.0], [1.0, 1.0]])
+        far = Frame.around(np.zeros((1, 2)), (P @ x)[None], ends, room=1.5)
+        among = None if elsewhere else feature_normal(U, w)
         return cls(
             points=points,
             y=data.y[rows],
@@ -174,6 +190,7 @@ class SetDisplay:
             nearest=P @ x,
             offset=None if elsewhere else solution.b,
             in_plane=where.holds(w),
+            hyperplane=None if among is None or not where.holds(among) else P @ among,
             solution=solution,
             declared=f"U = {U!r}",
             norm=found.model.norm,
@@ -206,7 +223,9 @@ class SetDisplay:
                 self.prepare(a, what)
             if ax is None:
                 soft = palette(found[0]).soft
-                text = figure.suptitle(_short(self.declared), family="monospace", fontsize=10, color=soft)
+                text = figure.suptitle(
+                    _short(self.declared), family="monospace", fontsize=10, color=soft
+                )
                 text.set(x=0.02, ha="left")
             settle(figure)
             for what, a in pictures:
@@ -218,7 +237,9 @@ class SetDisplay:
         """Frame, names of the axes and title of one picture: what its layout depends on."""
         frame = self.frame(what)
         (x, y), h = frame.middle, frame.half
-        ax.set(xlim=(x - h, x + h), ylim=(y - h, y + h), xlabel=self.labels[0], ylabel=self.labels[1])
+        ax.set(
+            xlim=(x - h, x + h), ylim=(y - h, y + h), xlabel=self.labels[0], ylabel=self.labels[1]
+        )
         ax.set_box_aspect(1)
         self._title(ax, what)
 
@@ -242,8 +263,13 @@ class SetDisplay:
         """The frame of one picture."""
         if self.frames is not None:
             return self.frames[_PANELS.index(what)]
+        if what == "set" and self.outline.frame is not None:
+            cut = self.outline.frame
+            return Frame(cut.middle, 0.97 * cut.half)
         if what == "set":
-            return Frame.around(np.zeros((1, 2)), self.nearest[None], _bounded(self.outline), room=1.24)
+            return Frame.around(
+                np.zeros((1, 2)), self.nearest[None], _bounded(self.outline), room=1.24
+            )
         clouds = [self._core(), *(_bounded(o) for o in self.classes.values())]
         return Frame.around(*clouds, *(p[None] for p in self.extremes.values()))
 
@@ -261,7 +287,7 @@ class SetDisplay:
             mine = self.y == sign
             size = np.full(int(mine.sum()), 34.0 * room)
             if self.weights is not None and self.weights.max() > 0.0:
-                size = (16.0 + 150.0 * self.weights[mine] / self.weights.max()) * room
+                size = (16.0 + 120.0 * self.weights[mine] / self.weights.max()) * room
             ax.scatter(
                 *self.points[mine].T, s=size, marker=MARKS[sign], color=colours.of(sign), linewidth=0.6,
                 edgecolor=colours.paper, alpha=0.75, zorder=3, label=f"class {sign:+d}",
@@ -272,21 +298,27 @@ class SetDisplay:
                 names.avoid(dense(self.classes[sign].closed))
             for part in self.parts.get(sign, []):
                 ax.plot(*part.rim.T, color=colours.of(sign), lw=1.0, ls=(0, (2, 2)), zorder=2)
-        if len(self.extremes) == 2:
-            pair = np.array([self.extremes[1], self.extremes[-1]])
+        pair = np.array(list(self.extremes.values())).reshape(-1, 2)
+        if len(pair) == 2:
             ax.plot(*pair.T, color=colours.ink, lw=1.4, ls=(0, (3, 2)), zorder=4)
             names.avoid(dense(pair, 40))
             for sign in (1, -1):
                 ax.plot(
-                    *self.extremes[sign], marker="D", ms=8, mfc=colours.of(sign), mec=colours.ink, mew=1.1, zorder=6,
-                )  # fmt: skip
-        if self.offset is not None and self.in_plane and np.any(self.normal):
-            ends = ends_of_line(ax, self.normal, -self.offset)
+                    *self.extremes[sign],
+                    marker="D",
+                    ms=8,
+                    mfc=colours.of(sign),
+                    mec=colours.ink,
+                    mew=1.1,
+                    zorder=6,
+                )
+        if self.offset is not None and self.hyperplane is not None and np.any(self.hyperplane):
+            ends = ends_of_line(ax, self.hyperplane, -self.offset)
             if ends is not None:
                 ax.plot(*ends.T, color=colours.ink, lw=1.8, zorder=2.5, gid="hyperplane")
                 names.avoid(dense(ends, 200))
                 names.along(r"$w^\top x + b = 0$", ends, colours.ink, size=13)
-        if len(self.extremes) == 2:
+        if len(pair) == 2:
             middle = pair.mean(axis=0)
             for sign, word in ((1, "$x_+$"), (-1, "$x_-$")):
                 p = self.extremes[sign]
@@ -309,7 +341,7 @@ class SetDisplay:
         outside = int((np.abs(self.points - frame.middle).max(axis=1) > frame.half).sum())
         if outside:
             words.append(f"{outside} outside of the frame")
-        if not self.in_plane and np.any(self.normal):
+        if self.hyperplane is None and np.any(self.normal):
             words.append("$w$ leaves this plane: no line")
         words += ["unbounded"] * any(o.frame is not None for o in self.classes.values())
         _note(names, frame, words, colours.soft)
@@ -339,7 +371,11 @@ class SetDisplay:
             level = float(self.normal @ self.nearest)
             text = r"$w^\top x = \mathrm{dist}$"
         if level is not None:
-            ends = ends_of_line(ax, self.normal / np.hypot(*self.normal), level / (1.0 if self.zero_inside else np.hypot(*self.normal)))
+            ends = ends_of_line(
+                ax,
+                self.normal / np.hypot(*self.normal),
+                level / (1.0 if self.zero_inside else np.hypot(*self.normal)),
+            )
             if ends is not None:
                 ax.plot(*ends.T, color=hue, lw=1.4, zorder=2.5, gid="support")
                 names.avoid(dense(ends, 200))
@@ -351,10 +387,22 @@ class SetDisplay:
         if to is not None and np.any(to):
             names.avoid(dense(np.array([np.zeros(2), to]), 40))
             ax.annotate(
-                "", to, (0.0, 0.0), zorder=5,
-                arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 2.0, "shrinkA": 0, "shrinkB": 3, "mutation_scale": 16},
-            )  # fmt: skip
-            ax.plot(*to, marker="D", ms=8, mfc=hue, mec=colours.ink, mew=1.1, zorder=6, gid="nearest")
+                "",
+                to,
+                (0.0, 0.0),
+                zorder=5,
+                arrowprops={
+                    "arrowstyle": "-|>",
+                    "color": colour,
+                    "lw": 2.0,
+                    "shrinkA": 0,
+                    "shrinkB": 3,
+                    "mutation_scale": 16,
+                },
+            )
+            ax.plot(
+                *to, marker="D", ms=8, mfc=hue, mec=colours.ink, mew=1.1, zorder=6, gid="nearest"
+            )
         away = -to if to is not None and np.any(to) else np.array([-1.0, -1.0])
         names.beside("$0$", (0.0, 0.0), colours.ink, away=away, size=16)
         if word:
@@ -390,8 +438,9 @@ class SetDisplay:
 def _note(names: Names, frame: Frame, words: list[str], color: str) -> None:
     if words:
         x, y, h = *frame.middle, frame.half
-        corners = [(x + s * 0.5 * h, y + t * 0.94 * h) for t in (-1.0, 1.0) for s in (1.0, -1.0)]
-        names.at("; ".join(words), corners, color, size=11)
+        across, up = np.linspace(0.7, -0.7, 15), (-0.94, -0.88, -0.82, 0.94, 0.88, 0.82)
+        places = [(x + s * h, y + t * h) for t in up for s in across]
+        names.at("\n".join(words), places, color, size=11)
 
 
 def _area(ax: Any, shape: Outline, color: str, dashed: bool = False) -> None:
@@ -424,8 +473,6 @@ def _ball(p: float, radius: float) -> NDArray[np.float64]:
 
 def _short(text: str, longest: int = 104) -> str:
     """A declaration on one line, a `Param` by its value."""
-    import re
-
     text = re.sub(r"Param\('(\w+)', ([^)]*)\)", r"\2", text)
     return text if len(text) <= longest else text[: longest - 2] + " …"
 

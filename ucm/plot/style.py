@@ -69,11 +69,11 @@ class Palette:
 # Okabe and Ito's colours; each shade stands at least 3 : 1 against its ground.
 _LIGHT = {
     "soft": "#767676", "pos": "#0072B2", "neg": "#D55E00", "sum": "#00805E", "alert": "#B0357A",
-    "series": ("#0072B2", "#D55E00", "#00805E", "#B0357A", "#8A6A00", "#2A7FA8"),
+    "series": ("#0072B2", "#D55E00", "#00805E", "#B0357A", "#8A6A00", "#555555"),
 }  # fmt: skip
 _DARK = {
     "soft": "#9A9A9A", "pos": "#56B4E9", "neg": "#F28E3D", "sum": "#2CC197", "alert": "#EE8BC0",
-    "series": ("#56B4E9", "#F28E3D", "#2CC197", "#EE8BC0", "#E3C64A", "#A9C9FF"),
+    "series": ("#56B4E9", "#F28E3D", "#2CC197", "#EE8BC0", "#E3C64A", "#D0D0D0"),
 }  # fmt: skip
 
 
@@ -136,7 +136,9 @@ def palette(ax: Any) -> Palette:
         (1.0, 1.0, 1.0, 1.0),
     )
     dark = luminance(ground) < 0.2
-    return Palette(ink=to_hex(ax.xaxis.label.get_color()), paper=to_hex(ground), **(_DARK if dark else _LIGHT))
+    return Palette(
+        ink=to_hex(ax.xaxis.label.get_color()), paper=to_hex(ground), **(_DARK if dark else _LIGHT)
+    )
 
 
 def axes_of(

@@ -135,9 +135,16 @@ class WeightsDisplay:
         for k, (sign, q) in enumerate(by_class.items()):
             at = np.unique(np.linspace(0, q.size, min(q.size, MOST) + 1).astype(int))[:-1]
             ax.step(
-                np.append(at, q.size), np.append(q[at], 0.0), where="post", color=colours.of(sign), ls=LINES[k], zorder=3
-            )  # fmt: skip
-            curve = np.c_[np.repeat(np.append(at, q.size), 2)[1:], np.repeat(np.append(q[at], 0.0), 2)[:-1]]
+                np.append(at, q.size),
+                np.append(q[at], 0.0),
+                where="post",
+                color=colours.of(sign),
+                ls=LINES[k],
+                zorder=3,
+            )
+            curve = np.c_[
+                np.repeat(np.append(at, q.size), 2)[1:], np.repeat(np.append(q[at], 0.0), 2)[:-1]
+            ]
             curves[sign] = curve
             names.avoid(dense(curve, 300))
         low, high = ax.get_xlim()
