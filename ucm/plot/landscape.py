@@ -216,9 +216,7 @@ class LandscapeDisplay:
             names.beside(words, (np.degrees(angle), height), colour, away=(0.0, -1.0), size=12)
         if self.bound is not None:
             line = np.array([[8.0, self.bound], [352.0, self.bound]])
-            names.along(
-                f"no direction below {self.bound:.3g}: proven", line, colours.alert, size=12
-            )
+            names.along(f"proven bound {self.bound:.3g}", line, colours.alert, size=12)
 
     def _circle(self, ax: Any, figure: Any) -> None:
         from matplotlib.collections import LineCollection

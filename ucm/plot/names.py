@@ -130,7 +130,7 @@ class Names:
             middle = self.ax.transData.transform(at) + self._unit * push
             t = np.radians(turn)
             R = np.array([[np.cos(t), np.sin(t)], [-np.sin(t), np.cos(t)]])
-            box = (_GRID * half) @ R + middle
+            box = (_CORNERS * half) @ R + middle
             outside = np.maximum(
                 np.maximum([window.x0, window.y0] - box, box - [window.x1, window.y1]), 0.0
             )
@@ -138,7 +138,7 @@ class Names:
             if crowd.size:
                 covered = float(weights[_inside(crowd, middle, R, half)].sum())
                 cost += 40.0 * (1.0 - np.exp(-covered / 30.0))
-            cost += 40.0 * sum(bool(_inside(b, middle, R, half).any()) for b in self._taken)
+            cost += 60.0 * sum(_meet(box, other) for other in self._taken)
             if best is None or cost < best[0]:
                 best = (cost, at, push, turn, box)
         _, at, push, turn, box = best
@@ -170,7 +170,17 @@ def settle(figure: Any) -> None:
     figure.draw_without_rendering()
 
 
-_GRID = np.array([(x, y) for x in np.linspace(-1.0, 1.0, 9) for y in (-1.0, 0.0, 1.0)])
+_CORNERS = np.array([(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)])
+
+
+def _meet(a: Points, b: Points) -> bool:
+    """Whether two rectangles, by their corners, have a point in common: no edge of one separates them."""
+    for c in (a, b):
+        for edge in (c[1] - c[0], c[2] - c[1]):
+            p, q = a @ edge, b @ edge
+            if p.max() <= q.min() or q.max() <= p.min():
+                return False
+    return True
 
 
 def _inside(points: Points, middle: Points, R: Points, half: Points) -> NDArray[np.bool_]:

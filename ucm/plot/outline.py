@@ -73,7 +73,7 @@ class _Corner:
     b: Vec
     e: Vec  # the direction that a supports
     f: Vec  # the direction that b supports
-    height: float = 0.0  # of the triangle
+    height: float = 0.0  # how far the third corner is from the chord
     apex: Vec | None = None
 
     def __post_init__(self) -> None:
@@ -82,11 +82,12 @@ class _Corner:
         det = float(self.e[0] * self.f[1] - self.e[1] * self.f[0])
         if length == 0.0 or det <= 1e-14:
             return
-        normal = np.array([chord[1], -chord[0]]) / length
         # in coordinates of a, as the offsets may be large
-        reach = float(self.f @ chord)
-        apex = reach / det * np.array([-self.e[1], self.e[0]])
-        self.height = max(float(normal @ apex), 0.0)
+        apex = float(self.f @ chord) / det * np.array([-self.e[1], self.e[0]])
+        if float(chord[1] * apex[0] - chord[0] * apex[1]) <= 0.0:
+            return  # rounding: it lies on the chord
+        along = min(max(float(apex @ chord) / length**2, 0.0), 1.0)
+        self.height = float(np.hypot(*(apex - along * chord)))
         self.apex = self.a + apex
 
     @property
@@ -104,7 +105,8 @@ def outline(
     highest is asked along its normal: the answer is an edge of the set, or a new point, until no triangle
     is higher than `2 rtol` of the diameter. A polygon with k vertices is found exactly by at most
     `2 k + 3` questions; a disc takes `O(1 / sqrt(rtol))`. What is drawn between two points cuts their
-    triangle at half its height, so that half of the height bounds the error.
+    triangle at half its height: the cut is half as far from the third corner as the chord is, and the chord
+    from the cut, so that half of the height bounds the error.
 
     Parameters
     ----------
