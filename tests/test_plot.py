@@ -451,6 +451,7 @@ BAD: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: curves(ucm.solve(NU, X, Y), work="miles"), Parameter, "miles"),
     (lambda: plot.ConvergenceDisplay.from_model(NU, X, Y, solvers="apg"), Parameter, "several"),
     (lambda: plot.LandscapeDisplay.from_model(NU, *THIRTY), Parameter, "two features"),
+    (lambda: plot.LandscapeDisplay.from_model(NU, X[:, [0, 0]], Y), Parameter, "flat"),
     (lambda: plot.DescentDisplay.from_model(models.svm(0.1), X, Y), Parameter, "convex"),
     (lambda: plot.DescentDisplay.from_model(NU, X, Y), Parameter, "loss and a penalty"),
     (lambda: plot.SetFilm.from_model(models.biased_l2_nu_svm(0.3, 0.4), X, Y), Parameter, "one parameter"),

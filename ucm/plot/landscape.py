@@ -73,7 +73,7 @@ class LandscapeDisplay:
         Raises
         ------
         ParameterError
-            The samples have not two features.
+            The samples have not two features; U is flat or unbounded.
 
         Examples
         --------
@@ -106,6 +106,11 @@ class LandscapeDisplay:
         if shape is None:
             raise ParameterError(
                 "LandscapeDisplay: U is unbounded, so that f is infinite; draw it with SetDisplay"
+            )
+        if len(shape.vertices) < 3:
+            raise ParameterError(
+                "LandscapeDisplay: U is flat, and across it no direction has a meaning; "
+                "take features that are no multiples of each other"
             )
         vertices = shape.vertices
 
@@ -210,13 +215,13 @@ class LandscapeDisplay:
                 mew=0.8,
                 zorder=5,
             )
-            words = f"{height:.3g}"
+            words = f"{height:#.3g}"
             if len(self.runs):
                 words += f"\n{counts[k]} of {len(self.runs)} starts"
             names.beside(words, (np.degrees(angle), height), colour, away=(0.0, -1.0), size=12)
         if self.bound is not None:
             line = np.array([[8.0, self.bound], [352.0, self.bound]])
-            names.along(f"proven bound {self.bound:.3g}", line, colours.alert, size=12)
+            names.along(f"proven bound {self.bound:#.3g}", line, colours.alert, size=12)
 
     def _circle(self, ax: Any, figure: Any) -> None:
         from matplotlib.collections import LineCollection

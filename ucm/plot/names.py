@@ -57,7 +57,7 @@ class Names:
                 0.0,
                 0.6 * (1.0 - float(s @ wanted)) + 0.05 * reach,
             )
-            for reach in (2.0, 6.0, 12.0, 20.0, 30.0)
+            for reach in (5.0, 8.0, 13.0, 20.0, 30.0)
             for s in sides
         ]
         return self._put(text, places, color, size, ground=True)
@@ -87,8 +87,11 @@ class Names:
         ]
         return self._put(text, places, color, size)
 
-    def around(self, text: str, cloud: Any, color: str, *, size: float = 12.0) -> Any:
-        """A name outside of a cloud of points, close to its edge."""
+    def around(
+        self, text: str, cloud: Any, color: str, *, away: Any = (0.0, 0.0), size: float = 12.0
+    ) -> Any:
+        """A name outside of a cloud of points, close to its edge, rather on top and on the side `away`."""
+        wanted = np.asarray(away, dtype=np.float64) / (float(np.hypot(*away)) or 1.0)
         points = np.asarray(cloud, dtype=np.float64).reshape(-1, 2)
         places = []
         for t in np.arange(32) * np.pi / 16.0:
@@ -96,7 +99,9 @@ class Names:
             at = points[int(np.argmax(points @ e))]
             for reach in (12.0, 20.0, 30.0):
                 push = np.array([e[0] * (reach + 1.8 * size), e[1] * reach])
-                places.append((at, push, 0.0, 0.04 * reach + 0.3 * (1.0 - e[1])))
+                places.append(
+                    (at, push, 0.0, 0.04 * reach + 0.3 * (1.0 - e[1]) - 2.0 * float(e @ wanted))
+                )
         return self._put(text, places, color, size)
 
     def near(self, text: str, curve: Any, color: str, *, size: float = 12.0) -> Any:
@@ -135,13 +140,12 @@ class Names:
                 np.maximum([window.x0, window.y0] - box, box - [window.x1, window.y1]), 0.0
             )
             cost += 0.5 * float(outside.max()) + (100.0 if outside.max() > 0.0 else 0.0)
-            if crowd.size:
-                covered = float(weights[_inside(crowd, middle, R, half)].sum())
-                cost += 40.0 * (1.0 - np.exp(-covered / 30.0))
+            covered = float(weights[_inside(crowd, middle, R, half)].sum())
+            cost += 40.0 * (1.0 - np.exp(-covered / 30.0))
             cost += 60.0 * sum(_meet(box, other) for other in self._taken)
             if best is None or cost < best[0]:
-                best = (cost, at, push, turn, box)
-        _, at, push, turn, box = best
+                best = (cost, at, push, turn, box, covered)
+        _, at, push, turn, box, covered = best
         self._taken.append(box)
         from matplotlib.patheffects import withStroke
 
@@ -150,7 +154,7 @@ class Names:
             rotation=turn, rotation_mode="anchor", fontsize=size, zorder=9, annotation_clip=False,
             path_effects=[withStroke(linewidth=3.0, foreground=self.colours.paper)],
         )  # fmt: skip
-        if ground:
+        if ground and covered > 3.0:  # in a crowd
             label.set_bbox(
                 {"boxstyle": "round,pad=0.1", "fc": self.colours.paper, "ec": "none", "alpha": 0.7}
             )

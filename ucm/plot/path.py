@@ -294,7 +294,7 @@ class PathDisplay:
                 textcoords="offset points",
                 color=colour,
                 va="center",
-                fontsize=11,
+                fontsize=12,
                 annotation_clip=False,
             )
 

@@ -282,7 +282,8 @@ class SetDisplay:
     # --- the classes -----------------------------------------------------------------------
     def _classes(self, ax: Any, names: Names) -> None:
         colours = palette(ax)
-        room = min(1.0, np.sqrt(150.0 / max(len(self.points), 1)))
+        width = ax.get_window_extent().width / ax.figure.dpi
+        room = min(1.0, np.sqrt(150.0 / max(len(self.points), 1))) * min(1.0, (width / 3.6) ** 2)
         for sign in (1, -1):
             mine = self.y == sign
             size = np.full(int(mine.sum()), 34.0 * room)
@@ -329,7 +330,10 @@ class SetDisplay:
             cloud = self.points[self.y == sign]
             inside = np.abs(cloud - frame.middle).max(axis=1) < 0.97 * frame.half
             if inside.any():
-                names.around(f"class {sign:+d}", cloud[inside], colours.of(sign), size=13)
+                away = cloud.mean(axis=0) - self.points[self.y != sign].mean(axis=0)
+                names.around(
+                    f"class {sign:+d}", cloud[inside], colours.of(sign), away=away, size=13
+                )
         self._notes(ax, colours, names)
 
     def _notes(self, ax: Any, colours: Any, names: Names) -> None:
