@@ -706,6 +706,13 @@ def test_a_film() -> None:
     assert shown == [("0.2", "block"), ("1", "none"), ("3", "none")]
 
 
+def test_a_live_slider_names_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    film = plot.SetFilm.from_model(models.mm_mpm(0.3), X, Y, kappa=[0.2], count=1)
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    with pytest.raises(ucm.MissingExtraError, match="pip install ipywidgets"):
+        film.interact()
+
+
 def test_a_film_without_values_moves_over_the_admissible_interval(tmp_path: Any) -> None:
     film = plot.SetFilm.from_model(
         Hull(signed, weights=NormBall(Param("size", 0.3))), X, Y, show="set"

@@ -9,7 +9,7 @@ from ucm.plot.descent import DescentDisplay
 from ucm.plot.film import SetFilm
 from ucm.plot.landscape import LandscapeDisplay
 from ucm.plot.losses import LossDisplay
-from ucm.plot.outline import Outline, outline
+from ucm.plot.outline import Outline
 from ucm.plot.path import PathDisplay
 from ucm.plot.sets import SetDisplay
 from ucm.plot.weights import WeightsDisplay
@@ -24,5 +24,4 @@ __all__ = [
     "SetDisplay",
     "SetFilm",
     "WeightsDisplay",
-    "outline",
 ]

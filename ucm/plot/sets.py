@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import add
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.compiler.recover import class_points, feature_normal
+from ucm.compiler.recover import feature_normal
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.forms.solution import Solution
-from ucm.language.contracts import UncertaintySet
-from ucm.language.node import value
-from ucm.language.sets.combination import Combination, is_number
-from ucm.language.sets.hull import Hull
-from ucm.language.sets.intersection import Intersection
-from ucm.language.statistics.samples import Samples
 from ucm.plot.names import Names, dense, ends_of_line, settle
-from ucm.plot.outline import Outline, outline, shadow_outline
+from ucm.plot.operands import class_extremes, class_sets, joint_means, parts_of, without_matrices
+from ucm.plot.outline import Outline, shadow_outline
 from ucm.plot.plane import Plane, plane_of
 from ucm.plot.problem import Problem, problem_of, problem_of_estimator, thinned
 from ucm.plot.style import MARKS, axes_of, canvas, palette
@@ -31,7 +24,6 @@ from ucm.plot.support import Frame, Shadow
 
 __all__ = ["SetDisplay"]
 
-_SIGN = {"pos": 1.0, "neg": -1.0}
 _TRIMMED = 300  # from so many samples on a few far ones do not set the frame
 _PANELS = ("classes", "set")
 
@@ -163,15 +155,15 @@ class SetDisplay:
         classes, parts, joint = {}, {}, False
         extremes = {}
         frame = Frame.around(points, (P @ x)[None], room=2.0)
-        if not elsewhere and _numbers_only(U):
-            operands = _of_classes(U)
+        if not elsewhere and without_matrices(U):
+            operands = class_sets(U)
             for sign, V in operands.items():
                 classes[sign] = shadow_outline(Shadow(V, data, P), frame, rtol=rtol)
-                parts[sign] = _parts(V, data, P, frame, rtol)
+                parts[sign] = parts_of(V, data, P, frame, rtol)
             if not operands:
-                classes = _joint(U, data, P, rtol)
+                classes = joint_means(U, data, P, rtol)
                 joint = bool(classes)
-            extremes = {k: P @ p for k, p in _extremes(U, found).items()}
+            extremes = {k: P @ p for k, p in class_extremes(U, found).items()}
         spread = np.ptp(points, axis=0).max() if len(points) else 0.0
         ends = P @ x + 0.6 * spread * np.array([[-1.0, -1.0], [1.0, 1.0]])
         far = Frame.around(np.zeros((1, 2)), (P @ x)[None], ends, room=1.5)
@@ -183,7 +175,7 @@ class SetDisplay:
             samples=data.m,
             classes=classes,
             joint=joint,
-            parts={**parts, 0: _parts(U, data, P, far, rtol)},
+            parts={**parts, 0: parts_of(U, data, P, far, rtol)},
             outline=shadow_outline(Shadow(U, data, P), far, rtol=rtol),
             extremes=extremes,
             normal=P @ w,
@@ -479,98 +471,3 @@ def _short(text: str, longest: int = 104) -> str:
     """A declaration on one line, a `Param` by its value."""
     text = re.sub(r"Param\('(\w+)', ([^)]*)\)", r"\2", text)
     return text if len(text) <= longest else text[: longest - 2] + " …"
-
-
-# --- the operands ----------------------------------------------------------------------------------
-def _summands(U: UncertaintySet, factor: Any = 1.0) -> list[tuple[UncertaintySet, Any]]:
-    """U as a sum of multiples of sets that are no sums."""
-    if isinstance(U, Combination):
-        return [pair for V, L in U.terms() for pair in _summands(V, factor * value(L))]
-    return [(U, factor)]
-
-
-def _numbers_only(U: UncertaintySet) -> bool:
-    """Whether no matrix stands above a summand."""
-    if not isinstance(U, Combination):
-        return True
-    return all(is_number(L) and _numbers_only(V) for V, L in U.terms())
-
-
-def _kinds(U: UncertaintySet) -> set[str]:
-    return {s.kind for s in U.walk() if isinstance(s, Samples)}
-
-
-def _of_classes(U: UncertaintySet) -> dict[int, UncertaintySet]:
-    """Each class's own set, U their difference and perhaps a set without samples; empty where some summand
-    takes samples of both."""
-    found: dict[int, list[UncertaintySet]] = {1: [], -1: []}
-    for V, c in _summands(U):
-        kinds = _kinds(V)
-        if len(kinds) > 1 or kinds == {"signed"}:
-            return {}
-        for kind in kinds:
-            sign = _SIGN[kind]
-            factor = sign * c
-            found[int(sign)].append(V if factor == 1.0 else factor * V)
-    if not all(found.values()):
-        return {}
-    return {sign: reduce(add, sets) for sign, sets in found.items()}
-
-
-def _operands(U: UncertaintySet) -> list[UncertaintySet]:
-    if isinstance(U, Intersection):
-        return _operands(U.left) + _operands(U.right)
-    return [U]
-
-
-def _parts(V: UncertaintySet, data: Data, P: Any, frame: Frame, rtol: float) -> list[Outline]:
-    """The operands of an intersection."""
-    if not isinstance(V, Intersection):
-        return []
-    return [shadow_outline(Shadow(A, data, P), frame, rtol=rtol) for A in _operands(V)]
-
-
-def _joint(U: UncertaintySet, data: Data, P: Any, rtol: float) -> dict[int, Outline]:
-    """Where the means of the classes may lie for the weights of `Hull(signed)`, of mass 1/2 each."""
-    if not isinstance(U, Hull) or U.samples.kind != "signed":
-        return {}
-    space, found = U.bound_space(data), {}
-    if len(space.pieces) > 1:
-        return {}
-    for sign in (1, -1):
-        rows = np.flatnonzero(data.y == sign)
-        own = data.X[rows]
-        flat = np.asarray(own @ P.T)
-
-        def highest(e: Vec, rows: Any = rows, flat: Any = flat) -> tuple[float, Vec]:
-            g = np.zeros(data.m)
-            g[rows] = 2.0 * flat @ e
-            height, q = space.support(g, {})
-            if q is None:
-                raise RuntimeError("one domain knows its maximiser")
-            return height, 2.0 * flat.T @ q[rows]
-
-        shape = outline(highest, rtol=rtol)
-        if shape is not None:
-            found[sign] = shape
-    return found
-
-
-def _extremes(U: UncertaintySet, found: Problem) -> dict[int, Vec]:
-    """x+ and x-: the summands of the nearest point, or the means under the worst weights."""
-    data, solution = found.data, found.solution
-    answer = solution.answer
-    if answer is not None and answer.q:
-        pair = class_points(U, data, answer.q)
-        if pair is not None:
-            return {1: pair[0], -1: pair[1]}
-    if solution.weights is not None and isinstance(U, Hull) and U.samples.kind == "signed":
-        ends = {}
-        for sign in (1, -1):
-            rows = np.flatnonzero(data.y == sign)
-            q = solution.weights[rows]
-            if not q.sum() > 0.0:
-                return {}
-            ends[sign] = np.asarray(data.X[rows].T @ q).ravel() / q.sum()
-        return ends
-    return {}
