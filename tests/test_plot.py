@@ -399,6 +399,8 @@ def test_axes_of_ones_own() -> None:
     again = shown.plot(ax, show="classes")
     assert again is shown and shown.ax_ is ax and shown.figure_ is figure
     assert by_id(ax, "hyperplane") is not None
+    part = plt.figure().subfigures(1, 2)[1].subplots()
+    assert shown.plot(part, show="set").ax_ is part
     with pytest.raises(ucm.ParameterError, match="2 axes"):
         shown.plot(ax)
     with pytest.raises(ucm.ParameterError, match="show"):
@@ -436,6 +438,8 @@ BAD: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: draw(ReducedHull(pos, eta=0.01) - Hull(neg), X, Y), ucm.EmptySetError, "eta"),
     (lambda: draw((Ball([9.0, 9.0], 0.1) & Hull(pos)) - Hull(neg), X, Y), ucm.EmptySetError, "empty"),
     (lambda: draw(NU, X, np.arange(60) % 3), ucm.DataError, "3 labels"),
+    (lambda: draw(NU, X, Y, solution=ucm.solve(NU, X[1:], Y[1:])), Parameter, "other samples"),
+    (lambda: draw(NU, X, Y, solution=ucm.solve(NU, *THIRTY)), Parameter, "R.30"),
     (lambda: draw(models.svm(0.1), X, Y), ucm.CompositionError, "loss"),
     (lambda: draw(NU, X, Y[:-1]), ucm.DataError, "length"),
     (lambda: plot.WeightsDisplay.from_model(models.mm_mpm(0.5), X, Y), ucm.CompositionError, "samples"),

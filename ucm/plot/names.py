@@ -171,7 +171,7 @@ class Names:
 
 def settle(figure: Any) -> None:
     """Lay the figure out: from here on pixels have a meaning."""
-    figure.draw_without_rendering()
+    figure.canvas.figure.draw_without_rendering()  # the whole one, of a subfigure too
 
 
 _CORNERS = np.array([(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)])
