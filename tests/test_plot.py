@@ -399,7 +399,8 @@ def test_axes_of_ones_own() -> None:
     again = shown.plot(ax, show="classes")
     assert again is shown and shown.ax_ is ax and shown.figure_ is figure
     assert by_id(ax, "hyperplane") is not None
-    part = plt.figure().subfigures(1, 2)[1].subplots()
+    halves: Any = plt.figure().subfigures(1, 2)
+    part = halves[1].subplots()
     assert shown.plot(part, show="set").ax_ is part
     with pytest.raises(ucm.ParameterError, match="2 axes"):
         shown.plot(ax)

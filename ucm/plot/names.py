@@ -75,10 +75,11 @@ class Names:
             u = -u
         turn = float(np.degrees(np.arctan2(u[1], u[0])))
         normal = np.array([-u[1], u[0]])
+        off = 1.0 + float(self._half(text, size)[1]) / self._unit
         places = [
             (
                 a + t * (b - a),
-                side * 0.75 * size * normal,
+                side * off * normal,
                 turn,
                 1.5 * (0.25 - abs(t - 0.5)) + (side < 0) * 0.2,
             )

@@ -78,8 +78,8 @@ def problem_of(
     m = data.m if solution.weights is None else solution.weights.size
     if np.size(solution.w) != (declared.set.dimension(data.n) or data.n) or m != data.m:
         raise ParameterError(
-            f"{who}: the solution is of other samples, with {m} of them and w in R^{np.size(solution.w)}; give "
-            "X and y of its solve"
+            f"{who}: the solution is of other samples, with {m} of them and w in R^{np.size(solution.w)}; "
+            "give X and y of its solve"
         )
     return Problem(declared, data, solution, feature_names(X, names))
 
