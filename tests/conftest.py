@@ -1,9 +1,11 @@
-"""Shared fixtures: the papers' data, where they are at hand."""
+"""Shared fixtures: the papers' data, where they are at hand; pictures without a screen, and closed."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,27 @@ import ucm.data.datasets
 # two test processes share the cores: BLAS threads beside them would only wait for each other
 threadpool_limits(limits=1, user_api="blas")
 
+os.environ.setdefault("MPLBACKEND", "Agg")
+
 ROOT = Path(__file__).resolve().parent.parent
 Loader = Callable[[str], tuple]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Docstrings and pages with pictures need matplotlib."""
+    if importlib.util.find_spec("matplotlib") is not None:
+        return
+    absent = pytest.mark.skip(reason="matplotlib is not here: pip install 'ucm[plot]'")
+    for item in items:
+        if "plot" in item.path.parts or "pictures.md" in item.name:
+            item.add_marker(absent)
+
+
+@pytest.fixture(autouse=True)
+def _no_open_figures() -> Iterator[None]:
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 def shared_folder() -> Path | None:

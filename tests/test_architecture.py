@@ -30,6 +30,7 @@ FLOORS = [
     {"solvers", "evidence"},
     {"compiler"},
     {"estimators", "testing", ""},  # and the package itself: the public names
+    {"plot"},
     {"bench", "cli"},
 ]
 LOOSE = {"__init__.py", "cli.py", "errors.py"}

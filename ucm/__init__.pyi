@@ -1,3 +1,4 @@
+from . import plot as plot
 from . import solvers as solvers
 from . import testing as testing
 from .compiler.compile import compile as compile
@@ -9,6 +10,7 @@ from .errors import CompositionError as CompositionError
 from .errors import ConvergenceWarning as ConvergenceWarning
 from .errors import DataError as DataError
 from .errors import EmptySetError as EmptySetError
+from .errors import MissingExtraError as MissingExtraError
 from .errors import ParameterError as ParameterError
 from .errors import SolverError as SolverError
 from .errors import UCMError as UCMError

@@ -13,6 +13,7 @@ __all__ = [
     "ConvergenceWarning",
     "DataError",
     "EmptySetError",
+    "MissingExtraError",
     "ParameterError",
     "SolverError",
     "UCMError",
@@ -42,6 +43,10 @@ class DataError(UCMError):
 
 class EmptySetError(UCMError):
     """An uncertainty set without a point for the bound data and parameters."""
+
+
+class MissingExtraError(UCMError, ImportError):
+    """A part of the library whose extra is not installed; the message names the extra."""
 
 
 class SolverError(UCMError):

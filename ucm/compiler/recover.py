@@ -19,7 +19,14 @@ from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination, is_number, times
 from ucm.language.statistics.samples import Samples
 
-__all__ = ["BIAS_RULES", "bias", "coefficients_of", "feature_normal", "sample_weights"]
+__all__ = [
+    "BIAS_RULES",
+    "bias",
+    "class_points",
+    "coefficients_of",
+    "feature_normal",
+    "sample_weights",
+]
 
 BIAS_RULES = ("auto", "kkt", "midpoint", "error", "odds", "zero")
 _ROUNDING = 1e-12  # of the largest score
@@ -152,19 +159,21 @@ def _terms(U: UncertaintySet, data: Data, q: Iterator[Vec]) -> Iterator[tuple[se
         yield {s.kind for s in U.walk() if isinstance(s, Samples)}, U.rebuild(data, q)[0]
 
 
-def _midpoint(U: UncertaintySet, data: Data, q: Sequence[Vec], w: Vec) -> float | None:
-    """The hyperplane half-way between the class points x_+ and x_-, x = x_+ - x_-."""
-    point = {"pos": np.zeros_like(w), "neg": np.zeros_like(w)}
-    seen: set[str] = set()
+def class_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, Vec] | None:
+    """The points x_+ and x_- of the classes, x = x_+ - x_-; None unless each summand uses one class."""
+    point: dict[str, Any] = {}
     for kinds, x in _terms(U, data, iter(q)):
         if len(kinds) > 1 or kinds == {"signed"}:
             return None
         for kind in kinds:
-            point[kind] = point[kind] + (x if kind == "pos" else -x)
-        seen |= kinds
-    if seen != {"pos", "neg"}:
-        return None
-    return -0.5 * data.space.inner(w, point["pos"] + point["neg"])
+            point[kind] = point.get(kind, 0.0) + (x if kind == "pos" else -x)
+    return (point["pos"], point["neg"]) if len(point) == 2 else None
+
+
+def _midpoint(U: UncertaintySet, data: Data, q: Sequence[Vec], w: Vec) -> float | None:
+    """The hyperplane half-way between the class points."""
+    points = class_points(U, data, q)
+    return None if points is None else -0.5 * data.space.inner(w, points[0] + points[1])
 
 
 def _odds(data: Data, normal: Vec) -> float | None:

@@ -1,0 +1,744 @@
+"""Pictures by numbers and artists: outlines against exact sets, names inside of the axes, refusals."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ucm
+from ucm import (
+    Ball,
+    Box,
+    Ellipsoid,
+    Exponential,
+    Hinge,
+    Hull,
+    Image,
+    Logistic,
+    NormBall,
+    Param,
+    Ramp,
+    ReducedHull,
+    RobustMargin,
+    models,
+    neg,
+    pos,
+    signed,
+)
+from ucm.data.bound import bind
+
+mpl = pytest.importorskip("matplotlib", reason="matplotlib is not here: pip install 'ucm[plot]'")
+
+import matplotlib.pyplot as plt  # noqa: E402
+from matplotlib.colors import to_rgb, to_rgba  # noqa: E402
+
+from ucm.plot.outline import Outline, outline, shadow_outline  # noqa: E402
+from ucm.plot.style import luminance  # noqa: E402
+from ucm.plot.support import Frame, Shadow  # noqa: E402
+
+plot: Any = ucm.plot
+SetDisplay, PathDisplay = plot.SetDisplay, plot.PathDisplay
+
+# --- data ------------------------------------------------------------------------------------------
+_rng = np.random.default_rng(3)
+X = np.vstack([
+    _rng.normal(size=(30, 2)) @ [[0.8, 0.5], [0.0, 0.3]] + [1.5, 1.0],
+    _rng.normal(size=(30, 2)) @ [[0.4, 0.0], [-0.1, 0.9]] + [-1.0, -0.2],
+])  # fmt: skip
+Y = np.repeat([1.0, -1.0], 30)
+CLOSE = X - 0.85 * np.where(Y[:, None] > 0, X[:30].mean(0), X[30:].mean(0))  # 0 in U of most models
+ANGLES = np.linspace(0.0, 2.0 * np.pi, 3601)
+AROUND = np.c_[np.cos(ANGLES), np.sin(ANGLES)]
+
+
+def heights(shape: Outline) -> np.ndarray:
+    """The support function of an outline."""
+    return (AROUND @ shape.vertices.T).max(axis=1)
+
+
+def polygon(V: Any) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+    V = np.asarray(V, dtype=float)
+    return lambda e: (float((V @ e).max()), V[int((V @ e).argmax())])
+
+
+# --- outlines --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 8, 13, 40])
+@pytest.mark.parametrize("stretch", [1.0, 30.0])
+def test_a_polygon_is_found_exactly(k: int, stretch: float) -> None:
+    t = 2.0 * np.pi * np.arange(k) / k + 0.2
+    V = np.c_[np.cos(t), stretch * np.sin(t)] + [5.0, -2.0]
+    asked = []
+
+    def support(e: np.ndarray) -> tuple[float, np.ndarray]:
+        asked.append(e)
+        return polygon(V)(e)
+
+    found = outline(support, rtol=0.0)
+    assert found is not None
+    assert found.evaluations == len(asked) <= 2 * k + 3
+    assert found.error <= 1e-7 * max(found.size, 1e-12)
+    assert np.abs(heights(found) - (AROUND @ V.T).max(axis=1)).max() <= 1e-9 * (1.0 + stretch)
+    assert len(found.vertices) == k
+
+
+@pytest.mark.parametrize("axes", [(1.0, 1.0), (1.0, 7.0), (1.0, 200.0), (3e-5, 1e-5), (4e6, 1e6)])
+def test_an_ellipse_is_within_the_bound(axes: tuple[float, float]) -> None:
+    S = np.square(axes)
+
+    def support(e: np.ndarray) -> tuple[float, np.ndarray]:
+        h = float(np.sqrt(S @ e**2))
+        return h, S * e / h
+
+    found = outline(support)
+    assert found is not None
+    off = np.abs(heights(found) - np.sqrt(AROUND**2 @ S)).max()
+    assert off <= found.error * (1.0 + 1e-6) <= 2e-3 * found.size * (1.0 + 1e-6)
+    assert found.evaluations <= 60
+    assert found.size == pytest.approx(2.0 * max(axes), rel=1e-2)
+
+
+def test_a_sum_of_a_polygon_and_a_disc() -> None:
+    square, r = polygon([[0, 0], [3, 0], [3, 1], [0, 1]]), 0.4
+
+    def support(e: np.ndarray) -> tuple[float, np.ndarray]:
+        h, z = square(e)
+        return h + r, z + r * e
+
+    found = outline(support)
+    assert found is not None
+    exact = np.array([square(e)[0] + r for e in AROUND])
+    assert np.abs(heights(found) - exact).max() <= found.error <= 2e-3 * found.size
+
+
+def test_outlines_run_counter_clockwise_and_are_convex() -> None:
+    found = outline(Shadow(models.nu_svm(0.3), bind(X, Y), np.eye(2)))
+    assert found is not None
+    a, b = np.diff(found.closed, axis=0), np.diff(np.roll(found.closed[:-1], -1, axis=0), axis=0)
+    turn = a[:-1, 0] * b[:, 1] - a[:-1, 1] * b[:, 0]
+    assert turn.min() >= -1e-9 * found.size**2
+
+
+PLANAR = [
+    models.nu_svm(0.3), models.mm_mpm(0.8), models.mm_fda(0.5), models.l2_nu_svm(0.3), models.kl_svm(0.5),
+    models.nu_svm(0.3) + Ball(0, 0.5), 2 * Hull(pos), np.array([[1.0, 2.0], [0.0, 1.0]]) @ models.nu_svm(0.4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("U", PLANAR, ids=repr)
+def test_a_declared_set_of_the_plane(U: Any) -> None:
+    data = bind(X, Y)
+    shadow = Shadow(U, data, np.eye(2))
+    found = outline(shadow)
+    assert found is not None
+    assert shadow.evaluations == found.evaluations <= 60
+    exact = np.array([U.support(data, e, {})[0] for e in AROUND[::10]])
+    off = np.abs(heights(found)[::10] - exact).max()
+    assert off <= found.error + 1e-7 * found.size
+    assert found.error <= 2e-3 * found.size
+
+
+def test_a_shadow_of_a_set_of_thirty_features() -> None:
+    A, t = ucm.datasets.load("breast_cancer")
+    data = bind(A, t)
+    P = np.linalg.qr(np.random.default_rng(0).normal(size=(30, 2)))[0].T
+    for U in (models.nu_svm(0.3), models.mm_mpm(0.5), models.kl_svm(0.5)):
+        found = outline(Shadow(U, data, P))
+        assert found is not None
+        exact = np.array([U.support(data, P.T @ e, {})[0] for e in AROUND[::30]])
+        assert np.abs(heights(found)[::30] - exact).max() <= found.error + 1e-7 * found.size
+        assert found.error <= 2e-3 * found.size
+        assert found.evaluations <= 80
+
+
+def test_an_intersection_of_three_discs() -> None:
+    discs = [(np.array([0.0, 0.0]), 1.0), (np.array([1.0, 0.0]), 1.2), (np.array([0.4, 0.9]), 0.9)]
+    U = Ball(discs[0][0], 1.0) & Ball(discs[1][0], 1.2) & Ball(discs[2][0], 0.9)
+    found = outline(Shadow(U, bind(X, Y), np.eye(2)))
+    assert found is not None
+    assert found.evaluations <= 200
+    assert found.error <= 2e-3 * found.size
+    for (
+        c,
+        r,
+    ) in discs:  # the support points lie in all of them, the outline no further out than its error
+        assert np.hypot(*(found.inner - c).T).max() <= r + 1e-6
+        assert np.hypot(*(found.vertices - c).T).max() <= r + found.error * 1.01 + 1e-6
+    side = np.linspace(-1.0, 2.0, 601)
+    grid = np.array([(a, b) for a in side for b in side])
+    grid = grid[np.all([np.hypot(*(grid - c).T) <= r for c, r in discs], axis=0)]
+    assert ((grid @ AROUND.T).max(axis=0) <= heights(found) + found.error + 1e-6).all()
+
+
+def test_an_unbounded_set_is_cut_at_the_frame_and_marked() -> None:
+    strip = Hull(pos) - Hull(neg) + Image([[1.0], [0.0]], Box(0, np.inf))
+    data = bind(X, Y)
+    assert outline(Shadow(strip, data, np.eye(2))) is None
+    frame = Frame(np.zeros(2), 5.0)
+    found = shadow_outline(Shadow(strip, data, np.eye(2)), frame)
+    assert found.frame is frame
+    assert found.vertices.max() <= 5.0 + 1e-6
+    assert found.vertices[:, 0].max() == pytest.approx(5.0)
+    assert np.isnan(found.rim).any()
+    whole = outline(Shadow(Hull(pos) - Hull(neg), data, np.eye(2)))
+    assert whole is not None
+    assert found.vertices[:, 1].max() == pytest.approx(whole.vertices[:, 1].max(), abs=0.02)
+    shown = SetDisplay.from_model(strip, X, Y)
+    assert "unbounded" in words(shown.axes_[1])
+    reach = shown.outline.vertices[:, 0].max()
+    assert reach > shown.axes_[1].get_xlim()[1]  # the cut is outside of the picture
+
+
+# --- artists ---------------------------------------------------------------------------------------
+def words(ax: Any) -> str:
+    return "\n".join(t.get_text() for t in ax.texts)
+
+
+def box(text: Any) -> np.ndarray:
+    """The corners of a text in pixels, turned as it is."""
+    turn = text.get_rotation()
+    place = text.get_window_extent()
+    middle = np.array([0.5 * (place.x0 + place.x1), 0.5 * (place.y0 + place.y1)])
+    text.set_rotation(0)
+    flat = text.get_window_extent()
+    text.set_rotation(turn)
+    half = 0.5 * np.array([flat.width, flat.height])
+    c, s = np.cos(np.radians(turn)), np.sin(np.radians(turn))
+    return (np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * half) @ [[c, s], [-s, c]] + middle
+
+
+def check_names(ax: Any) -> None:
+    """Names lie inside of their axes and not on each other."""
+    ax.figure.draw_without_rendering()
+    window = ax.get_window_extent()
+    named = [t for t in ax.texts if t.get_text() and t.get_transform() != ax.transAxes]
+    corners = [box(t) for t in named]
+    for t, c in zip(named, corners):
+        assert c[:, 0].min() >= window.x0 - 4 and c[:, 0].max() <= window.x1 + 4, t
+        assert c[:, 1].min() >= window.y0 - 4 and c[:, 1].max() <= window.y1 + 4, t
+    for i, a in enumerate(corners):
+        for j, b in enumerate(corners[:i]):
+            assert apart(a, b), (named[i], named[j])
+
+
+def apart(a: np.ndarray, b: np.ndarray) -> bool:
+    """Two rectangles do not meet: some edge of one separates them (but for two pixels)."""
+    for c in (a, b):
+        for edge in (c[1] - c[0], c[2] - c[1]):
+            n = edge / np.hypot(*edge)
+            p, q = a @ n, b @ n
+            if p.max() <= q.min() + 2.0 or q.max() <= p.min() + 2.0:
+                return True
+    return False
+
+
+def by_id(ax: Any, gid: str) -> Any:
+    return next(line for line in ax.lines if line.get_gid() == gid)
+
+
+MODELS = [
+    models.nu_svm(0.35), models.mm_mpm(0.9), models.mm_fda(0.6), models.l2_nu_svm(0.25), models.kl_svm(0.6),
+    models.coherent_mm_mpm(1.2), models.coherent_mm_fda(0.9), models.biased_l2_nu_svm(0.4, 0.3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("U", MODELS, ids=repr)
+def test_the_picture_of_a_model(U: Any) -> None:
+    solution = ucm.solve(U, X, Y)
+    shown = SetDisplay.from_model(U, X, Y, solution=solution)
+    left, right = shown.axes_
+    assert shown.figure_ is left.figure
+    np.testing.assert_allclose(shown.nearest, solution.x)
+    line = by_id(left, "hyperplane").get_xydata()
+    np.testing.assert_allclose(line @ solution.w + solution.b, 0.0, atol=1e-9)
+    level = by_id(right, "support").get_xydata() @ solution.w
+    np.testing.assert_allclose(level, -solution.objective, rtol=1e-4)
+    np.testing.assert_allclose(by_id(right, "origin").get_xydata(), [[0.0, 0.0]])
+    # U lies beyond the supporting line, which touches it
+    reach = float((shown.outline.vertices @ solution.w).min())
+    assert reach == pytest.approx(-solution.objective, abs=2.0 * shown.outline.error)
+    if shown.extremes:
+        factor = 0.5 if shown.joint else 1.0
+        apart_ = factor * (shown.extremes[1] - shown.extremes[-1])
+        np.testing.assert_allclose(apart_, solution.x, atol=1e-4)
+        for sign, shape in shown.classes.items():
+            out = AROUND @ shown.extremes[sign] - heights(shape)
+            assert out.max() <= shape.error + 1e-4
+    assert r"$x^*$" in words(right) and "$U$" in words(right) and "class +1" in words(left)
+    check_names(left)
+    check_names(right)
+
+
+def test_marks_grow_with_the_weight_of_the_worst_case() -> None:
+    shown = SetDisplay.from_model(models.l2_nu_svm(0.25), X, Y)
+    q = shown.solution.weights
+    for sign, dots in zip((1, -1), shown.axes_[0].collections):
+        sizes, own = dots.get_sizes(), q[sign == Y]
+        order = np.argsort(own)
+        assert (np.diff(sizes[order]) >= -1e-9).all()
+        assert sizes[own.argmax()] > 2.0 * sizes[own.argmin()]
+
+
+def test_intersections_show_their_operands() -> None:
+    shown = SetDisplay.from_model(models.coherent_mm_mpm(1.2), X, Y)
+    assert [len(shown.parts[k]) for k in (1, -1, 0)] == [2, 2, 0]
+    for sign in (1, -1):
+        for part in shown.parts[sign]:
+            slack = part.error + shown.classes[sign].error + 1e-5
+            assert (heights(shown.classes[sign]) <= heights(part) + slack).all()
+
+
+def test_zero_in_the_set() -> None:
+    U = models.nu_svm(0.1)
+    shown = SetDisplay.from_model(U, CLOSE, Y)
+    assert shown.zero_inside
+    assert "not convex" in shown.axes_[1].get_title("left")
+    ends = by_id(shown.axes_[1], "support").get_xydata()
+    least = float((shown.outline.vertices @ shown.solution.w).min())
+    np.testing.assert_allclose(ends @ shown.solution.w, least, atol=1e-9)
+    assert least == pytest.approx(-shown.solution.objective, abs=2.0 * shown.outline.error)
+    for ax in shown.axes_:
+        check_names(ax)
+
+
+def test_other_norms_show_their_ball() -> None:
+    for p in (1.0, 1.5, np.inf):
+        shown = SetDisplay.from_model(RobustMargin(models.nu_svm(0.35), p), X, Y, show="set")
+        q = 1.0 if p == np.inf else np.inf if p == 1.0 else p / (p - 1.0)
+        dist = -shown.solution.objective
+        balls = [
+            line
+            for line in shown.ax_.lines
+            if len(line.get_xdata()) > 100
+            and np.allclose(np.linalg.norm(line.get_xydata(), q, axis=1), dist)
+        ]
+        assert len(balls) == 1
+
+
+def test_the_plane_of_the_normal() -> None:
+    A, t = ucm.datasets.load("breast_cancer")
+    shown = SetDisplay.from_model(models.mm_mpm(0.5), A, t, plane="normal")
+    dist = -shown.solution.objective
+    np.testing.assert_allclose(shown.nearest, [dist, 0.0], atol=1e-6 * dist)
+    np.testing.assert_allclose(shown.normal, [1.0, 0.0], atol=1e-9)
+    assert shown.outline.vertices[:, 0].min() == pytest.approx(dist, abs=2.0 * shown.outline.error)
+    Z = A - A.mean(0)
+    w = shown.solution.w
+    Z = Z - np.outer(Z @ w, w)
+    widest = np.linalg.svd(Z, full_matrices=False)[2][0]
+    np.testing.assert_allclose(
+        np.abs(np.corrcoef(Z @ widest, shown.points[:, 1])[0, 1]), 1.0, atol=1e-3
+    )
+    assert "of the rest" in shown.labels[1]
+    for ax in shown.axes_:
+        check_names(ax)
+
+
+def test_a_plane_that_w_leaves_shows_no_line() -> None:
+    A, t = ucm.datasets.load("breast_cancer")
+    shown = SetDisplay.from_model(
+        models.nu_svm(0.3), A, t, plane=[np.eye(30)[3], np.eye(30)[3] + np.eye(30)[7]]
+    )
+    np.testing.assert_allclose(shown.points, A[:, [3, 7]], atol=1e-12)  # made orthonormal
+    assert shown.labels == ("$x_{4}$", "$x_{8}$")
+    assert not any(
+        line.get_gid() in ("hyperplane", "support") for ax in shown.axes_ for line in ax.lines
+    )
+    assert "no line" in words(shown.axes_[0])
+    assert "shadow" in words(shown.axes_[1])
+
+
+def test_images_under_a_matrix() -> None:
+    M = np.array([[1.0, 0.5], [0.0, 1.0]])
+    shown = SetDisplay.from_model(M @ models.nu_svm(0.35), X, Y)
+    line = by_id(shown.axes_[0], "hyperplane").get_xydata()
+    np.testing.assert_allclose(line @ M.T @ shown.solution.w + shown.offset, 0.0, atol=1e-9)
+    flat = SetDisplay.from_model([[1.0, 0.5, 0.0], [0.0, 1.0, 2.0]] @ Hull(pos) + Ball([4.0, 4.0], 1.0),
+                                 np.c_[X, X[:, :1]], Y)  # fmt: skip
+    assert len(flat.axes_) == 1
+    with pytest.raises(ucm.ParameterError, match="another space"):
+        flat.plot(show="classes")
+
+
+def test_estimators_and_names_of_features() -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame(X, columns=["height", "weight"])
+    labels = np.where(Y > 0, "yes", "no")
+    clf = ucm.Classifier(models.nu_svm(0.35)).fit(frame, labels)
+    shown = SetDisplay.from_estimator(clf, frame, labels)
+    assert shown.labels == ("height", "weight")
+    np.testing.assert_allclose(shown.normal, clf.coef_[0])
+    other = SetDisplay.from_model(models.nu_svm(0.35), X, Y)
+    np.testing.assert_allclose(shown.outline.vertices, other.outline.vertices)
+    weighted = ucm.Classifier(models.nu_svm(0.35), class_weight={"yes": 2.0, "no": 1.0}).fit(
+        frame, labels
+    )
+    more = SetDisplay.from_estimator(weighted, frame, labels)
+    assert more.classes[1].size > 1.05 * shown.classes[1].size
+    with pytest.raises(ucm.ParameterError, match="not fitted"):
+        SetDisplay.from_estimator(ucm.Classifier(models.nu_svm(0.3)), X, Y)
+    three = ucm.Classifier(models.nu_svm(0.3)).fit(X, np.arange(60) % 3)
+    with pytest.raises(ucm.DataError, match="3 classes"):
+        SetDisplay.from_estimator(three, X, np.arange(60) % 3)
+    kernel = ucm.Classifier(models.nu_svm(0.5), kernel="rbf").fit(X, Y)
+    with pytest.raises(ucm.ParameterError, match="kernel"):
+        SetDisplay.from_estimator(kernel, X, Y)
+
+
+def test_axes_of_ones_own() -> None:
+    shown = SetDisplay.from_model(models.nu_svm(0.35), X, Y)
+    figure, ax = plt.subplots()
+    again = shown.plot(ax, show="classes")
+    assert again is shown and shown.ax_ is ax and shown.figure_ is figure
+    assert by_id(ax, "hyperplane") is not None
+    halves: Any = plt.figure().subfigures(1, 2)
+    part = halves[1].subplots()
+    assert shown.plot(part, show="set").ax_ is part
+    with pytest.raises(ucm.ParameterError, match="2 axes"):
+        shown.plot(ax)
+    with pytest.raises(ucm.ParameterError, match="show"):
+        shown.plot(show="both sides")
+
+
+def test_many_samples_are_thinned_and_the_picture_says_so() -> None:
+    rng = np.random.default_rng(0)
+    t = np.where(rng.random(100_000) < 0.5, 1.0, -1.0)
+    A = rng.normal(size=(100_000, 2)) + 1.5 * t[:, None]
+    shown = SetDisplay.from_model(models.mm_mpm(0.5), A, t, show="classes")
+    assert len(shown.points) == 4000
+    assert "4,000 of 100,000 samples" in words(shown.ax_)
+    check_names(shown.ax_)
+    kept = plot.SetDisplay.from_model(models.nu_svm(0.9), A[:9000], t[:9000], show="classes")
+    heavy = np.sort(kept.solution.weights)[::-1]
+    assert np.sort(kept.weights)[::-1][:500] == pytest.approx(heavy[:500])
+
+
+# --- refusals --------------------------------------------------------------------------------------
+THIRTY = ucm.datasets.load("breast_cancer")
+NU, Parameter = models.nu_svm(0.3), ucm.ParameterError
+draw, follow, curves = (
+    SetDisplay.from_model,
+    PathDisplay.from_model,
+    plot.ConvergenceDisplay.from_solution,
+)
+BAD: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: draw(NU, *THIRTY), Parameter, "30 features"),
+    (lambda: draw(NU, *THIRTY, plane=np.ones((2, 30))), Parameter, "line"),
+    (lambda: draw(NU, *THIRTY, plane=np.ones((2, 3))), Parameter, r"\(2, 30\)"),
+    (lambda: draw(NU, *THIRTY, plane="oblique"), Parameter, "oblique"),
+    (lambda: draw(NU, *THIRTY, plane=np.full((2, 30), np.nan)), Parameter, "finite"),
+    (lambda: draw(NU, X[:, :1], Y), Parameter, "1 feature"),
+    (lambda: draw(ReducedHull(pos, eta=0.01) - Hull(neg), X, Y), ucm.EmptySetError, "eta"),
+    (lambda: draw((Ball([9.0, 9.0], 0.1) & Hull(pos)) - Hull(neg), X, Y), ucm.EmptySetError, "empty"),
+    (lambda: draw(NU, X, np.arange(60) % 3), ucm.DataError, "3 labels"),
+    (lambda: draw(NU, X, Y, solution=ucm.solve(NU, X[1:], Y[1:])), Parameter, "other samples"),
+    (lambda: draw(NU, X, Y, solution=ucm.solve(NU, *THIRTY)), Parameter, "R.30"),
+    (lambda: draw(models.svm(0.1), X, Y), ucm.CompositionError, "loss"),
+    (lambda: draw(NU, X, Y[:-1]), ucm.DataError, "length"),
+    (lambda: plot.WeightsDisplay.from_model(models.mm_mpm(0.5), X, Y), ucm.CompositionError, "samples"),
+    (lambda: plot.WeightsDisplay.from_model({}, X, Y), Parameter, "name"),
+    (lambda: plot.LossDisplay.from_loss([]), Parameter, "loss"),
+    (lambda: plot.LossDisplay.from_loss(Hinge(), sizes=[0.1]), Parameter, "no weights"),
+    (lambda: follow(models.svm(0.1), X, Y), Parameter, "values"),
+    (lambda: follow(NU, X, Y, kappa=[0.1]), Parameter, "kappa"),
+    (lambda: follow(NU, X, Y, nu=["a"]), Parameter, "numbers|number"),
+    (lambda: follow(NU, X, Y, nu=[0.3], show=["b"]), Parameter, "show"),
+    (lambda: follow(NU, X, Y, nu=[0.3], solutions=[]), Parameter, "0 solutions"),
+    (lambda: curves({}), Parameter, "Solution"),
+    (lambda: curves(ucm.solve(NU, X, Y), work="miles"), Parameter, "miles"),
+    (lambda: plot.ConvergenceDisplay.from_model(NU, X, Y, solvers="apg"), Parameter, "several"),
+    (lambda: plot.LandscapeDisplay.from_model(NU, *THIRTY), Parameter, "two features"),
+    (lambda: plot.LandscapeDisplay.from_model(NU, X[:, [0, 0]], Y), Parameter, "flat"),
+    (lambda: plot.DescentDisplay.from_model(models.svm(0.1), X, Y), Parameter, "convex"),
+    (lambda: plot.DescentDisplay.from_model(NU, X, Y), Parameter, "loss and a penalty"),
+    (lambda: plot.SetFilm.from_model(models.biased_l2_nu_svm(0.3, 0.4), X, Y), Parameter, "one parameter"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(len(BAD)))
+def test_bad_input_is_refused_before_anything_is_drawn(case: int) -> None:
+    act, error, what = BAD[case]
+    with pytest.raises(error, match=what):
+        act()
+    assert not plt.get_fignums()
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ucm.MissingExtraError, match=r"pip install 'ucm\[plot\]'") as caught:
+        SetDisplay.from_model(models.nu_svm(0.35), X, Y)
+    assert isinstance(caught.value, ImportError) and isinstance(caught.value, ucm.UCMError)
+
+
+def test_matplotlib_loads_at_the_first_picture() -> None:
+    code = "import sys, ucm; ucm.plot.SetDisplay; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+# --- grounds ---------------------------------------------------------------------------------------
+def contrast(a: Any, b: Any) -> float:
+    high, low = sorted((luminance(a), luminance(b)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("style", ["default", "dark_background", "seaborn-v0_8-darkgrid"])
+def test_every_name_and_line_stands_out_from_the_ground(style: str) -> None:
+    with plt.style.context(style):
+        shown = [
+            SetDisplay.from_model(models.nu_svm(0.35), X, Y),
+            plot.LandscapeDisplay.from_model(models.nu_svm(0.1), CLOSE, Y, starts=2),
+            PathDisplay.from_model(models.mm_mpm(0.3), X, Y, kappa=[0.1, 1.0, 3.0]),
+        ]
+    for display in shown:
+        ground = to_rgba(display.figure_.get_facecolor())
+        assert ground[3] == 1.0
+        for ax in display.axes_:
+            for text in [*ax.texts, ax.xaxis.label, ax.yaxis.label, ax.title]:
+                if text.get_text():
+                    assert contrast(to_rgb(text.get_color()), ax.get_facecolor()) >= 2.9, text
+            for line in ax.lines:
+                if len(line.get_xdata()) > 1:
+                    assert contrast(to_rgb(line.get_color()), ax.get_facecolor()) >= 2.9, line
+
+
+def test_a_transparent_ground_is_made_opaque() -> None:
+    for ink, dark in (("black", False), ("white", True)):
+        clear: dict[Any, Any] = {
+            "figure.facecolor": "none",
+            "axes.facecolor": "none",
+            "savefig.transparent": True,
+        }
+        with plt.rc_context({**clear, "text.color": ink, "axes.labelcolor": ink}):
+            shown = SetDisplay.from_model(models.nu_svm(0.35), X, Y, show="set")
+        ground = to_rgba(shown.figure_.get_facecolor())
+        assert ground[3] == 1.0
+        assert (luminance(ground[:3]) < 0.2) == dark
+
+
+# --- weights and losses ----------------------------------------------------------------------------
+def test_weights() -> None:
+    asked = {"nu": models.nu_svm(0.35), "l2": models.l2_nu_svm(0.25), "kl": models.kl_svm(0.6)}
+    shown = plot.WeightsDisplay.from_model(asked, X, Y)
+    for name, ax in zip(asked, shown.axes_):
+        assert ax.get_title("left") == name
+        check_names(ax)
+        for sign in (1, -1):
+            q = shown.weights[name][sign]
+            assert q.mean() == pytest.approx(1.0)
+            assert (np.diff(q) <= 0.0).all()
+    cap = 2.0 / (60 * 0.35)
+    assert shown.weights["nu"][1].max() == pytest.approx(30 * cap)
+    q = ucm.solve(asked["nu"], X, Y).weights
+    assert q is not None
+    assert shown.support["nu"][1] == np.count_nonzero(q[Y > 0] > 1e-6 * q.max())
+    clf = ucm.Classifier(asked["nu"]).fit(X, Y)
+    assert plot.WeightsDisplay.from_estimator(clf, X, Y).support[""] == shown.support["nu"]
+
+
+def test_losses_and_their_sets() -> None:
+    losses = [Hinge(), Hinge(2), Hinge(1.5), Exponential(), Logistic(), Ramp(1)]
+    shown = plot.LossDisplay.from_loss(losses)
+    t = shown.margins
+    np.testing.assert_allclose(shown.values["Hinge(p=2)"], np.maximum(0.0, 1.0 - t) ** 2)
+    np.testing.assert_allclose(shown.values["Logistic()"], np.log1p(np.exp(-t)))
+    corner = np.array([0.0, 1.0])  # where q_3 = 1, from the middle
+    for loss in losses[:-1]:
+        shapes = shown.shapes[repr(loss)]
+        reach = [1 / 3 + float((s.vertices @ corner).max()) * np.sqrt(2 / 3) for s in shapes]
+        np.testing.assert_allclose(reach, [0.48, 0.68, 0.88], atol=5e-3)
+        for small, large in pairwise(shapes):
+            assert (heights(small) <= heights(large) + small.error + large.error).all()
+    assert not shown.shapes[repr(losses[-1])]
+    assert "not convex" in words(shown.axes_[-1])
+    back = plot.LossDisplay.from_set(models.l2_nu_svm(0.3))
+    assert list(back.values) == ["Hinge(p=2)"]
+    disc = back.shapes["Hinge(p=2)"][0]  # a Euclidean ball, cut by nothing yet
+    assert heights(disc).min() == pytest.approx(heights(disc).max(), rel=3e-3)
+
+
+# --- paths -----------------------------------------------------------------------------------------
+def test_a_path_shades_what_is_not_admissible() -> None:
+    U = models.mm_mpm(0.3)
+    interval = ucm.admissible(U, X, Y)["kappa"]
+    shown = PathDisplay.from_model(U, X, Y)
+    assert shown.values.size == 50 and shown.values[0] == 0.0 and shown.values[-1] > interval.upper
+    (edge, end, why), = shown.regions  # fmt: skip
+    assert edge == pytest.approx(interval.upper) and end == shown.values[-1] and why == "zero"
+    assert "not convex" in words(shown.axes_[0])
+    k = int(np.searchsorted(shown.values, interval.upper))
+    assert shown.objective[k - 1] > 0.0 > shown.objective[k]
+    for ax in shown.axes_:
+        assert any(np.allclose(line.get_xdata(), interval.upper) for line in ax.lines)
+    np.testing.assert_allclose(np.linalg.norm(shown.coefficients, axis=1), 1.0)
+
+
+def test_a_path_of_solutions_in_any_order() -> None:
+    A, t = ucm.datasets.load("breast_cancer")
+    values = [0.5, 0.2, 0.35]
+    found = ucm.path(models.nu_svm(0.3), A[:400], t[:400], nu=values)
+    shown = PathDisplay.from_model(
+        models.nu_svm(0.3),
+        A[:400],
+        t[:400],
+        solutions=found,
+        X_test=A[400:],
+        y_test=t[400:],
+        nu=values,
+    )
+    np.testing.assert_allclose(shown.values, [0.2, 0.35, 0.5])
+    np.testing.assert_allclose(shown.coefficients, [found[k].w for k in (1, 2, 0)])
+    last = found[0]
+    assert shown.scores["test"][-1] == np.mean(np.sign(last.decision(A[400:])) == t[400:])
+    assert set(shown.scores) == {"training", "test"} and len(shown.axes_) == 4
+    check_names(shown.axes_[3])
+    top = shown.axes_[0]
+    names = sorted(box(text)[0, 1] for text in top.texts)
+    assert len(names) == 6 and min(np.diff(names)) > 10.0  # beside the axes, one below the other
+    alone = PathDisplay.from_model(
+        models.svm(1.0), X, Y, lam=[0.1, 1.0], show=["coefficients", "objective"]
+    )
+    assert len(alone.axes_) == 2 and alone.interval is None and not alone.regions
+    clf = ucm.Classifier(models.nu_svm(0.3))
+    assert PathDisplay.from_estimator(clf, X, Y, nu=[0.3, 0.4]).values.size == 2
+
+
+# --- solvers ---------------------------------------------------------------------------------------
+def test_convergence_ends_with_the_certificate() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ucm.ConvergenceWarning)
+        found = {
+            "newton": ucm.solve(models.nu_svm(0.35), X, Y, solver="newton"),
+            "apg": ucm.solve(models.nu_svm(0.35), X, Y, solver="apg"),
+            "short": ucm.compile(models.nu_svm(0.35), X, Y, solver="apg").solve(max_iter=5),
+        }
+    for work in ("passes", "iterations", "seconds"):
+        shown = plot.ConvergenceDisplay.from_solution(found, work=work, tol=1e-6)
+        for name, solution in found.items():
+            steps, gaps = shown.runs[name]
+            assert (np.diff(steps) >= 0.0).all() and (gaps > 0.0).all()
+            assert gaps[-1] == pytest.approx(max(abs(solution.certificate.relative_gap), 1e-16))
+        assert shown.ax_.get_xscale() == shown.ax_.get_yscale() == "log"
+        assert "short (max_iter)" in words(shown.ax_)
+        check_names(shown.ax_)
+    run = plot.ConvergenceDisplay.from_model(models.nu_svm(0.35), X, Y, solvers=["newton", "apg"])
+    assert run.tol == 1e-6 and list(run.runs) == ["newton", "apg"]
+    clf = ucm.Classifier(models.nu_svm(0.35)).fit(X, np.arange(60) % 3)
+    assert len(plot.ConvergenceDisplay.from_estimator(clf).runs) == 3
+
+
+def test_convergence_without_gaps_takes_distances() -> None:
+    history = [
+        {"iteration": k, "objective": -1.0 + 0.1**k, "gap": np.nan, "passes": k, "seconds": k}
+        for k in (1, 2, 3)
+    ]
+    solution = ucm.solve(models.nu_svm(0.35), X, Y)
+    from dataclasses import replace
+
+    silent = replace(solution, history=history, objective=-1.0)
+    shown = plot.ConvergenceDisplay.from_solution(silent)
+    assert shown.stand_in and "distance" in shown.ax_.get_ylabel()
+    np.testing.assert_allclose(shown.runs[solution.stats.solver][1][:3], [0.1, 0.01, 0.001])
+
+
+@pytest.mark.parametrize("norm", [1.0, 2.0, 3.0, np.inf])
+def test_the_landscape_beyond_the_boundary(norm: float) -> None:
+    model = RobustMargin(models.nu_svm(0.1), norm)
+    shown = plot.LandscapeDisplay.from_model(model, CLOSE, Y, starts=4)
+    data = bind(CLOSE, Y)
+    W = AROUND / np.linalg.norm(AROUND, ord=norm, axis=1)[:, None]
+    f = np.array([model.set.support(data, -w, {})[0] for w in W])
+    drawn = np.interp(ANGLES, shown.angles, shown.heights)
+    assert np.abs(drawn - f).max() <= shown.error + 5e-3 * np.ptp(f)  # and the linear interpolation
+    assert shown.minima[0, 1] == pytest.approx(f.min(), abs=2e-3 * np.ptp(f))
+    assert shown.bound is not None
+    assert shown.bound <= f.min() + 1e-6
+    assert len(shown.runs) == 4
+    ends = np.interp(shown.runs[:, 1], shown.angles, shown.heights)
+    begin = np.interp(shown.runs[:, 0], shown.angles, shown.heights)
+    assert (ends <= begin + 5e-3 * np.ptp(f)).all()
+    assert "proven" in words(shown.axes_[0])
+    check_names(shown.axes_[0])
+
+
+def test_the_landscape_of_the_convex_side() -> None:
+    shown = plot.LandscapeDisplay.from_model(models.nu_svm(0.35), X, Y)
+    assert not shown.zero_inside and not len(shown.runs)
+    below = shown.minima[shown.minima[:, 1] < 0.0]
+    assert len(below) == 1
+    assert below[0, 1] == pytest.approx(shown.solution.objective, abs=1e-3)
+    w = shown.solution.w
+    assert np.cos(below[0, 0] - np.arctan2(w[1], w[0])) > 0.9999
+
+
+def test_descents_never_go_up() -> None:
+    shown = plot.DescentDisplay.from_model(models.rlsvm2(0.02), CLOSE, Y, starts=6)
+    assert len(shown.runs) == 6
+    for h, gap in shown.runs:
+        assert (np.diff(h) <= 1e-9 * np.abs(h[:-1])).all() and h.size == gap.size
+    assert shown.best == min(h[-1] for h, _ in shown.runs)
+    assert any(shown.reached)
+    assert f"{sum(shown.reached)} of 6 starts" in words(shown.axes_[0])
+    check_names(shown.axes_[0])
+    many = ucm.compile(models.rlsvm2(0.02), CLOSE, Y).solve(starts=4)
+    split = plot.DescentDisplay.from_solution(many)
+    assert all((np.diff(h) <= 1e-9 * np.abs(h[:-1])).all() for h, _ in split.runs)
+    assert sum(h.size for h, _ in split.runs) == len(many.history)
+
+
+# --- films -----------------------------------------------------------------------------------------
+def test_a_film() -> None:
+    film = plot.SetFilm.from_model(models.mm_mpm(0.3), X, Y, kappa=[0.2, 1.0, 3.0], count=2)
+    assert film.axes_.shape == (2, 2)
+    assert film.displays[-1].zero_inside and not film.displays[0].zero_inside
+    assert "0 \\in U" in film.axes_[1, 1].get_title("left")
+    limits = {(ax.get_xlim(), ax.get_ylim()) for ax in film.axes_[1]}
+    assert len(limits) == 1
+    sizes = [d.outline.size for d in film.displays]
+    assert sizes == sorted(sizes)
+    page = film.to_html()
+    assert page.count("<img ") == 3 and "type='range'" in page and "max='2'" in page
+    assert "<script" not in page and "http" not in page
+    shown = re.findall(r"alt='kappa = ([\d.]+)' style='display:(\w+)", page)
+    assert shown == [("0.2", "block"), ("1", "none"), ("3", "none")]
+
+
+def test_a_live_slider_names_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    film = plot.SetFilm.from_model(models.mm_mpm(0.3), X, Y, kappa=[0.2], count=1)
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    with pytest.raises(ucm.MissingExtraError, match="pip install ipywidgets"):
+        film.interact()
+
+
+def test_a_film_without_values_moves_over_the_admissible_interval(tmp_path: Any) -> None:
+    film = plot.SetFilm.from_model(
+        Hull(signed, weights=NormBall(Param("size", 0.3))), X, Y, show="set"
+    )
+    interval = ucm.admissible(Hull(signed, weights=NormBall(Param("size", 0.3))), X, Y)["size"]
+    assert len(film.displays) == 16 and film.axes_.shape == (1, 4)
+    assert film.values[0] == pytest.approx(interval.lower, rel=1e-6)
+    small = plot.SetFilm(film.name, film.values[:1], film.displays[:1])
+    small.to_html(tmp_path / "film.html")
+    assert (tmp_path / "film.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_a_film_of_many_features() -> None:
+    A, t = ucm.datasets.load("breast_cancer")
+    film = plot.SetFilm.from_model(
+        models.mm_mpm(0.3), A, t, plane="normal", kappa=[0.2, 0.5], count=2
+    )
+    assert film.displays[0].in_plane
+    np.testing.assert_allclose(film.displays[0].normal, [1.0, 0.0], atol=1e-9)
+
+
+def test_ellipsoids_alone() -> None:
+    shown = SetDisplay.from_model(Ellipsoid([2.0, 1.0], np.diag([1.0, 0.25]), 0.5), X, Y)
+    assert not shown.classes and shown.outline.size == pytest.approx(1.0, rel=1e-2)
