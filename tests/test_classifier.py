@@ -70,6 +70,8 @@ def test_the_check_of_the_array_api() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment
     )
+    if "array_api_compat is not installed" in done.stderr:
+        pytest.skip("scikit-learn before 1.7 needs array_api_compat")
     assert done.returncode == 0, done.stderr
 
 
