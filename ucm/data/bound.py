@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg import get_blas_funcs
 
 from ucm.data.gram import Gram
 from ucm.data.linear import LinearMap, Vec
@@ -22,8 +23,7 @@ from ucm.errors import DataError, ParameterError, brief
 __all__ = ["Data", "EuclideanSpace", "GramSpace", "Space", "bind"]
 
 _CONSTANT = 1e-14  # of the mean of a feature: a smaller deviation is rounding
-
-
+_NRM2: Any = get_blas_funcs("nrm2", dtype=np.float64)  # of BLAS: no square over- or underflows
 _SQUARABLE = 1e-152  # below it, and above its inverse, covariances are 0 or inf
 
 
@@ -106,14 +106,15 @@ class EuclideanSpace(Space):
 
     def norm(self, x: Vec, q: float = 2.0) -> float:
         """`||x||_q`, safe against overflow and underflow."""
+        if q == 2.0 and x.size:
+            return float(_NRM2(x))
         top = float(np.abs(x).max(initial=0.0))
         return top * float(np.linalg.norm(x / top, q)) if top != 0.0 else 0.0
 
     def direction(self, w: Vec, p: float) -> Vec | None:
         """`w / ||w||_p`, as it is where that is 1 to rounding; None for 0."""
-        with np.errstate(over="ignore"):
-            if p == 2.0 and abs(float(w.dot(w)) - 1.0) <= 1e-14:
-                return w
+        if p == 2.0 and abs(self.norm(w) - 1.0) <= 5e-15:
+            return w
         length = self.norm(w, p)
         if length == 0.0:
             return None
