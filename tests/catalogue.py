@@ -21,7 +21,22 @@ from ucm.language.domains import (
     SimplexLoss,
 )
 from ucm.language.losses import Exponential, Hinge, Logistic, Ramp, SquaredHinge
-from ucm.language.penalties import L1, L2, MCP, SCAD, CappedL1, ElasticNet, ExpL0, LInf, Lp
+from ucm.language.penalties import (
+    L1,
+    L2,
+    MCP,
+    SCAD,
+    CappedL1,
+    ElasticNet,
+    ExpL0,
+    GroupL2,
+    GroupMCP,
+    LInf,
+    Lp,
+    NonNegative,
+    Norm,
+    Quadratic,
+)
 from ucm.language.sets import Ball, Ellipsoid, Hull, Image, Point, ReducedHull
 from ucm.language.statistics.samples import neg, pos, signed
 
@@ -149,6 +164,8 @@ OTHER_LOSSES = [
     Hinge() + 2 * Ramp(0.5),
 ]
 
+_CHAIN = 2 * np.eye(6) - np.eye(6, k=1) - np.eye(6, k=-1) - np.diag([1, 0, 0, 0, 0, 1])
+
 PENALTIES = [
     L1(),
     L2(),
@@ -182,6 +199,26 @@ PENALTIES = [
     0.3 * L1() + Lp(1.5),
     0.5 * L2() + Lp(3) + 0.3 * L1(),
     L2() + LInf() + Lp(3),
+    Norm(),
+    Norm(1),
+    Norm(1.5),
+    Norm(math.inf),
+    Param("lam", 0.4) * Norm(3) + 0.2 * L1() + L2(),
+    NonNegative(),
+    NonNegative() + L1() + 0.5 * L2(),
+    2 * NonNegative() + Norm(),
+    # over six features, as `check_penalty` draws them
+    L1(weights=[1.0, 0.5, 0.0, 2.0, 3.0, 1.0]),
+    0.3 * L1(weights=[1.0, 0.5, 0.0, 2.0, 3.0, 1.0]) + L2() + LInf(),
+    GroupL2([0, 0, 1, 1, 1, 2]),
+    GroupL2([2, 7, 2, 2, 7, 7], weights=[1.5, 0.0]) / 3,
+    0.3 * L1() + GroupL2([0, 0, 1, 1, 1, 2]) + NonNegative(),
+    GroupMCP([0, 0, 1, 1, 1, 2]),
+    0.5 * GroupMCP([0, 0, 1, 1, 1, 2], Param("lam", 0.5), 2) + L1(),
+    Quadratic(_CHAIN),
+    2 * Quadratic(sparse.csr_matrix(_CHAIN + np.eye(6))),
+    Quadratic(_CHAIN) + L1() + NonNegative(),
+    Quadratic(np.diag([1.0, 2.0, 0.0, 1.0, 1.0, 1.0])) + L1(),
 ]
 
 OBJECTIVES = [
@@ -214,4 +251,11 @@ OBJECTIVES = [
     Ramp() + LInf(),
     Ramp() + 0.3 * Hinge() + 0.4 * L1(),
     Hinge() + 0.3 * L2() + 0.5 * CappedL1(0.5),
+    Hinge() + 2 * Norm(),
+    Logistic() + Norm(1.5) + 0.2 * L1(),
+    Hinge() + 0.5 * L1() + NonNegative(),
+    Logistic() + 0.3 * L2() + NonNegative(),
+    SquaredHinge() + NonNegative(),
+    Hinge() + LInf() + Lp(3),
+    Hinge() + 0.5 * MCP() + NonNegative(),
 ]

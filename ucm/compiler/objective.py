@@ -18,6 +18,7 @@ from ucm.forms.objective import Composite, DifferenceOfConvex
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
+from ucm.language.terms import ForFeatures
 from ucm.solvers import DCA
 from ucm.solvers.threads import blas_threads
 
@@ -41,6 +42,9 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
         rules: tuple[str, ...] = ("auto",),
     ) -> None:
         self.model, self.data, self.asked, self.rules = model, data, asked, rules
+        for node in model.walk():
+            if isinstance(node, ForFeatures):
+                node.check_features(data.n)
         self.split = DifferenceOfConvex.of(model, data)
         composite = self.split.convex and asked != DCA.name and not isinstance(asked, DCA)
         self.form = self.split.G if composite else self.split

@@ -89,8 +89,7 @@ class InFeatures(Normal):
 
     def conjugate(self, R: Gathered, d: Vec, u: Vec) -> tuple[float, float, float]:
         z = np.asarray(self.X.T @ d).ravel()
-        share, missed = R.share(z, u)
-        return R.conjugate(u + share * z), share, missed
+        return R.bound(z, u, lambda: float(abs(self.X).max()) * float(np.abs(d).sum()), self.w)
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,14 @@ class Composite:
                 parts[k] = np.clip(taken, 0.0, self.factors * self.losses[k].steepest())
         return parts
 
-    def lower_bound(self, slopes: Vec, margin: Vec | None, tilt: Tilt) -> tuple[float, float]:
+    @functools.cached_property
+    def scale(self) -> float:
+        """The largest absolute entry of X."""
+        return float(abs(self.X).max())
+
+    def lower_bound(
+        self, slopes: Vec, margin: Vec | None, tilt: Tilt, w: Vec | None = None
+    ) -> tuple[float, float]:
         """A lower bound of the tilted problem from any dual point, by Fenchel's inequality, and by how
         much that point still misses its constraints, relative.
 
@@ -155,6 +162,8 @@ class Composite:
         times their labels. `beta = 0` is feasible for the tilts of a split: a point that misses a
         constraint is pulled towards it. Solvers stop on it; certificates have a computation of their
         own, from the declaration.
+
+        With w the bound is tight there for sums of penalties without a proximal map too.
         """
         alpha = self.shares(slopes, margin)
         rest = self.shares(-tilt.margin, None)
@@ -168,9 +177,10 @@ class Composite:
         else:
             keep[:] = 0.0
         z = self.pull(keep * beta)
-        share, violation = self.penalty.share(z, tilt.normal)
-        keep, z = share * keep, share * z
-        bound = -self.penalty.conjugate(z + tilt.normal)
+        conjugate, share, violation = self.penalty.bound(
+            z, tilt.normal, lambda: self.scale * float(keep @ np.abs(beta)), w
+        )
+        keep, bound = share * keep, -conjugate
         for loss, a, base in zip(self.losses, alpha, rest, strict=True):
             point = base + keep * (a - base)
             bound += loss.offset * float(point.sum())

@@ -26,6 +26,7 @@ class Notation(ABC):
     minkowski_difference: str
     intersection: str
     leq: str
+    geq: str
     element: str
     times: str
     by: str
@@ -82,7 +83,7 @@ class Notation(ABC):
 
 class _Text(Notation):
     minkowski_sum, minkowski_difference, intersection = " ⊕ ", " ⊖ ", " ∩ "
-    leq, element, times, by = " ≤ ", " ∈ ", "·", "×"
+    leq, geq, element, times, by = " ≤ ", " ≥ ", " ∈ ", "·", "×"
     braces = "{", "}"
 
     def symbol(self, name: str) -> str:
@@ -123,7 +124,7 @@ class _Text(Notation):
 
 class _Latex(Notation):
     minkowski_sum, minkowski_difference, intersection = r" \oplus ", r" \ominus ", r" \cap "
-    leq, element, times, by = r" \le ", r" \in ", r" \cdot ", r" \times "
+    leq, geq, element, times, by = r" \le ", r" \ge ", r" \in ", r" \cdot ", r" \times "
     braces = r"\{", r"\}"
 
     def symbol(self, name: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language.arithmetic import as_factor
-from ucm.language.contracts import operator
+from ucm.language.contracts import UncertaintySet, operator
 from ucm.language.node import Node, Notation, Param
 from ucm.language.term_algebra import LossSum, PenaltySum, multiplied, summed
 from ucm.language.terms import (
@@ -160,6 +160,8 @@ def _scaled(factor: float | Param, term: Any, divisor: float | Param = 1.0) -> A
 @operator("term +")
 def add(a: Any, b: Any) -> Any:
     """Losses and penalties gather; a loss and a penalty make an objective."""
+    if isinstance(b, UncertaintySet):
+        return b.__radd__(a)  # which says what to write
     losses: list[Loss] = []
     penalties: list[Penalty] = []
     for term in (a, b):

@@ -150,9 +150,7 @@ def check_penalty(penalty: Penalty, dim: int = 6, seed: int = 0, *, tol: float =
         parts = sum(part.value(w) for part in added) - sum(part.value(w) for part in subtracted)
         whole = penalty.value(w)
         judge.at_most("the penalty is not negative", -whole)
-        judge.at_most(
-            "the value is that of its split", abs(parts - whole), tol * (1.0 + abs(whole))
-        )
+        judge.at_most("the value is that of its split", _apart(parts, whole), tol)
     for part in added:
         _check_calculus(part, points, tol)
         _check_against_cvxpy(part, points, tol)
@@ -179,7 +177,7 @@ def _check_calculus(R: ProximalPenalty | Gathered, points: list[Vec], tol: float
             for other in points:
                 short = float(z @ other) - R.conjugate(z) - R.value(other)
                 judge.at_most("R(w) + R*(z) >= <z, w>", short, tol * scale * (1.0 + v.size))
-    if R.gauge(points[1]) > 0.0:
+    if 0.0 < R.gauge(points[1]) < np.inf:
         edge = points[1] / R.gauge(points[1])
         judge.at_most("the gauge is homogeneous", abs(R.gauge(edge) - 1.0), 1e-9)
         worst = max(float(edge @ x) - R.conjugate(edge) - R.value(x) for x in points)
@@ -194,8 +192,7 @@ def _check_against_cvxpy(penalty: ProximalPenalty, points: list[Vec], tol: float
     for v in points:
         whole = penalty.value(v)
         expression = penalty.cvxpy(cp.Constant(v), Coefficient(), Parameters())
-        error = abs(float(expression.value) - whole) / (1.0 + whole)
-        judge.at_most("the value agrees with CVXPY", error, tol)
+        judge.at_most("the value agrees with CVXPY", _apart(float(expression.value), whole), tol)
         known = penalty.norms()
         if known is not None:
             a, c, s = known
@@ -204,6 +201,11 @@ def _check_against_cvxpy(penalty: ProximalPenalty, points: list[Vec], tol: float
     w = cp.Variable(points[0].size)
     problem = cp.Problem(cp.Minimize(penalty.cvxpy(w, Coefficient((2.0,)), Parameters())))
     judge.at_most("CVXPY sees it convex, and DPP", float(not problem.is_dcp(dpp=True)))
+
+
+def _apart(number: float, other: float) -> float:
+    """How far two values are apart, relative; 0 for equal infinite ones."""
+    return 0.0 if number == other else abs(number - other) / (1.0 + abs(other))
 
 
 def _check_subtracted(part: SubtractedPenalty, points: list[Vec], tol: float) -> None:

@@ -10,12 +10,16 @@ from scipy import sparse
 from ucm.errors import CompositionError, brief
 from ucm.language.arithmetic import as_factor, axes
 from ucm.language.contracts import Domain, UncertaintySet, operator
-from ucm.language.node import Node, Param
+from ucm.language.node import Node, Param, source
+from ucm.language.penalties.norms import exponent
+from ucm.language.robust import dual_exponent
 from ucm.language.sets.combination import LinearImage, Scaled, Sum
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.point import Point
 from ucm.language.statistics.samples import Samples
 from ucm.language.statistics.vectors import VectorNode
+from ucm.language.term_algebra import ScaledPenalty
+from ucm.language.terms import Penalty, Term
 
 __all__ = ["as_set"]
 
@@ -30,6 +34,8 @@ def as_set(x: Any, symbol: str) -> UncertaintySet:
         return Point(x)  # type: ignore[arg-type]
     if isinstance(x, Samples):
         raise CompositionError(f"{symbol}: {x!r} are samples, not a set; did you mean Hull({x!r})?")
+    if isinstance(x, Term):
+        raise CompositionError(f"{symbol}: {brief(x)} is no set{_as_ball(x)}")
     if isinstance(x, Domain):
         raise CompositionError(
             f"{symbol}: {x!r} is a domain of weights, not a set of feature vectors; "
@@ -38,6 +44,24 @@ def as_set(x: Any, symbol: str) -> UncertaintySet:
     raise CompositionError(
         f"{symbol}: expected a set or a vector of feature space, got {brief(x)}; write Point(v) for a vector"
     )
+
+
+def _as_ball(term: Term) -> str:
+    """What to write where a loss or a penalty stands among sets: `r ||w||_p` is the support function of the
+    ball of radius r of the dual norm."""
+    inner, radius = term, 1.0
+    if isinstance(term, ScaledPenalty):
+        inner, radius = term.term, term.factor if term.divisor == 1.0 else term.c()
+    p = exponent(inner) if isinstance(inner, Penalty) else None
+    if p is not None:
+        ball = f"Ball(0, {source(radius)}, p={source(dual_exponent(p))})"
+        return f"; a norm penalty on the margin is the ball of its dual norm, write U + {ball}"
+    if isinstance(term, Penalty):
+        return (
+            "; a robust margin holds ||w|| at 1 and takes norm penalties only, as balls: L1() is "
+            "Ball(0, r, p=inf); other penalties stand beside a loss, as in Hinge() + 0.5 * L2()"
+        )
+    return "; a loss stands beside a penalty, as in Hinge() + 0.5 * L2(), or as a set: loss.to_set(radius)"
 
 
 @operator("+")

@@ -79,7 +79,7 @@ class _Built(Session):
             message = f"Clarabel ended with the status {problem.status!r}; scale the features"
             return _failed(form, status, message)
         slopes = numbers(equation.dual_value) - tilt.margin
-        return Answer(w=numbers(w.value), b=float(b.value), slopes=slopes)
+        return Answer(w=form.penalty.feasible(numbers(w.value)), b=float(b.value), slopes=slopes)
 
 
 def _failed(form: Composite, status: str, message: str) -> Answer:
