@@ -20,7 +20,15 @@ from ucm.language.domains import (
     SimplexKL,
     SimplexLoss,
 )
-from ucm.language.losses import Exponential, Hinge, Logistic, Ramp, SquaredHinge
+from ucm.language.losses import (
+    Exponential,
+    Hinge,
+    HuberHinge,
+    LeastSquares,
+    Logistic,
+    Ramp,
+    SquaredHinge,
+)
 from ucm.language.penalties import (
     L1,
     L2,
@@ -50,6 +58,11 @@ LOSSES = [
     Hinge() / Param("nu", 0.4),
     Logistic() / 0.3,
     2.5 * Exponential(),
+    HuberHinge(),
+    HuberHinge(Param("delta", 0.1)),
+    2 * HuberHinge(Param("delta", 1.5)) / Param("nu", 0.4),
+    LeastSquares(),
+    LeastSquares() / Param("nu", 0.4),
 ]
 
 DOMAINS = [
@@ -81,11 +94,13 @@ DOMAINS = [
     LossBall(Hinge(1.5), 0.5),
     LossBall(Hinge() / 0.5, 0.1),
     LossBall(Logistic() / 0.3, 0.4),
+    LossBall(HuberHinge(0.5), 0.3),
     SimplexLoss(Exponential(), 0.1),
     SimplexLoss(SquaredHinge(), 0.4),
     SimplexLoss(Hinge(1.5), 0.5),
     SimplexLoss(Hinge() / Param("nu", 0.4), 0.0),
     SimplexLoss(Logistic() / 0.3, -1.2),
+    SimplexLoss(HuberHinge() / 0.4, 0.4),
     Box(),
     Box(-1.0, Param("upper", 0.5)),
     Box(0.0, math.inf),
@@ -162,6 +177,7 @@ OTHER_LOSSES = [
     Ramp(0.7) / Param("C", 0.4),
     Hinge() + 0.5 * Logistic(),
     Hinge() + 2 * Ramp(0.5),
+    LeastSquares() + 2 * Ramp(0.5),
 ]
 
 _CHAIN = 2 * np.eye(6) - np.eye(6, k=1) - np.eye(6, k=-1) - np.diag([1, 0, 0, 0, 0, 1])
@@ -251,6 +267,12 @@ OBJECTIVES = [
     Ramp() + LInf(),
     Ramp() + 0.3 * Hinge() + 0.4 * L1(),
     Hinge() + 0.3 * L2() + 0.5 * CappedL1(0.5),
+    HuberHinge(0.5) + 0.5 * L2(),
+    HuberHinge(Param("delta", 0.2)) / 2 + 0.5 * L1(),
+    LeastSquares() + 0.5 * L2(),
+    LeastSquares() + L1(),
+    LeastSquares() + Hinge() + 0.5 * L2(),
+    LeastSquares() + 2 * Ramp(0.5) + 0.5 * L2(),
     Hinge() + 2 * Norm(),
     Logistic() + Norm(1.5) + 0.2 * L1(),
     Hinge() + 0.5 * L1() + NonNegative(),

@@ -1,4 +1,4 @@
-"""Penalties against CVXPY problems written from their definitions, on real sets; what they refuse."""
+"""Penalties and losses against CVXPY problems written from their definitions, on real sets; what they refuse."""
 
 from __future__ import annotations
 
@@ -112,6 +112,54 @@ def test_penalties_are_their_definitions(
             assert plan.solver.name == "apg-primal"
 
 
+NEW_LOSSES = {
+    ucm.HuberHinge(0.3): lambda t: cp.sum(cp.huber(cp.pos(1 - t), 0.3)) / 0.6,
+    2 * ucm.LeastSquares(): lambda t: 2 * cp.sum_squares(1 - t),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("loss", NEW_LOSSES, ids=repr)
+def test_losses_are_their_definitions(
+    loss: Any, name: str, shared_data: Callable[[str], tuple]
+) -> None:
+    X, y = samples(name, shared_data)
+    for penalty, route in ((0.5 * L2(), "newton-dual"), (L1(), "apg-primal")):
+        for up, down in ((1.0, 1.0), (3.0, 0.5)):
+            w, b = cp.Variable(X.shape[1]), cp.Variable()
+            t = cp.multiply(y, X @ w + b)
+            size = cp.norm1(w) if penalty == L1() else 0.5 * cp.sum_squares(w)
+            total = up * NEW_LOSSES[loss](t[y > 0]) + down * NEW_LOSSES[loss](t[y < 0]) + size
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Clarabel asks for more than is compared
+                reference = cp.Problem(cp.Minimize(total)).solve(solver=cp.CLARABEL)
+            plan = ucm.compile(loss + penalty, X, y, class_weight=(up, down))
+            solution = plan.solve()
+            assert (solution.status, plan.solver.name) == ("optimal", route)
+            assert solution.objective == pytest.approx(reference, rel=1e-6)
+            assert plan.verify().agrees
+
+
+def test_least_squares_are_the_normal_equations() -> None:
+    X, y = ucm.datasets.load("breast_cancer")
+    solution = ucm.solve(ucm.LeastSquares() + 2.0 * L2(), X, y, tol=1e-12)
+    centred, mean = X - X.mean(axis=0), X.mean(axis=0)
+    w = np.linalg.solve(centred.T @ centred + 2.0 * np.eye(X.shape[1]), centred.T @ y)
+    assert solution.b is not None and solution.weights is not None
+    np.testing.assert_allclose(solution.w, w, atol=1e-8)
+    assert solution.b == pytest.approx(y.mean() - mean @ w, abs=1e-8)
+    assert solution.weights.min() < 0.0  # margins above 1
+    np.testing.assert_allclose(solution.weights * y @ X / 4.0, w, atol=1e-8)
+    assert ucm.Classifier(ucm.LeastSquares() + L2()).fit(X, y).sparsity_.samples == 1.0
+
+
+def test_a_small_delta_is_the_hinge() -> None:
+    X, y = ucm.datasets.load("iris")
+    kink = ucm.solve(Hinge() + 0.1 * L2(), X, y).objective
+    round_ = ucm.solve(ucm.HuberHinge(1e-4) + 0.1 * L2(), X, y).objective
+    assert 0.0 <= kink - round_ <= 0.5e-4 * y.size
+
+
 def test_a_free_feature_pays_nothing() -> None:
     """Weights of 0, and constraints: the dual point lies in a cone, where rounding has no radius to be
     held against."""
@@ -194,6 +242,11 @@ REFUSED = {
     "U + Param('r', 0.1) * ucm.Norm()": r"write U \+ Ball\(0, Param\('r', 0.1\), p=2\)",
     "U + ucm.L2()": "takes norm penalties only",
     "U + ucm.Hinge()": "to_set",
+    "ucm.HuberHinge(0)": "delta is positive",
+    "ucm.HuberHinge(Param('delta', -1))": "delta is positive",
+    "ucm.HuberHinge(float('inf'))": "delta is positive",
+    "ucm.LossBall(ucm.LeastSquares(), 1.0)": "SquaredHinge",
+    "(ucm.LeastSquares() / 2).to_set(0.3)": "SquaredHinge",
 }
 
 

@@ -50,6 +50,8 @@ from .language.json import from_json as from_json
 from .language.json import to_json as to_json
 from .language.losses import Exponential as Exponential
 from .language.losses import Hinge as Hinge
+from .language.losses import HuberHinge as HuberHinge
+from .language.losses import LeastSquares as LeastSquares
 from .language.losses import Logistic as Logistic
 from .language.losses import Ramp as Ramp
 from .language.losses import SquaredHinge as SquaredHinge

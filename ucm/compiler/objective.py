@@ -123,7 +123,7 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
         G = self.split.G
         margin = G.margins(w, b)
         slopes = G.gradient(margin) if proof.answer.slopes is None else proof.answer.slopes
-        weights = np.maximum(slopes + self.split.tilt(margin, w).margin, 0.0)
+        weights = np.maximum(slopes + self.split.tilt(margin, w).margin, G.floors)
         return Parts(w, b, None, weights, "variable")
 
     def reference(self, at: Solution | None) -> cp.Problem:

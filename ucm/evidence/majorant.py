@@ -126,4 +126,5 @@ def verify_objective(
     if not found:
         raise failure
     worst = max(found, key=lambda end: abs(end.value - objective))
-    return compared(solution, worst, tol, objective=objective)
+    least = min((loss.lowest() for loss in model.dc()[0].losses), default=0.0)
+    return compared(solution, worst, tol, objective=objective, least=least)

@@ -85,6 +85,11 @@ class Composite:
         """(m,) the largest slope of the total loss at each sample."""
         return self.factors * sum(loss.steepest() for loss in self.losses)
 
+    @functools.cached_property
+    def floors(self) -> Vec:
+        """(m,) the smallest slope: 0 but for losses that grow on both sides."""
+        return self.factors * sum(loss.lowest() for loss in self.losses)
+
     def flat(self) -> Tilt:
         """No tilt."""
         return Tilt(np.zeros(self.m), np.zeros(self.n))
@@ -133,7 +138,7 @@ class Composite:
         if len(self.losses) == 1 or margin is None:
             parts, rest = [], slopes
             for loss in self.losses:
-                parts.append(np.clip(rest, 0.0, self.factors * loss.steepest()))
+                parts.append(self._inside(loss, rest))
                 rest = rest - parts[-1]
             return parts
         parts = [self.slopes((loss,), margin) for loss in self.losses]
@@ -143,8 +148,12 @@ class Composite:
             nearest, rest = np.argmin(away, axis=0), slopes - sum(parts)
             for place, k in enumerate(kinked):
                 taken = np.where(nearest == place, parts[k] + rest, parts[k])
-                parts[k] = np.clip(taken, 0.0, self.factors * self.losses[k].steepest())
+                parts[k] = self._inside(self.losses[k], taken)
         return parts
+
+    def _inside(self, loss: ConvexLoss, slopes: Vec) -> Vec:
+        """Slopes of one loss, in the domain of its conjugate."""
+        return np.clip(slopes, self.factors * loss.lowest(), self.factors * loss.steepest())
 
     @functools.cached_property
     def scale(self) -> float:

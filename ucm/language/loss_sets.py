@@ -51,7 +51,7 @@ def to_set(loss: ConvexLoss, radius: Any) -> UncertaintySet:
     Raises
     ------
     CompositionError
-        The radius is neither, or the solution has no weights.
+        The radius is neither, the solution has no weights, or l falls somewhere (`LeastSquares`).
 
     Examples
     --------
@@ -59,6 +59,11 @@ def to_set(loss: ConvexLoss, radius: Any) -> UncertaintySet:
     >>> ucm.Hinge(2).to_set(0.3)
     Hull(signed, weights=NormBall(0.3))
     """
+    if loss.lowest() < 0.0:
+        raise CompositionError(
+            f"{loss!r}.to_set: some weights of samples would be negative, and no set has these; take "
+            "SquaredHinge()"
+        )
     base = loss
     while isinstance(base, ScaledLoss):  # a multiple changes the size only
         base = base.term

@@ -20,8 +20,8 @@ from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 
 __all__ = [
-    "Coefficient", "Numbers", "Param", "Parameters", "Quantity", "Scalar", "Scope", "Size", "as_number",
-    "named", "number_source", "subject", "value",
+    "Coefficient", "Numbers", "Param", "Parameters", "Quantity", "Root", "Scalar", "Scope", "Size",
+    "as_number", "named", "number_source", "subject", "value",
 ]  # fmt: skip
 
 
@@ -189,6 +189,23 @@ class Coefficient(Quantity):
     def but(self, share: Scalar) -> Coefficient:
         """This coefficient times `1 - share`."""
         return Coefficient(self.times, self.over, (*self.rest, share))
+
+
+@dataclass(frozen=True)
+class Root(Quantity):
+    """The square root of a coefficient."""
+
+    of: Coefficient
+    signed: bool = False
+
+    def scalars(self) -> tuple[Scalar, ...]:
+        return self.of.scalars()
+
+    def at(self, read: Callable[[Scalar], float]) -> float:
+        return math.sqrt(self.of.at(read))
+
+    def plain(self) -> bool:
+        return False
 
 
 # --- what stands for them --------------------------------------------------------------------------

@@ -68,8 +68,8 @@ class Loss(Term, CoordinateFree):
 
 
 class ConvexLoss(Loss):
-    """`sum_i l(offset - t_i)`, l convex and non-decreasing, with its conjugate
-    `l*(s) = sup_u s u - l(u)`. `LossBall` reads l, without the offset."""
+    """`sum_i l(offset - t_i)`, l convex, with its conjugate `l*(s) = sup_u s u - l(u)`. All but
+    `LeastSquares` are non-decreasing: s_min = 0. `LossBall` reads l, without the offset."""
 
     def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
         return (self,), ()
@@ -89,7 +89,7 @@ class ConvexLoss(Loss):
 
     @abstractmethod
     def conjugate(self, s: Vec) -> Vec:
-        """`l*(s)` elementwise; inf outside its domain, which is `[0, s_max]`."""
+        """`l*(s)` elementwise; inf outside its domain, which is `[s_min, s_max]`."""
 
     @abstractmethod
     def conjugate_prox(self, v: Vec, t: float) -> Vec:
@@ -102,7 +102,7 @@ class ConvexLoss(Loss):
 
     @abstractmethod
     def gradient(self, u: Vec) -> Vec:
-        """`l'(u)` elementwise: the maximiser s of `s u - l*(s)`; `l'(inf)` is s_max."""
+        """`l'(u)` elementwise: the maximiser s of `s u - l*(s)`; `l'(-inf)` is s_min, `l'(inf)` s_max."""
 
     @abstractmethod
     def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
@@ -111,6 +111,10 @@ class ConvexLoss(Loss):
     def steepest(self) -> float:
         """s_max, the largest slope: the end of the domain of `l*`."""
         return float(self.gradient(np.array([np.inf]))[0])
+
+    def lowest(self) -> float:
+        """s_min, the smallest slope: 0 where l is non-decreasing."""
+        return float(self.gradient(np.array([-np.inf]))[0])
 
     def to_set(self, radius: Any) -> Any:
         """The set of weights that stands for this loss with the squared l2 norm, of this size or, given

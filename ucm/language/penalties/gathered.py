@@ -192,7 +192,9 @@ class Gathered:
         z = z - sum(slopes.values(), start=np.zeros_like(z))
         height, share, missed = rest.bound(z, u, size, w if rest.proximal() else None)
         free = next((R for R in slopes if not isinstance(_unwrapped(R)[1], Conic)), None)
-        if free is not None and share > _NEARLY:  # its conjugate is finite: an error of second order
+        if (
+            free is not None and share > _NEARLY
+        ):  # its conjugate is finite: an error of second order
             slopes[free], share = slopes[free] + (1.0 - share) * z, 1.0
         return height + sum(R.conjugate(share * g) for R, g in slopes.items()), share, missed
 
