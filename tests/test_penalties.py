@@ -1,4 +1,4 @@
-"""Penalties and losses against CVXPY problems written from their definitions, on real sets; what they refuse."""
+"""Penalties and losses against CVXPY problems written from their definitions, on real sets."""
 
 from __future__ import annotations
 

@@ -206,8 +206,9 @@ def _lower_bound(
     point misses the constraints.
 
     For any `s_min <= a_ki <= s_max` and `beta_i = c_i sum_k a_ki + v_i` with `y'beta = 0`, c_i the weights of
-    the samples, it is `sum_k sum_i c_i (o_k a_ki - l_k*(a_ki)) - R*(sum_i beta_i y_i x_i + u)`. The losses alone
-    can make beta = 0, as H is no steeper than G: a point that misses a constraint is pulled there.
+    the samples, it is `sum_k sum_i c_i (o_k a_ki - l_k*(a_ki)) - R*(sum_i beta_i y_i x_i + u)`. The
+    losses alone can make beta = 0, as H is no steeper than G: a point that misses a constraint is pulled
+    there.
     """
     losses, c = G.losses, data.factors
     ends = [(loss.lowest(), loss.steepest()) for loss in losses]

@@ -13,8 +13,8 @@ from ucm.language.parameter import Param, Scalar
 __all__ = ["LATEX", "TEXT", "Notation"]
 
 _GREEK = {
-    "Delta": "Δ", "Sigma": "Σ", "alpha": "α", "beta": "β", "delta": "δ", "eta": "η", "gamma": "γ", "kappa": "κ", "lam": "λ",
-    "mu": "μ", "nu": "ν", "rho": "ρ", "sigma": "σ", "tau": "τ", "theta": "θ",
+    "Delta": "Δ", "Sigma": "Σ", "alpha": "α", "beta": "β", "delta": "δ", "eta": "η", "gamma": "γ",
+    "kappa": "κ", "lam": "λ", "mu": "μ", "nu": "ν", "rho": "ρ", "sigma": "σ", "tau": "τ", "theta": "θ",
 }  # fmt: skip
 _SUBSCRIPTS = str.maketrans("0123456789+-", "₀₁₂₃₄₅₆₇₈₉₊₋")
 
