@@ -16,7 +16,7 @@ from scipy import sparse
 from ucm import language
 from ucm.errors import CompositionError, UCMError
 from ucm.language.node import Node, registered
-from ucm.language.parameter import Param
+from ucm.language.parameter import Derived, Param
 
 __all__ = ["from_json", "to_json"]
 
@@ -72,6 +72,8 @@ def _encode(x: Any) -> Any:
         return {"node": type(x).__name__, "fields": {n: _encode(getattr(x, n)) for n in names}}
     if isinstance(x, Param):
         return {"param": x.name, "value": _encode(x.value)}
+    if isinstance(x, Derived):
+        return {"operation": x.operation, "of": [_encode(x.left), _encode(x.right)]}
     if isinstance(x, tuple):
         return {"tuple": [_encode(item) for item in x]}
     if sparse.issparse(x):
@@ -102,6 +104,9 @@ def _decode(x: Any) -> Any:
         return cls(**{name: _decode(item) for name, item in x["fields"].items()})
     if "param" in x:
         return Param(x["param"], _decode(x["value"]))
+    if "operation" in x:
+        left, right = map(_decode, x["of"])
+        return Derived(x["operation"], left, right)
     if "tuple" in x:
         return tuple(_decode(item) for item in x["tuple"])
     if "csr" in x:

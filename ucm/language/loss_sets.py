@@ -28,7 +28,7 @@ from ucm.language.contracts import Domain, UncertaintySet, operator
 from ucm.language.domains import CappedSimplex, KLBall, LossBall, NormBall
 from ucm.language.losses.exponential import Exponential
 from ucm.language.losses.hinge import Hinge
-from ucm.language.node import Param
+from ucm.language.node import Tunable
 from ucm.language.robust import dual_exponent
 from ucm.language.sets.hull import Hull, ReducedHull
 from ucm.language.statistics.samples import Samples, signed
@@ -68,7 +68,7 @@ def to_set(loss: ConvexLoss, radius: Any) -> UncertaintySet:
     while isinstance(base, ScaledLoss):  # a multiple changes the size only
         base = base.term
     weights = getattr(radius, "weights", None)
-    if isinstance(radius, float | int | Param):
+    if isinstance(radius, float | int | Tunable):
         return Hull(signed, weights=_ball(loss, base, radius))
     if weights is None or not np.any(weights):
         raise CompositionError(

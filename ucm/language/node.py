@@ -17,7 +17,7 @@ from scipy import sparse
 
 from ucm.errors import CompositionError, brief
 from ucm.language.notation import LATEX, TEXT, Notation
-from ucm.language.parameter import Param, Scalar, as_number, number_source, value
+from ucm.language.parameter import Param, Scalar, Tunable, as_number, number_source, value
 
 __all__ = [
     "LATEX",
@@ -27,6 +27,7 @@ __all__ = [
     "Notation",
     "Param",
     "Scalar",
+    "Tunable",
     "converted",
     "number_source",
     "registered",
@@ -66,7 +67,7 @@ def _frozen_array(x: Any, where: str) -> Any:
 
 
 def _freeze(x: Any, where: str) -> Any:
-    if isinstance(x, Node | Param | str | type(None) | bool):
+    if isinstance(x, Node | Tunable | str | type(None) | bool):
         return x
     if isinstance(x, tuple):
         return tuple(_freeze(item, where) for item in x)
@@ -108,7 +109,7 @@ class Node(ABC):
     """An immutable declaration. Subclasses list their fields as in a dataclass.
 
     Subclassing makes the class a frozen dataclass and registers its name for `from_json`. A field
-    annotated `Scalar` takes a number or a `Param`.
+    annotated `Scalar` takes a number, a `Param` or arithmetic of these.
     """
 
     _names: ClassVar[tuple[str, ...]] = ()  # of the fields
@@ -142,7 +143,7 @@ class Node(ABC):
             frozen = _freeze(kept, f"{type(self).__name__}: {name}")
             if frozen is not given:
                 object.__setattr__(self, name, frozen)
-            if name in self._scalars and not isinstance(frozen, float | Param):
+            if name in self._scalars and not isinstance(frozen, float | Tunable):
                 raise CompositionError(
                     f"{type(self).__name__}: {name}: expected a real number or a Param, got {brief(given)}"
                 )
@@ -275,13 +276,15 @@ def _among(items: tuple[Any, ...]) -> Iterator[Node | Param]:
     for x in items:
         if isinstance(x, Node | Param):
             yield x
+        elif isinstance(x, Tunable):
+            yield from x.leaves()
         elif isinstance(x, tuple):
             yield from _among(x)
 
 
 def _substitute(x: Any, values: dict[str, float]) -> Any:
-    if isinstance(x, Param):
-        return Param(x.name, values[x.name]) if x.name in values else x
+    if isinstance(x, Tunable):
+        return x.replaced(values)
     if isinstance(x, tuple):
         return tuple(_substitute(item, values) for item in x)
     if isinstance(x, Node):

@@ -8,7 +8,7 @@ from typing import Any
 
 from scipy import sparse
 
-from ucm.language.parameter import Param, Scalar
+from ucm.language.parameter import Derived, Param, Scalar
 
 __all__ = ["LATEX", "TEXT", "Notation"]
 
@@ -69,10 +69,20 @@ class Notation(ABC):
         """Clauses one after the other."""
 
     def scalar(self, x: Scalar) -> str:
-        """A constant as a number, a `Param` as its symbol."""
+        """A constant as a number, a `Param` as its symbol; sums of them in parentheses."""
         if isinstance(x, Param):
             return self.symbol(x.name)
+        if isinstance(x, Derived):
+            return self._derived(x)
         return self.word("inf") if x == math.inf else f"{x:.6g}"
+
+    def _derived(self, x: Derived) -> str:
+        left, right = self.scalar(x.left), self.scalar(x.right)
+        if x.operation == "/":
+            return self.fraction(left, right)
+        if x.operation == "*":
+            return f"-{right}" if x.left == -1.0 else left + self.times + right
+        return f"({left} {x.operation} {right})"
 
     def array(self, x: Any) -> str:
         """A constant vector or matrix: entries when short, the shape otherwise."""
@@ -110,7 +120,8 @@ class _Text(Notation):
         return f"Σ_{{{index}}} {term}"
 
     def fraction(self, top: str, bottom: str) -> str:
-        return f"{top}/({bottom})" if " " in bottom or len(bottom) > 1 else f"{top}/{bottom}"
+        bare = len(bottom) == 1 or bottom.startswith("(")
+        return f"{top}/{bottom}" if bare else f"{top}/({bottom})"
 
     def word(self, text: str) -> str:
         return "∞" if text == "inf" else text

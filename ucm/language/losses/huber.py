@@ -10,7 +10,7 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.node import Notation, Scalar, value
-from ucm.language.parameter import Coefficient, Root, Scope
+from ucm.language.parameter import Coefficient, Root, Scope, shown
 from ucm.language.terms import ConvexLoss
 
 __all__ = ["HuberHinge"]
@@ -51,7 +51,7 @@ class HuberHinge(ConvexLoss):
         super().__post_init__()
         if not 0.0 < value(self.delta) < np.inf:
             raise CompositionError(
-                f"HuberHinge: delta is positive and finite, got {self.delta!r}; for a kink write Hinge()"
+                f"HuberHinge: delta is positive and finite, got {shown(self.delta)}; for a kink write Hinge()"
             )
 
     @property

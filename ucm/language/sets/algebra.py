@@ -8,9 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from ucm.errors import CompositionError, brief
-from ucm.language.arithmetic import as_factor, axes
+from ucm.language.arithmetic import as_factor, axes, in_parentheses
 from ucm.language.contracts import Domain, UncertaintySet, operator
-from ucm.language.node import Node, Param, source
+from ucm.language.node import Node, Tunable, source, value
 from ucm.language.penalties.norms import exponent
 from ucm.language.robust import dual_exponent
 from ucm.language.sets.combination import LinearImage, Scaled, Sum
@@ -88,7 +88,7 @@ def scale(c: Any, a: UncertaintySet) -> UncertaintySet:
     if isinstance(factor, float):
         if not np.isfinite(factor):
             raise CompositionError(f"{c!r} * {a!r}: the factor must be finite")
-        if isinstance(a, Scaled) and not isinstance(a.factor, Param):
+        if isinstance(a, Scaled) and not isinstance(a.factor, Tunable):
             return scale(factor * a.factor, a.operand)
         if factor == 1.0:
             return a
@@ -99,10 +99,10 @@ def scale(c: Any, a: UncertaintySet) -> UncertaintySet:
 def divide(a: UncertaintySet, divisor: Any) -> UncertaintySet:
     """`{x / c : x in A}`."""
     number = as_factor(divisor)
-    if not isinstance(number, float) or number == 0.0 or not np.isfinite(number):
+    if number is None or value(number) == 0.0 or not np.isfinite(value(number)):
         raise CompositionError(
-            f"{a!r} / {divisor!r}: a set is divided by a finite number other than 0; "
-            "write Param times set for a tunable factor"
+            f"{a!r} / {in_parentheses(repr(divisor))}: a set is divided by a finite number other than 0; "
+            "write c * U for a factor"
         )
     return scale(1.0 / number, a)
 
