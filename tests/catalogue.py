@@ -20,8 +20,31 @@ from ucm.language.domains import (
     SimplexKL,
     SimplexLoss,
 )
-from ucm.language.losses import Exponential, Hinge, Logistic, Ramp, SquaredHinge
-from ucm.language.penalties import L1, L2, MCP, SCAD, CappedL1, ElasticNet, ExpL0, LInf, Lp
+from ucm.language.losses import (
+    Exponential,
+    Hinge,
+    HuberHinge,
+    LeastSquares,
+    Logistic,
+    Ramp,
+    SquaredHinge,
+)
+from ucm.language.penalties import (
+    L1,
+    L2,
+    MCP,
+    SCAD,
+    CappedL1,
+    ElasticNet,
+    ExpL0,
+    GroupL2,
+    GroupMCP,
+    LInf,
+    Lp,
+    NonNegative,
+    Norm,
+    Quadratic,
+)
 from ucm.language.sets import Ball, Ellipsoid, Hull, Image, Point, ReducedHull
 from ucm.language.statistics.samples import neg, pos, signed
 
@@ -35,6 +58,11 @@ LOSSES = [
     Hinge() / Param("nu", 0.4),
     Logistic() / 0.3,
     2.5 * Exponential(),
+    HuberHinge(),
+    HuberHinge(Param("delta", 0.1)),
+    2 * HuberHinge(Param("delta", 1.5)) / Param("nu", 0.4),
+    LeastSquares(),
+    LeastSquares() / Param("nu", 0.4),
 ]
 
 DOMAINS = [
@@ -66,11 +94,13 @@ DOMAINS = [
     LossBall(Hinge(1.5), 0.5),
     LossBall(Hinge() / 0.5, 0.1),
     LossBall(Logistic() / 0.3, 0.4),
+    LossBall(HuberHinge(0.5), 0.3),
     SimplexLoss(Exponential(), 0.1),
     SimplexLoss(SquaredHinge(), 0.4),
     SimplexLoss(Hinge(1.5), 0.5),
     SimplexLoss(Hinge() / Param("nu", 0.4), 0.0),
     SimplexLoss(Logistic() / 0.3, -1.2),
+    SimplexLoss(HuberHinge() / 0.4, 0.4),
     Box(),
     Box(-1.0, Param("upper", 0.5)),
     Box(0.0, math.inf),
@@ -147,7 +177,10 @@ OTHER_LOSSES = [
     Ramp(0.7) / Param("C", 0.4),
     Hinge() + 0.5 * Logistic(),
     Hinge() + 2 * Ramp(0.5),
+    LeastSquares() + 2 * Ramp(0.5),
 ]
+
+_CHAIN = 2 * np.eye(6) - np.eye(6, k=1) - np.eye(6, k=-1) - np.diag([1, 0, 0, 0, 0, 1])
 
 PENALTIES = [
     L1(),
@@ -182,6 +215,26 @@ PENALTIES = [
     0.3 * L1() + Lp(1.5),
     0.5 * L2() + Lp(3) + 0.3 * L1(),
     L2() + LInf() + Lp(3),
+    Norm(),
+    Norm(1),
+    Norm(1.5),
+    Norm(math.inf),
+    Param("lam", 0.4) * Norm(3) + 0.2 * L1() + L2(),
+    NonNegative(),
+    NonNegative() + L1() + 0.5 * L2(),
+    2 * NonNegative() + Norm(),
+    # over six features, as `check_penalty` draws them
+    L1(weights=[1.0, 0.5, 0.0, 2.0, 3.0, 1.0]),
+    0.3 * L1(weights=[1.0, 0.5, 0.0, 2.0, 3.0, 1.0]) + L2() + LInf(),
+    GroupL2([0, 0, 1, 1, 1, 2]),
+    GroupL2([2, 7, 2, 2, 7, 7], weights=[1.5, 0.0]) / 3,
+    0.3 * L1() + GroupL2([0, 0, 1, 1, 1, 2]) + NonNegative(),
+    GroupMCP([0, 0, 1, 1, 1, 2]),
+    0.5 * GroupMCP([0, 0, 1, 1, 1, 2], Param("lam", 0.5), 2) + L1(),
+    Quadratic(_CHAIN),
+    2 * Quadratic(sparse.csr_matrix(_CHAIN + np.eye(6))),
+    Quadratic(_CHAIN) + L1() + NonNegative(),
+    Quadratic(np.diag([1.0, 2.0, 0.0, 1.0, 1.0, 1.0])) + L1(),
 ]
 
 OBJECTIVES = [
@@ -214,4 +267,17 @@ OBJECTIVES = [
     Ramp() + LInf(),
     Ramp() + 0.3 * Hinge() + 0.4 * L1(),
     Hinge() + 0.3 * L2() + 0.5 * CappedL1(0.5),
+    HuberHinge(0.5) + 0.5 * L2(),
+    HuberHinge(Param("delta", 0.2)) / 2 + 0.5 * L1(),
+    LeastSquares() + 0.5 * L2(),
+    LeastSquares() + L1(),
+    LeastSquares() + Hinge() + 0.5 * L2(),
+    LeastSquares() + 2 * Ramp(0.5) + 0.5 * L2(),
+    Hinge() + 2 * Norm(),
+    Logistic() + Norm(1.5) + 0.2 * L1(),
+    Hinge() + 0.5 * L1() + NonNegative(),
+    Logistic() + 0.3 * L2() + NonNegative(),
+    SquaredHinge() + NonNegative(),
+    Hinge() + LInf() + Lp(3),
+    Hinge() + 0.5 * MCP() + NonNegative(),
 ]

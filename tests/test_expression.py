@@ -280,6 +280,7 @@ def leaves(cls: type[Node]) -> Iterator[type[Node]]:
 def test_json_of_every_class_in_a_fresh_library() -> None:
     """Nothing but `from_json` is imported before the classes of a module are read, module after module."""
     parts = [part for objective in OBJECTIVES for part in objective.dc()]
+    parts += [part for penalty in PENALTIES for part in penalty.split()[1]]
     by_split = ScaledSplit(2.0, ucm.CappedL1(1.0))  # only a penalty of one's own is written so
     roots = [*NODES, *OTHER_LOSSES, *PENALTIES, *OBJECTIVES, *parts, by_split, *by_split.split()[1]]
     one = {type(node): node for root in roots for node in root.walk() if isinstance(node, Node)}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from catalogue import LOSSES, OBJECTIVES, OTHER_LOSSES, PENALTIES
+from scipy import sparse
 
 import ucm
 from ucm import Param
@@ -33,6 +34,7 @@ def test_declarations_survive_every_journey(node: Any) -> None:
     assert pickle.loads(pickle.dumps(node)) == node
     assert copy.deepcopy(node) is node
     names = {name: getattr(ucm, name) for name in ucm.__all__}
+    names |= {"inf": np.inf, "csr_matrix": sparse.csr_matrix}
     assert eval(repr(node), names) == node
     assert node._repr_latex_().startswith("$")
 

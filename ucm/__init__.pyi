@@ -52,6 +52,8 @@ from .language.json import from_json as from_json
 from .language.json import to_json as to_json
 from .language.losses import Exponential as Exponential
 from .language.losses import Hinge as Hinge
+from .language.losses import HuberHinge as HuberHinge
+from .language.losses import LeastSquares as LeastSquares
 from .language.losses import Logistic as Logistic
 from .language.losses import Ramp as Ramp
 from .language.losses import SquaredHinge as SquaredHinge
@@ -70,8 +72,13 @@ from .language.penalties import SCAD as SCAD
 from .language.penalties import CappedL1 as CappedL1
 from .language.penalties import ElasticNet as ElasticNet
 from .language.penalties import ExpL0 as ExpL0
+from .language.penalties import GroupL2 as GroupL2
+from .language.penalties import GroupMCP as GroupMCP
 from .language.penalties import LInf as LInf
 from .language.penalties import Lp as Lp
+from .language.penalties import NonNegative as NonNegative
+from .language.penalties import Norm as Norm
+from .language.penalties import Quadratic as Quadratic
 from .language.robust import RobustMargin as RobustMargin
 from .language.sets import Ball as Ball
 from .language.sets import Ellipsoid as Ellipsoid

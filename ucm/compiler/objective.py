@@ -18,6 +18,7 @@ from ucm.forms.objective import Composite, DifferenceOfConvex
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
+from ucm.language.terms import ForFeatures
 from ucm.solvers import DCA
 from ucm.solvers.threads import blas_threads
 
@@ -41,6 +42,9 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
         rules: tuple[str, ...] = ("auto",),
     ) -> None:
         self.model, self.data, self.asked, self.rules = model, data, asked, rules
+        for node in model.walk():
+            if isinstance(node, ForFeatures):
+                node.check_features(data.n)
         self.split = DifferenceOfConvex.of(model, data)
         composite = self.split.convex and asked != DCA.name and not isinstance(asked, DCA)
         self.form = self.split.G if composite else self.split
@@ -118,7 +122,7 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
         G = self.split.G
         margin = G.margins(w, b)
         slopes = G.gradient(margin) if proof.answer.slopes is None else proof.answer.slopes
-        weights = np.maximum(slopes + self.split.tilt(margin, w).margin, 0.0)
+        weights = np.maximum(slopes + self.split.tilt(margin, w).margin, G.floors)
         return Parts(w, b, None, weights, "variable")
 
     def reference(self, at: Solution | None) -> cp.Problem:

@@ -16,7 +16,7 @@ from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
 from ucm.language.node import Param, Scalar
 from ucm.language.objective import Objective
-from ucm.language.parameter import Quantity
+from ucm.language.parameter import Derived, Quantity, Tunable
 from ucm.language.robust import RobustMargin, as_model
 from ucm.solvers.programs import attempt
 
@@ -80,12 +80,25 @@ class _FreeSize(Scope):
         self.t = unit * cp.Variable(nonneg=True)
 
     def of(self, quantity: Quantity) -> float | cp.Expression:
-        free = isinstance(quantity, Size) and _name(quantity.declared) == self.name
+        free = isinstance(quantity, Size) and _sets(self.name, quantity.declared)
         return self.t if free else quantity.number
 
 
-def _name(scalar: Scalar) -> str | None:
-    return scalar.name if isinstance(scalar, Param) else None
+def _sets(name: str, scalar: Scalar) -> bool:
+    return isinstance(scalar, Tunable) and any(p.name == name for p in scalar.leaves())
+
+
+def _by_name(size: Size, name: str) -> Size:
+    """The size as a function of the one hyperparameter, where its declared scalar is derived from it."""
+    declared = size.declared
+    if not isinstance(declared, Derived):
+        return size
+    return Size(
+        Param(name, next(p.value for p in declared.leaves() if p.name == name)),
+        lambda v: size.derived(declared.at(lambda p: v if p.name == name else p.value)),
+        lambda t: declared.inverse(name, size.inverse(t)),
+        (*size.key, declared),
+    )
 
 
 def sizes_of(model: RobustMargin, data: Data, name: str) -> list[Size]:
@@ -97,7 +110,7 @@ def sizes_of(model: RobustMargin, data: Data, name: str) -> list[Size]:
             size = node.size(data)
         elif isinstance(node, Domain):
             size = node.size()
-        if size is not None and _name(size.declared) == name:
+        if size is not None and _sets(name, size.declared):
             found.append(size)
     return found
 
@@ -166,6 +179,11 @@ def _in_their_span(model: RobustMargin, data: Data) -> Data:
 
 def _interval(model: RobustMargin, data: Data, name: str, time_limit: float) -> Interval:
     sizes = sizes_of(model, data, name)
+    for size in sizes:
+        if isinstance(size.declared, Derived) and not size.declared.monotone(name):
+            how = f"{size.declared.name} does not rise or fall with {name} alone; not computed"
+            return Interval(-math.inf, math.inf, how)
+    sizes = [_by_name(size, name) for size in sizes]
     used = sum(isinstance(p, Param) and p.name == name for p in model.walk())
     if used != len(sizes):
         return Interval(-math.inf, math.inf, f"{name} scales a set; its size is not the question")
@@ -204,7 +222,11 @@ def _by_rule(model: RobustMargin, data: Data, name: str, size: Size) -> tuple[fl
     """Bisection on the sets' own word about emptiness, to rounding."""
 
     def nonempty(t: float) -> bool:
-        return model.with_params(**{name: size.inverse(t)}).set.emptiness(data) is None
+        try:
+            other = model.with_params(**{name: size.inverse(t)})
+        except CompositionError:  # what is derived from it leaves its range
+            return False
+        return other.set.emptiness(data) is None
 
     high = size.number if 0.0 < size.number < math.inf else 1.0
     for _ in range(200):

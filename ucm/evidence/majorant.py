@@ -127,4 +127,5 @@ def verify_objective(
         raise failure
     worst = max(found, key=lambda end: abs(end.value - objective))
     origin = model.value(np.zeros(data.m), np.zeros(w.size), data.y, data.class_weight)
-    return compared(solution, worst, tol, objective=objective, unit=origin)
+    least = min((loss.lowest() for loss in model.dc()[0].losses), default=0.0)
+    return compared(solution, worst, tol, objective=objective, unit=origin, least=least)

@@ -89,8 +89,7 @@ class InFeatures(Normal):
 
     def conjugate(self, R: Gathered, d: Vec, u: Vec) -> tuple[float, float, float]:
         z = np.asarray(self.X.T @ d).ravel()
-        share, missed = R.share(z, u)
-        return R.conjugate(u + share * z), share, missed
+        return R.bound(z, u, lambda: float(abs(self.X).max()) * float(np.abs(d).sum()), self.w)
 
 
 @dataclass(frozen=True)
@@ -206,16 +205,17 @@ def _lower_bound(
     """A lower bound of `G - <v, t> - <u, w>`, (v, u) the slopes of the plane, and by how much its dual
     point misses the constraints.
 
-    For any `0 <= a_ki <= s_max` and `beta_i = c_i sum_k a_ki + v_i` with `y'beta = 0`, c_i the weights of the
-    samples, it is `sum_k sum_i c_i (o_k a_ki - l_k*(a_ki)) - R*(sum_i beta_i y_i x_i + u)`. The losses alone
-    can make beta = 0, as H is no steeper than G: a point that misses a constraint is pulled there.
+    For any `s_min <= a_ki <= s_max` and `beta_i = c_i sum_k a_ki + v_i` with `y'beta = 0`, c_i the weights of
+    the samples, it is `sum_k sum_i c_i (o_k a_ki - l_k*(a_ki)) - R*(sum_i beta_i y_i x_i + u)`. The
+    losses alone can make beta = 0, as H is no steeper than G: a point that misses a constraint is pulled
+    there.
     """
     losses, c = G.losses, data.factors
-    tops = [loss.steepest() for loss in losses]
-    point = _shares(losses, tops, margin, None if slopes is None else slopes / c)
+    ends = [(loss.lowest(), loss.steepest()) for loss in losses]
+    point = _shares(losses, ends, margin, None if slopes is None else slopes / c)
     rest, still = -plane.margin / c, []
-    for top in tops:
-        still.append(np.clip(rest, 0.0, top))
+    for low, top in ends:
+        still.append(np.clip(rest, low, top))
         rest = rest - still[-1]
     signed = data.y * (c * sum(point) + plane.margin)
     keep = _balance(signed)
@@ -225,27 +225,30 @@ def _lower_bound(
         plane.normal,
     )
     bound = -conjugate
-    for loss, top, a, a0 in zip(losses, tops, point, still, strict=True):
-        a = np.clip(a0 + share * keep * (a - a0), 0.0, top)
+    for loss, (low, top), a, a0 in zip(losses, ends, point, still, strict=True):
+        a = np.clip(a0 + share * keep * (a - a0), low, top)
         bound += float(c @ (loss.offset * a - loss.conjugate(a)))
     bound = -np.inf if np.isnan(bound) else bound  # squares overflow: nothing is proven
     return bound, max(missed, float(np.abs(rest).max(initial=0.0)))
 
 
 def _shares(
-    losses: Sequence[ConvexLoss], tops: Sequence[float], margin: Vec, slopes: Vec | None
+    losses: Sequence[ConvexLoss],
+    ends: Sequence[tuple[float, float]],
+    margin: Vec,
+    slopes: Vec | None,
 ) -> list[Vec]:
     """Dual points of the losses that add up to `slopes`, as far as their domains allow: their gradients at
     the margins, and the rest for the slanted plus function whose kink is nearest."""
     if slopes is not None and len(losses) == 1:
-        return [np.clip(slopes, 0.0, tops[0])]
+        return [np.clip(slopes, *ends[0])]
     parts = [loss.gradient(loss.offset - margin) for loss in losses]
     kinked = [k for k, loss in enumerate(losses) if loss.slope() is not None]
     if slopes is not None and kinked:
         nearest = np.argmin([np.abs(margin - losses[k].offset) for k in kinked], axis=0)
         rest = slopes - sum(parts)
         for place, k in enumerate(kinked):
-            parts[k] = np.clip(parts[k] + np.where(nearest == place, rest, 0.0), 0.0, tops[k])
+            parts[k] = np.clip(parts[k] + np.where(nearest == place, rest, 0.0), *ends[k])
     return parts
 
 

@@ -42,7 +42,7 @@ def sparsity(model: RobustMargin | Objective, data: Data, solution: Solution) ->
 
     With losses, a support vector is a sample within 1e-2 of the sloped part of the loss: for the hinge
     `t_i < 1.01`, for the ramp `-mu^2 - 0.01 < t_i < mu + 0.01`. With sets of samples it is a sample
-    with weight.
+    with weight. `LeastSquares` slopes everywhere.
 
     Notes
     -----
@@ -59,10 +59,10 @@ def sparsity(model: RobustMargin | Objective, data: Data, solution: Solution) ->
 
 
 def _slope(model: Objective, margin: Vec) -> Vec:
-    """Minus the slope of the total loss, not negative."""
+    """The size of the slope of the total loss."""
     G, H = model.dc()
     total = np.zeros_like(margin)
     for sign, part in ((1.0, G), (-1.0, H)):
         for loss in part.losses:
             total = total + sign * loss.gradient(loss.offset - margin)
-    return np.maximum(total, 0.0)
+    return np.abs(total)

@@ -150,9 +150,10 @@ def compared(
     size: float = 1e-12,
     unit: float = 0.0,
     apart: float = math.nan,
+    least: float = 0.0,
 ) -> Verification:
-    """The report on two objectives. They agree within `max(1e-6, tol)` of the larger one; the weights are
-    not negative, and points whose distance decides are no further apart than both gaps allow. Where one
+    """The report on two objectives. They agree within `max(1e-6, tol)` of the larger one; no weight is below
+    `least`, and points whose distance decides are no further apart than both gaps allow. Where one
     of them has no feasible point, neither has.
 
     Parameters
@@ -182,7 +183,7 @@ def compared(
             near = math.sqrt(2.0 * gaps)
             agrees = agrees and apart <= near
         if solution.weights is not None:
-            agrees = agrees and bool(np.all(solution.weights >= -1e-9))
+            agrees = agrees and bool(np.all(solution.weights >= least - 1e-9))
     return Verification(
         bool(agrees), objective, reference.value, difference, apart, near, violation,
         solution.status, reference.status, reference.solver,

@@ -95,6 +95,11 @@ class Composite:
         """(m,) the largest slope of the total loss at each sample."""
         return self.factors * sum(loss.steepest() for loss in self.losses)
 
+    @functools.cached_property
+    def floors(self) -> Vec:
+        """(m,) the smallest slope: 0 but for losses that grow on both sides."""
+        return self.factors * sum(loss.lowest() for loss in self.losses)
+
     def flat(self) -> Tilt:
         """No tilt."""
         return Tilt(np.zeros(self.m), np.zeros(self.n))
@@ -143,7 +148,7 @@ class Composite:
         if len(self.losses) == 1 or margin is None:
             parts, rest = [], slopes
             for loss in self.losses:
-                parts.append(np.clip(rest, 0.0, self.factors * loss.steepest()))
+                parts.append(self._inside(loss, rest))
                 rest = rest - parts[-1]
             return parts
         parts = [self.slopes((loss,), margin) for loss in self.losses]
@@ -153,10 +158,21 @@ class Composite:
             nearest, rest = np.argmin(away, axis=0), slopes - sum(parts)
             for place, k in enumerate(kinked):
                 taken = np.where(nearest == place, parts[k] + rest, parts[k])
-                parts[k] = np.clip(taken, 0.0, self.factors * self.losses[k].steepest())
+                parts[k] = self._inside(self.losses[k], taken)
         return parts
 
-    def lower_bound(self, slopes: Vec, margin: Vec | None, tilt: Tilt) -> tuple[float, float]:
+    def _inside(self, loss: ConvexLoss, slopes: Vec) -> Vec:
+        """Slopes of one loss, in the domain of its conjugate."""
+        return np.clip(slopes, self.factors * loss.lowest(), self.factors * loss.steepest())
+
+    @functools.cached_property
+    def scale(self) -> float:
+        """The largest absolute entry of X."""
+        return float(abs(self.X).max())
+
+    def lower_bound(
+        self, slopes: Vec, margin: Vec | None, tilt: Tilt, w: Vec | None = None
+    ) -> tuple[float, float]:
         """A lower bound of the tilted problem from any dual point, by Fenchel's inequality, and by how
         much that point still misses its constraints, relative.
 
@@ -165,6 +181,8 @@ class Composite:
         times their labels. `beta = 0` is feasible for the tilts of a split: a point that misses a
         constraint is pulled towards it. Solvers stop on it; certificates have a computation of their
         own, from the declaration.
+
+        With w the bound is tight there for sums of penalties without a proximal map too.
         """
         alpha = self.shares(slopes, margin)
         rest = self.shares(-tilt.margin, None)
@@ -178,9 +196,10 @@ class Composite:
         else:
             keep[:] = 0.0
         z = self.pull(keep * beta)
-        share, violation = self.penalty.share(z, tilt.normal)
-        keep, z = share * keep, share * z
-        bound = -self.penalty.conjugate(z + tilt.normal)
+        conjugate, share, violation = self.penalty.bound(
+            z, tilt.normal, lambda: self.scale * float(keep @ np.abs(beta)), w
+        )
+        keep, bound = share * keep, -conjugate
         for loss, a, base in zip(self.losses, alpha, rest, strict=True):
             point = base + keep * (a - base)
             bound += loss.offset * float(point.sum())

@@ -86,7 +86,8 @@ class Solution:
     w : (n,) normal of the classifier, `||w||_p = 1`; 0 when 0 lies in U; None behind a kernel
     b : bias, or None where it has no meaning
     x : (n,) point of U nearest to 0; None behind a kernel, and for `loss + lam * penalty`
-    weights : (m,) non-negative weights of the samples, where U is made of samples; else None
+    weights : (m,) weights of the samples, where U is made of samples; else None. Not negative but for
+        losses that grow on both sides (`LeastSquares`)
     objective : value of the declared problem: minus the distance of U from 0; where 0 lies in U
         the largest `-w'x` over U, not negative
     certificate : proof of accuracy

@@ -9,16 +9,16 @@ import numpy as np
 from scipy import sparse
 
 from ucm.errors import CompositionError, brief
-from ucm.language.node import Param
+from ucm.language.node import Scalar, Tunable
 
 __all__ = ["as_factor", "axes", "in_parentheses"]
 
 
-def as_factor(c: Any) -> float | Param | None:
-    """`c` as what multiplies a node, a number or a `Param`; None when it is neither."""
+def as_factor(c: Any) -> Scalar | None:
+    """`c` as what multiplies a node, a number, a `Param` or arithmetic of these; None when it is neither."""
     if isinstance(c, np.ndarray) and c.ndim == 0:
         c = c.item()
-    if isinstance(c, Param):
+    if isinstance(c, Tunable):
         return c
     return None if isinstance(c, bool) or not isinstance(c, Real) else float(c)
 

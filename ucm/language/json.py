@@ -17,7 +17,7 @@ from ucm import language
 from ucm.errors import CompositionError, UCMError, brief
 from ucm.language.fields import check_fields
 from ucm.language.node import Node, registered
-from ucm.language.parameter import Param
+from ucm.language.parameter import Derived, Param
 
 __all__ = ["from_json", "to_json"]
 
@@ -88,6 +88,8 @@ def _encode(x: Any) -> Any:
         return {"node": type(x).__name__, "fields": {n: _encode(getattr(x, n)) for n in names}}
     if isinstance(x, Param):
         return {"param": x.name, "value": _encode(x.value)}
+    if isinstance(x, Derived):
+        return {"operation": x.operation, "of": [_encode(x.left), _encode(x.right)]}
     if isinstance(x, tuple):
         return {"tuple": [_encode(item) for item in x]}
     if sparse.issparse(x):
@@ -122,6 +124,14 @@ def _decode(x: Any) -> Any:
     if "param" in x:
         name, number = _entry(x, param=str, value=object)
         return Param(name, _decode(number))
+    if "operation" in x:
+        operation, operands = _entry(x, operation=str, of=list)
+        if len(operands) != 2:
+            raise CompositionError(
+                f"from_json: {brief(operation)} takes two operands, got {len(operands)}; "
+                "write the text with to_json"
+            )
+        return Derived(operation, *map(_decode, operands))
     if "tuple" in x:
         (items,) = _entry(x, tuple=list)
         return tuple(_decode(item) for item in items)

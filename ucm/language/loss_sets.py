@@ -28,7 +28,7 @@ from ucm.language.contracts import Domain, UncertaintySet, operator
 from ucm.language.domains import CappedSimplex, KLBall, LossBall, NormBall
 from ucm.language.losses.exponential import Exponential
 from ucm.language.losses.hinge import Hinge
-from ucm.language.node import Param
+from ucm.language.node import Tunable
 from ucm.language.robust import dual_exponent
 from ucm.language.sets.hull import Hull, ReducedHull
 from ucm.language.statistics.samples import Samples, signed
@@ -51,8 +51,8 @@ def to_set(loss: ConvexLoss, radius: Any) -> UncertaintySet:
     Raises
     ------
     CompositionError
-        The radius is neither, the solution has no weights, or the slopes of the loss are too small for any
-        size: then a multiple of the loss has a set.
+        The radius is neither, the solution has no weights, l falls somewhere (`LeastSquares`), or its slopes
+        are too small for any size: then a multiple of the loss has a set.
 
     Examples
     --------
@@ -60,12 +60,17 @@ def to_set(loss: ConvexLoss, radius: Any) -> UncertaintySet:
     >>> ucm.Hinge(2).to_set(0.3)
     Hull(signed, weights=NormBall(0.3))
     """
+    if loss.lowest() < 0.0:
+        raise CompositionError(
+            f"{loss!r}.to_set: some weights of samples would be negative, and no set has these; take "
+            "SquaredHinge()"
+        )
     base = loss
     while isinstance(base, ScaledLoss):  # a multiple changes the size only
         base = base.term
     weights = getattr(radius, "weights", None)
-    if isinstance(radius, float | int | Param):
-        steepest = float(loss.gradient(np.array([np.inf]))[0])
+    if isinstance(radius, float | int | Tunable):
+        steepest = loss.steepest()
         if base.slope() is None and steepest <= 1.0:
             raise CompositionError(
                 f"{loss!r}.to_set: empty whatever the size, the loss has slope at most {steepest:g}, and the "

@@ -20,7 +20,7 @@ from scipy import sparse
 from ucm.data.sound import malformed
 from ucm.errors import CompositionError, brief
 from ucm.language.notation import LATEX, TEXT, Notation
-from ucm.language.parameter import Param, Scalar, as_number, number_source, value
+from ucm.language.parameter import Param, Scalar, Tunable, as_number, number_source, value
 
 __all__ = [
     "LATEX",
@@ -30,6 +30,7 @@ __all__ = [
     "Notation",
     "Param",
     "Scalar",
+    "Tunable",
     "converted",
     "number_source",
     "registered",
@@ -74,7 +75,7 @@ def _frozen_array(x: Any, where: str) -> Any:
 
 def _freeze(x: Any, where: str, kind: type | None = float) -> Any:
     """The field as it is kept; `kind`: numbers become floats, whole numbers, or (None) stay what they are."""
-    if isinstance(x, Node | Param | str | type(None) | bool):
+    if isinstance(x, Node | Tunable | str | type(None) | bool):
         return x
     if isinstance(x, tuple):
         return tuple(_freeze(item, where, kind) for item in x)
@@ -132,8 +133,9 @@ class Node(ABC):
     """An immutable declaration. Subclasses list their fields as in a dataclass.
 
     Subclassing makes the class a frozen dataclass and registers its name for `from_json`. A field
-    annotated `Scalar` takes a number or a `Param`. Whole numbers become floats in fields that are annotated
-    `Scalar` or `float`, tuples of these too, and stay whole in others; in one of `int` there is no other.
+    annotated `Scalar` takes a number, a `Param` or arithmetic of these. Whole numbers become floats in
+    fields that are annotated `Scalar` or `float`, tuples of these too, and stay whole in others; in one of
+    `int` there is no other.
     """
 
     _depth: ClassVar[int] = 1  # of the tree; each node has its own
@@ -170,7 +172,7 @@ class Node(ABC):
             frozen = _freeze(kept, f"{type(self).__name__}: {name}", self._kinds[name])
             if frozen is not given:
                 object.__setattr__(self, name, frozen)
-            if name in self._scalars and not isinstance(frozen, float | Param):
+            if name in self._scalars and not isinstance(frozen, float | Tunable):
                 raise CompositionError(
                     f"{type(self).__name__}: {name}: expected a real number or a Param, got {brief(given)}"
                 )
@@ -339,13 +341,15 @@ def _among(items: tuple[Any, ...]) -> Iterator[Node | Param]:
     for x in items:
         if isinstance(x, Node | Param):
             yield x
+        elif isinstance(x, Tunable):
+            yield from x.leaves()
         elif isinstance(x, tuple):
             yield from _among(x)
 
 
 def _substitute(x: Any, values: dict[str, float]) -> Any:
-    if isinstance(x, Param):
-        return Param(x.name, values[x.name]) if x.name in values else x
+    if isinstance(x, Tunable):
+        return x.replaced(values)
     if isinstance(x, tuple):
         return tuple(_substitute(item, values) for item in x)
     if isinstance(x, Node):

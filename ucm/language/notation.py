@@ -8,13 +8,13 @@ from typing import Any
 
 from scipy import sparse
 
-from ucm.language.parameter import Param, Scalar
+from ucm.language.parameter import Derived, Param, Scalar
 
 __all__ = ["LATEX", "TEXT", "Notation"]
 
 _GREEK = {
-    "Delta": "Δ", "Sigma": "Σ", "alpha": "α", "beta": "β", "eta": "η", "gamma": "γ", "kappa": "κ", "lam": "λ",
-    "mu": "μ", "nu": "ν", "rho": "ρ", "sigma": "σ", "tau": "τ", "theta": "θ",
+    "Delta": "Δ", "Sigma": "Σ", "alpha": "α", "beta": "β", "delta": "δ", "eta": "η", "gamma": "γ",
+    "kappa": "κ", "lam": "λ", "mu": "μ", "nu": "ν", "rho": "ρ", "sigma": "σ", "tau": "τ", "theta": "θ",
 }  # fmt: skip
 _SUBSCRIPTS = str.maketrans("0123456789+-", "₀₁₂₃₄₅₆₇₈₉₊₋")
 
@@ -26,6 +26,7 @@ class Notation(ABC):
     minkowski_difference: str
     intersection: str
     leq: str
+    geq: str
     element: str
     times: str
     by: str
@@ -68,10 +69,20 @@ class Notation(ABC):
         """Clauses one after the other."""
 
     def scalar(self, x: Scalar) -> str:
-        """A constant as a number, a `Param` as its symbol."""
+        """A constant as a number, a `Param` as its symbol; sums of them in parentheses."""
         if isinstance(x, Param):
             return self.symbol(x.name)
+        if isinstance(x, Derived):
+            return self._derived(x)
         return self.word("inf") if x == math.inf else f"{x:.6g}"
+
+    def _derived(self, x: Derived) -> str:
+        left, right = self.scalar(x.left), self.scalar(x.right)
+        if x.operation == "/":
+            return self.fraction(left, right)
+        if x.operation == "*":
+            return f"-{right}" if x.left == -1.0 else left + self.times + right
+        return f"({left} {x.operation} {right})"
 
     def array(self, x: Any) -> str:
         """A constant vector or matrix: entries when short, the shape otherwise."""
@@ -82,7 +93,7 @@ class Notation(ABC):
 
 class _Text(Notation):
     minkowski_sum, minkowski_difference, intersection = " ⊕ ", " ⊖ ", " ∩ "
-    leq, element, times, by = " ≤ ", " ∈ ", "·", "×"
+    leq, geq, element, times, by = " ≤ ", " ≥ ", " ∈ ", "·", "×"
     braces = "{", "}"
 
     def symbol(self, name: str) -> str:
@@ -109,7 +120,8 @@ class _Text(Notation):
         return f"Σ_{{{index}}} {term}"
 
     def fraction(self, top: str, bottom: str) -> str:
-        return f"{top}/({bottom})" if " " in bottom or len(bottom) > 1 else f"{top}/{bottom}"
+        bare = len(bottom) == 1 or bottom.startswith("(")
+        return f"{top}/{bottom}" if bare else f"{top}/({bottom})"
 
     def word(self, text: str) -> str:
         return "∞" if text == "inf" else text
@@ -123,7 +135,7 @@ class _Text(Notation):
 
 class _Latex(Notation):
     minkowski_sum, minkowski_difference, intersection = r" \oplus ", r" \ominus ", r" \cap "
-    leq, element, times, by = r" \le ", r" \in ", r" \cdot ", r" \times "
+    leq, geq, element, times, by = r" \le ", r" \ge ", r" \in ", r" \cdot ", r" \times "
     braces = r"\{", r"\}"
 
     def symbol(self, name: str) -> str:

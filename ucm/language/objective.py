@@ -8,8 +8,8 @@ from typing import Any
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language.arithmetic import as_factor
-from ucm.language.contracts import operator
-from ucm.language.node import Node, Notation, Param
+from ucm.language.contracts import UncertaintySet, operator
+from ucm.language.node import Node, Notation, Scalar
 from ucm.language.term_algebra import LossSum, PenaltySum, multiplied, summed
 from ucm.language.terms import (
     ConvexLoss,
@@ -130,7 +130,7 @@ class ConvexPart(Node):
         return " + ".join(term.formula(notation) for term in (*self.losses, *self.penalties)) or "0"
 
 
-def _scalar(c: Any, term: Term) -> float | Param:
+def _scalar(c: Any, term: Term) -> Scalar:
     factor = as_factor(c)
     if factor is None:
         what = "two terms do not multiply" if isinstance(c, Term) else f"got the factor {c!r}"
@@ -150,7 +150,7 @@ def divide(term: Any, c: Any) -> Any:
     return _scaled(1.0, term, _scalar(c, term))
 
 
-def _scaled(factor: float | Param, term: Any, divisor: float | Param = 1.0) -> Any:
+def _scaled(factor: Scalar, term: Any, divisor: Scalar = 1.0) -> Any:
     if not isinstance(term, Objective):
         return multiplied(factor, term, divisor)
     parts = (multiplied(factor, part, divisor) for part in (term.loss, term.penalty))
@@ -160,6 +160,8 @@ def _scaled(factor: float | Param, term: Any, divisor: float | Param = 1.0) -> A
 @operator("term +")
 def add(a: Any, b: Any) -> Any:
     """Losses and penalties gather; a loss and a penalty make an objective."""
+    if isinstance(b, UncertaintySet):
+        return b.__radd__(a)  # which says what to write
     losses: list[Loss] = []
     penalties: list[Penalty] = []
     for term in (a, b):

@@ -6,9 +6,11 @@ In a problem each stands as one scalar, so that the problem stays DPP; what that
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from numbers import Real
@@ -20,14 +22,62 @@ from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 
 __all__ = [
-    "Coefficient", "Numbers", "Param", "Parameters", "Quantity", "Scalar", "Scope", "Size", "as_number",
-    "named", "number_source", "subject", "value",
+    "Coefficient", "Derived", "Numbers", "Param", "Parameters", "Quantity", "Root", "Scalar", "Scope", "Size",
+    "Tunable", "as_number", "named", "number_source", "shown", "subject", "value",
 ]  # fmt: skip
 
 
+class Tunable(ABC):
+    """A number that parameters set: a `Param`, or arithmetic of them with `+ - * /`."""
+
+    __array_ufunc__ = None  # lets `np.float64 * nu` reach the methods below
+
+    value: float
+
+    @abstractmethod
+    def leaves(self) -> tuple[Param, ...]:
+        """The `Param`s in it, each as often as it stands there."""
+
+    @abstractmethod
+    def at(self, read: Callable[[Param], float]) -> float:
+        """Its value, with `read` giving that of each `Param`."""
+
+    @abstractmethod
+    def replaced(self, values: Mapping[str, float]) -> Tunable:
+        """The same with other values of the parameters of these names."""
+
+    def __add__(self, other: Any) -> Any:
+        return _combined("+", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _combined("+", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return _combined("-", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _combined("-", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _combined("*", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _combined("*", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _combined("/", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _combined("/", other, self)
+
+    def __neg__(self) -> Any:
+        return _combined("*", -1.0, self)
+
+
 @dataclass(frozen=True)
-class Param:
-    """A named hyperparameter with its present value.
+class Param(Tunable):
+    """A named hyperparameter with its present value. `2 * nu`, `nu / 2`, `1 - nu`, `nu * kappa` stand
+    wherever it does.
 
     Parameters
     ----------
@@ -60,16 +110,160 @@ class Param:
             )
         object.__setattr__(self, "value", as_number(self.value, f"Param({self.name!r})"))
 
+    def leaves(self) -> tuple[Param, ...]:
+        return (self,)
+
+    def at(self, read: Callable[[Param], float]) -> float:
+        return read(self)
+
+    def replaced(self, values: Mapping[str, float]) -> Param:
+        return Param(self.name, values[self.name]) if self.name in values else self
+
     def __repr__(self) -> str:
         return f"Param({self.name!r}, {number_source(self.value)})"
 
 
-Scalar = float | Param
+Scalar = float | Tunable
+
+_OPERATIONS: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+_INVERSES: dict[str, tuple[Callable[[float, float], float], Callable[[float, float], float]]] = {
+    "+": (lambda y, a: y - a, lambda y, a: y - a),
+    "-": (lambda y, a: y + a, lambda y, a: a - y),
+    "*": (lambda y, a: y / a, lambda y, a: y / a),
+    "/": (lambda y, a: y * a, lambda y, a: a / y if y else math.inf),
+}
+"""What the left and the right operand are, given the result y and the other operand a."""
+
+
+@dataclass(frozen=True)
+class Derived(Tunable):
+    """`left operation right`, a number that parameters set; written with `+ - * /`.
+
+    Raises
+    ------
+    CompositionError
+        A division by 0, or a value that is no number.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> nu = ucm.Param("nu", 0.25)
+    >>> U = ucm.ReducedHull(ucm.pos, nu=1 - nu) - ucm.ReducedHull(ucm.neg, nu=2 * nu)
+    >>> U.with_params(nu=0.5).params(), (1 - nu).value
+    ({'nu': 0.5}, 0.75)
+    """
+
+    operation: str
+    left: Scalar
+    right: Scalar
+
+    def __post_init__(self) -> None:
+        if self.operation not in _OPERATIONS:
+            raise CompositionError(
+                f"Derived: the operation is one of + - * /, got {brief(self.operation)}; write 2 * nu"
+            )
+        for side in (self.left, self.right):
+            if not isinstance(side, Tunable):
+                as_number(side, "Derived")
+        if math.isnan(self.value):
+            raise CompositionError(
+                f"{self.name}: expected a number, got {number_source(value(self.left))} {self.operation} "
+                f"{number_source(value(self.right))}; change a parameter"
+            )
+
+    @functools.cached_property
+    def value(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.at(lambda p: p.value)
+
+    def leaves(self) -> tuple[Param, ...]:
+        sides = (self.left, self.right)
+        return tuple(p for side in sides if isinstance(side, Tunable) for p in side.leaves())
+
+    def at(self, read: Callable[[Param], float]) -> float:
+        left, right = (x.at(read) if isinstance(x, Tunable) else x for x in (self.left, self.right))
+        if self.operation == "/" and right == 0.0:
+            return math.nan
+        return _OPERATIONS[self.operation](left, right)
+
+    def replaced(self, values: Mapping[str, float]) -> Derived:
+        sides = (self.left, self.right)
+        new = [x.replaced(values) if isinstance(x, Tunable) else x for x in sides]
+        return Derived(self.operation, *new)
+
+    def inverse(self, name: str, y: float) -> float:
+        """The value of the one `Param` of that name for which this is y; the others at their values."""
+        on_left = _holds(self.left, name)
+        inner, other = (self.left, self.right) if on_left else (self.right, self.left)
+        x = _INVERSES[self.operation][0 if on_left else 1](y, value(other))
+        return inner.inverse(name, x) if isinstance(inner, Derived) else x
+
+    def monotone(self, name: str) -> bool:
+        """Whether it is known to rise or fall with the `Param` of that name: where that stands once, and
+        not in a sum that something is divided by."""
+        if sum(p.name == name for p in self.leaves()) != 1:
+            return False
+        on_left = _holds(self.left, name)
+        inner, other = (self.left, self.right) if on_left else (self.right, self.left)
+        if self.operation in "*/" and value(other) == 0.0:
+            return False
+        if not isinstance(inner, Derived):
+            return True
+        below = self.operation == "/" and not on_left
+        return inner.monotone(name) and not (below and inner.sums(name))
+
+    def sums(self, name: str) -> bool:
+        """Whether the `Param` of that name stands in a sum."""
+        inner = self.left if _holds(self.left, name) else self.right
+        return self.operation in "+-" or (isinstance(inner, Derived) and inner.sums(name))
+
+    def written(self, leaf: Callable[[Scalar], str]) -> str:
+        """As text, with `leaf` giving that of numbers and `Param`s."""
+        texts = []
+        for x, right in ((self.left, False), (self.right, True)):
+            inner = x.written(leaf) if isinstance(x, Derived) else leaf(x)
+            loose = isinstance(x, Derived) and x.operation in "+-" and self.operation != "+"
+            tied = isinstance(x, Derived) and right
+            negative = isinstance(x, float) and x < 0.0 and right
+            texts.append(f"({inner})" if loose or tied or negative else inner)
+        return f" {self.operation} ".join(texts)
+
+    @property
+    def name(self) -> str:
+        """As a reader writes it: `2 * nu`."""
+        return self.written(lambda x: x.name if isinstance(x, Param) else number_source(value(x)))
+
+    def __repr__(self) -> str:
+        return self.written(lambda x: repr(x) if isinstance(x, Param) else number_source(value(x)))
+
+
+def _holds(scalar: Scalar, name: str) -> bool:
+    return isinstance(scalar, Tunable) and any(p.name == name for p in scalar.leaves())
+
+
+def _combined(operation: str, left: Any, right: Any) -> Any:
+    """A `Derived` of numbers and tunables; NotImplemented for anything else, which then has the say."""
+    sides = []
+    for x in (left, right):
+        x = x.item() if isinstance(x, np.ndarray) and x.ndim == 0 else x
+        if isinstance(x, bool) or not isinstance(x, Real | Tunable):
+            return NotImplemented
+        sides.append(x if isinstance(x, Tunable) else as_number(x, operation))
+    return Derived(operation, *sides)
 
 
 def value(scalar: Scalar) -> float:
-    """The number behind a constant or a `Param`."""
-    return scalar.value if isinstance(scalar, Param) else scalar
+    """The number behind a constant, a `Param` or arithmetic of them."""
+    return scalar.value if isinstance(scalar, Tunable) else scalar
+
+
+def shown(scalar: Scalar) -> str:
+    """What was got, in an error: source text, and the value of what is derived."""
+    return f"{scalar!r} = {scalar.value:.6g}" if isinstance(scalar, Derived) else repr(scalar)
 
 
 def as_number(x: Any, where: str) -> float:
@@ -97,13 +291,13 @@ def number_source(x: float) -> str:
 
 def named(scalar: Scalar, what: str) -> str:
     """`the cap eta = 0.1`, or `the cap 0.1` for a constant."""
-    name = f"{scalar.name} = " if isinstance(scalar, Param) else ""
+    name = f"{scalar.name} = " if isinstance(scalar, Param | Derived) else ""
     return f"the {what} {name}{value(scalar):.6g}"
 
 
 def subject(scalar: Scalar, what: str) -> str:
     """The name to use where the admissible range is stated."""
-    return scalar.name if isinstance(scalar, Param) else f"the {what}"
+    return scalar.name if isinstance(scalar, Param | Derived) else f"the {what}"
 
 
 # --- quantities ------------------------------------------------------------------------------------
@@ -191,6 +385,23 @@ class Coefficient(Quantity):
         return Coefficient(self.times, self.over, (*self.rest, share))
 
 
+@dataclass(frozen=True)
+class Root(Quantity):
+    """The square root of a coefficient."""
+
+    of: Coefficient
+    signed: bool = False
+
+    def scalars(self) -> tuple[Scalar, ...]:
+        return self.of.scalars()
+
+    def at(self, read: Callable[[Scalar], float]) -> float:
+        return math.sqrt(self.of.at(read))
+
+    def plain(self) -> bool:
+        return False
+
+
 # --- what stands for them --------------------------------------------------------------------------
 class Scope(ABC):
     """What stands for the hyperparameters in a CVXPY problem."""
@@ -218,19 +429,25 @@ class Parameters(Scope):
         self._known: dict[str, cp.Parameter] = {}
 
     def of(self, quantity: Quantity) -> float | cp.Expression:
-        names = [s for s in quantity.scalars() if isinstance(s, Param)]
+        tunable = [s for s in quantity.scalars() if isinstance(s, Tunable)]
         nonneg = not quantity.signed
-        for s in names:
-            if s.name not in self._known:
-                self._known[s.name] = cp.Parameter(name=s.name, value=s.value, nonneg=nonneg)
-        if not names:
+        for s in tunable:
+            for p in s.leaves():
+                if p.name not in self._known:
+                    above = nonneg and p is s  # a factor of what is derived may be negative
+                    self._known[p.name] = cp.Parameter(name=p.name, value=p.value, nonneg=above)
+        if not tunable:
             return quantity.number
-        if quantity.plain():
-            return self._known[names[0].name]
+        if quantity.plain() and isinstance(tunable[0], Param):
+            own = self._known[tunable[0].name]
+            if own.is_nonneg() or not nonneg:
+                return own
         return cp.CallbackParam(lambda: quantity.at(self._now), nonneg=nonneg)
 
     def _now(self, scalar: Scalar) -> float:
-        return float(self._known[scalar.name].value) if isinstance(scalar, Param) else scalar
+        if not isinstance(scalar, Tunable):
+            return scalar
+        return scalar.at(lambda p: float(self._known[p.name].value))  # type: ignore[arg-type]
 
     def named(self) -> Any:
         """0, made of all parameters: added to an objective it lets `problem.param_dict[name]` find those

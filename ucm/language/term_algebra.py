@@ -10,7 +10,7 @@ from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.arithmetic import in_parentheses
 from ucm.language.node import Node, Notation, Scalar, source, value
-from ucm.language.parameter import Coefficient, Scope
+from ucm.language.parameter import Coefficient, Scope, shown
 from ucm.language.terms import (
     ConvexLoss,
     FoldedConcave,
@@ -333,7 +333,7 @@ def positive(node: Node, *scalars: Scalar) -> None:
         if not 0.0 < value(scalar) < math.inf:
             raise CompositionError(
                 f"{type(node).__name__}: losses and penalties are multiplied by positive finite "
-                f"numbers, got {scalar!r}; a negative multiple would make the objective concave"
+                f"numbers, got {shown(scalar)}; a negative multiple would make the objective concave"
             )
 
 
@@ -341,8 +341,8 @@ def multiple_source(factor: Scalar, divisor: Scalar, term: Node) -> str:
     """`factor * term / divisor` as source text."""
     text = in_parentheses(repr(term))
     if factor != 1.0:
-        text = f"{source(factor)} * {text}"
-    return text if divisor == 1.0 else f"{text} / {source(divisor)}"
+        text = f"{in_parentheses(source(factor))} * {text}"
+    return text if divisor == 1.0 else f"{text} / {in_parentheses(source(divisor))}"
 
 
 def multiple(factor: Scalar, divisor: Scalar, inner: str, notation: Notation) -> str:

@@ -8,22 +8,29 @@ certificates and the CVXPY twin need; reading this page is enough to write one.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
+from ucm.language import boxes
 from ucm.language import cvx as cp
+from ucm.language.boxes import Bound
 from ucm.language.node import CoordinateFree, Node, Notation
 from ucm.language.operators import OPERATORS, Arithmetic
 from ucm.language.parameter import Coefficient, Scope
 
 __all__ = [
+    "Bound",
+    "Boxed",
     "Coefficient",
+    "Conic",
     "ConvexLoss",
+    "Differentiable",
     "Excess",
     "FoldedConcave",
+    "ForFeatures",
     "Loss",
     "Penalty",
     "ProximalPenalty",
@@ -61,8 +68,8 @@ class Loss(Term, CoordinateFree):
 
 
 class ConvexLoss(Loss):
-    """`sum_i l(offset - t_i)`, l convex and non-decreasing, with its conjugate
-    `l*(s) = sup_u s u - l(u)`. `LossBall` reads l, without the offset."""
+    """`sum_i l(offset - t_i)`, l convex, with its conjugate `l*(s) = sup_u s u - l(u)`. All but
+    `LeastSquares` are non-decreasing: s_min = 0. `LossBall` reads l, without the offset."""
 
     def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
         return (self,), ()
@@ -82,7 +89,7 @@ class ConvexLoss(Loss):
 
     @abstractmethod
     def conjugate(self, s: Vec) -> Vec:
-        """`l*(s)` elementwise; inf outside its domain, which is `[0, s_max]`."""
+        """`l*(s)` elementwise; inf outside its domain, which is `[s_min, s_max]`."""
 
     @abstractmethod
     def conjugate_prox(self, v: Vec, t: float) -> Vec:
@@ -95,7 +102,7 @@ class ConvexLoss(Loss):
 
     @abstractmethod
     def gradient(self, u: Vec) -> Vec:
-        """`l'(u)` elementwise: the maximiser s of `s u - l*(s)`; `l'(inf)` is s_max."""
+        """`l'(u)` elementwise: the maximiser s of `s u - l*(s)`; `l'(-inf)` is s_min, `l'(inf)` s_max."""
 
     @abstractmethod
     def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
@@ -104,6 +111,10 @@ class ConvexLoss(Loss):
     def steepest(self) -> float:
         """s_max, the largest slope: the end of the domain of `l*`."""
         return float(self.gradient(np.array([np.inf]))[0])
+
+    def lowest(self) -> float:
+        """s_min, the smallest slope: 0 where l is non-decreasing."""
+        return float(self.gradient(np.array([-np.inf]))[0])
 
     def to_set(self, radius: Any) -> Any:
         """The set of weights that stands for this loss with the squared l2 norm, of this size or, given
@@ -143,7 +154,7 @@ class Penalty(Term):
     """A penalty of the normal w, never of the bias b."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Penalty:
-        names = list(cls.__dataclass_fields__)  # type: ignore[attr-defined]
+        names = cls._names
         unknown = [k for k in kwargs if k not in names]
         if len(args) > len(names) or unknown:
             got = unknown[0] if unknown else repr(args[len(names)])
@@ -180,7 +191,15 @@ class SubtractedPenalty(Node):
 
 
 class ProximalPenalty(Penalty):
-    """A convex penalty as it is added: through its proximal map and its conjugate."""
+    """A convex penalty as it is added: through its proximal map and its conjugate.
+
+    Attributes
+    ----------
+    keeps_signs : whether no weight changes its sign under the proximal map, and 0 stays 0: then L1 may be
+        added, and whatever else is `Boxed`
+    """
+
+    keeps_signs: ClassVar[bool] = True
 
     def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
         return (self,), ()
@@ -204,6 +223,60 @@ class ProximalPenalty(Penalty):
     @abstractmethod
     def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         """`factor R(w)` in CVXPY."""
+
+
+class ForFeatures(Penalty):
+    """A penalty that may be written for one number of features."""
+
+    @abstractmethod
+    def check_features(self, n: int) -> None:
+        """Refuse samples of n features where it is for another number of them."""
+
+
+class Differentiable(ProximalPenalty):
+    """A convex penalty with a gradient everywhere: with it, sums without a proximal map have tight bounds."""
+
+    @abstractmethod
+    def gradient(self, w: Vec) -> Vec:
+        """The gradient at w."""
+
+
+class Conic(ProximalPenalty):
+    """A convex penalty for which the domain of R* may lie in a cone, as it does for constraints on w and
+    where some w cost nothing."""
+
+    @abstractmethod
+    def spanned(self, z: Vec) -> Vec:
+        """The nearest point of the cone that the domain of R* spans."""
+
+
+class Boxed(Conic):
+    """`sup of <z, w> over lower <= z <= upper`, lower <= 0 <= upper; said by `box` alone."""
+
+    @abstractmethod
+    def box(self) -> tuple[Bound, Bound]:
+        """(lower, upper), numbers or one for each feature."""
+
+    def value(self, w: Vec, /) -> float:
+        w = np.asarray(w, dtype=float)
+        if isinstance(self, ForFeatures):
+            self.check_features(w.size)
+        lower, upper = self.box()
+        wall = np.where(w > 0.0, upper, lower)
+        out = w != 0.0
+        return float(wall[out] @ w[out])
+
+    def prox(self, v: Vec, t: float) -> Vec:
+        return boxes.shrink(np.asarray(v, dtype=float), *self.box(), t)
+
+    def conjugate(self, z: Vec) -> float:
+        return 0.0
+
+    def gauge(self, z: Vec) -> float:
+        return boxes.gauge(np.asarray(z, dtype=float), *self.box())
+
+    def spanned(self, z: Vec) -> Vec:
+        return boxes.spanned(z, *self.box())
 
 
 class FoldedConcave(Penalty):

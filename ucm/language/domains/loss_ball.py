@@ -69,7 +69,7 @@ class LossBall(Domain):
     Raises
     ------
     CompositionError
-        `loss` is no loss.
+        `loss` is no loss, or falls somewhere (`LeastSquares`).
 
     Notes
     -----
@@ -151,7 +151,7 @@ class SimplexLoss(curved.CutSimplex):
     Raises
     ------
     CompositionError
-        `loss` is no loss.
+        `loss` is no loss, or falls somewhere (`LeastSquares`).
 
     Notes
     -----
@@ -204,6 +204,11 @@ def _check(node: Domain, loss: Any) -> None:
         raise CompositionError(
             f"{type(node).__name__}: expected a convex loss, got {brief(loss)}; write for example "
             "Hinge() / 0.5"
+        )
+    if loss.lowest() < 0.0:
+        raise CompositionError(
+            f"{type(node).__name__}: weights are not negative, so that the slopes of the loss must not be, "
+            f"got {brief(loss)}; write SquaredHinge() for LeastSquares()"
         )
 
 

@@ -3,6 +3,8 @@
 from ucm.language import loss_sets  # noqa: F401  installs to_set
 from ucm.language.losses.exponential import Exponential
 from ucm.language.losses.hinge import Hinge, SquaredHinge
+from ucm.language.losses.huber import HuberHinge
+from ucm.language.losses.least_squares import LeastSquares
 from ucm.language.losses.logistic import Logistic
 from ucm.language.losses.ramp import Ramp, RampPart
 from ucm.language.objective import Objective  # installs + and * between terms
@@ -11,6 +13,8 @@ from ucm.language.term_algebra import LossSum, ScaledDifference, ScaledLoss
 __all__ = [
     "Exponential",
     "Hinge",
+    "HuberHinge",
+    "LeastSquares",
     "Logistic",
     "LossSum",
     "Objective",

@@ -9,8 +9,8 @@ import numpy as np
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
-from ucm.language.node import Node, Notation, Param, Scalar, value
-from ucm.language.parameter import Coefficient, Scope
+from ucm.language.node import Node, Notation, Scalar, Tunable, value
+from ucm.language.parameter import Coefficient, Scope, shown
 from ucm.language.terms import ConvexLoss, Loss
 
 __all__ = ["Ramp", "RampPart"]
@@ -136,7 +136,7 @@ class RampPart(ConvexLoss):
 def _check(node: Node, mu: Scalar) -> None:
     if not 0.0 < value(mu) <= 1.0:
         raise CompositionError(
-            f"{type(node).__name__}: mu lies in (0, 1], got {mu!r}; mu = 1 is the truncated hinge "
+            f"{type(node).__name__}: mu lies in (0, 1], got {shown(mu)}; mu = 1 is the truncated hinge "
             "loss, a smaller mu is closer to the 0-1 loss"
         )
 
@@ -146,13 +146,13 @@ def _plus(notation: Notation, start: str, t: str) -> str:
 
 
 def _tail(notation: Notation, mu: Scalar) -> str:
-    if isinstance(mu, Param):
+    if isinstance(mu, Tunable):
         return "-" + notation.power(notation.scalar(mu), "2")
     return notation.scalar(-mu * mu)
 
 
 def _over(notation: Notation, mu: Scalar, total: str) -> str:
     """`total / mu`."""
-    if isinstance(mu, Param):
+    if isinstance(mu, Tunable):
         return notation.fraction("1", notation.scalar(mu)) + notation.times + total
     return total if mu == 1.0 else notation.scalar(1.0 / mu) + notation.times + total

@@ -2,7 +2,10 @@
 
 from ucm.language.objective import Objective  # installs + and * between terms
 from ucm.language.penalties.folded import MCP, SCAD, CappedL1, ExpL0
-from ucm.language.penalties.norms import L1, L2, ElasticNet, LInf, Lp
+from ucm.language.penalties.groups import GroupExcess, GroupL2, GroupMCP
+from ucm.language.penalties.nonnegative import NonNegative
+from ucm.language.penalties.norms import L1, L2, ElasticNet, LInf, Lp, Norm
+from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.term_algebra import PenaltySum, ScaledFolded, ScaledPenalty
 from ucm.language.terms import Excess
 
@@ -15,10 +18,16 @@ __all__ = [
     "ElasticNet",
     "Excess",
     "ExpL0",
+    "GroupExcess",
+    "GroupL2",
+    "GroupMCP",
     "LInf",
     "Lp",
+    "NonNegative",
+    "Norm",
     "Objective",
     "PenaltySum",
+    "Quadratic",
     "ScaledFolded",
     "ScaledPenalty",
 ]

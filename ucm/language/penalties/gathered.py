@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from ucm.data.linear import Vec
-from ucm.language.penalties.norms import LInf, soft
+from ucm.language import boxes
+from ucm.language.penalties.norms import LInf
 from ucm.language.term_algebra import ScaledPenalty
-from ucm.language.terms import ProximalPenalty
+from ucm.language.terms import Bound, Boxed, Conic, Differentiable, ProximalPenalty
 
 __all__ = ["Gathered"]
+
+_NEARLY = 0.9  # the share of z from which on a smooth term takes what is left of it
+_NAMED = 1e-6  # a miss, relative to the terms that cancel in z, up to which it is named
 
 
 @dataclass(frozen=True)
 class Gathered:
     """`R(w) = a ||w||_1 + c ||w||_2^2 + s ||w||_inf + f(w)`, f the sum of the other terms.
 
-    Exact where `proximal` holds, which leaves a single convex function h besides L1 and L2. Otherwise
-    the conjugate is that of some of the terms, an upper bound of `R*`, as penalties are not negative.
+    With B the sum of the boxes of the terms that have one (`ProximalPenalty.box`; L1 has), R is its support
+    function, c ||w||_2^2 and what is left. Exact where `proximal` holds: a single function h is left, under
+    whose proximal map signs keep, so that it follows that of the box (Yu, 2013, On decomposing the proximal
+    map). Otherwise the conjugate is that of some of the terms, an upper bound of `R*`, as penalties are not
+    negative.
 
     Parameters
     ----------
@@ -43,17 +51,32 @@ class Gathered:
         return a, c, s, tuple(others)
 
     @functools.cached_property
-    def _rest(self) -> ProximalPenalty | None:
-        """h: what has neither the form of L1 nor of L2."""
+    def _box(self) -> tuple[Bound, Bound] | None:
+        """(lower, upper) of B; None where it is the point 0."""
+        a, _, _, others = self.norms
+        inner = [(c, R) for c, R in map(_unwrapped, others) if isinstance(R, Boxed)]
+        if not inner:
+            return (-a, a) if a > 0.0 else None
+        walls = [(c, *R.box()) for c, R in inner]
+        return sum((c * low for c, low, _ in walls), -a), sum((c * up for c, _, up in walls), a)
+
+    @functools.cached_property
+    def _others(self) -> tuple[ProximalPenalty, ...]:
+        """What has neither a box nor the form of L2."""
         _, _, s, others = self.norms
-        if s > 0.0:
-            return ScaledPenalty(s, LInf())
-        return others[0] if others else None
+        largest = (ScaledPenalty(s, LInf()),) if s > 0.0 else ()
+        return (*largest, *(R for R in others if not isinstance(_unwrapped(R)[1], Boxed)))
+
+    @functools.cached_property
+    def _rest(self) -> ProximalPenalty | None:
+        """h."""
+        return self._others[0] if self._others else None
 
     def proximal(self) -> bool:
-        """Whether the sum has a proximal map: at most one term besides L1 and L2."""
-        _, _, s, others = self.norms
-        return len(others) + (s > 0.0) <= 1
+        """Whether the sum has a proximal map: at most one term besides boxes and L2."""
+        if self._box is None or self._rest is None:
+            return len(self._others) <= 1
+        return len(self._others) <= 1 and _unwrapped(self._rest)[1].keeps_signs
 
     @property
     def square(self) -> float | None:
@@ -65,17 +88,24 @@ class Gathered:
         """`R(w)`."""
         return sum(penalty.value(w) for penalty in self.terms)
 
+    def _shrunk(self, v: Vec, t: float = 1.0) -> Vec:
+        return v if self._box is None else boxes.shrink(v, *self._box, t)
+
     def prox(self, v: Vec, t: float) -> Vec:
         """`argmin_w ||w - v||^2 / 2 + t R(w)`; see `proximal`."""
-        a, c, _, _ = self.norms
+        c = self.norms[1]
         v, t = v / (1.0 + 2.0 * t * c), t / (1.0 + 2.0 * t * c)
-        v = soft(v, t * a) if a > 0.0 else v
+        v = self._shrunk(v, t)
         return v if self._rest is None else self._rest.prox(v, t)
+
+    def feasible(self, w: Vec) -> Vec:
+        """w, moved to where the penalties are finite."""
+        bounded = self._box is not None and not all(np.isfinite(b).all() for b in self._box)
+        return self._shrunk(w, 0.0) if bounded else w
 
     def conjugate(self, z: Vec) -> float:
         """`R*(z)` for z in its domain (see `gauge`); rounding beyond it is forgiven."""
-        a, c, _, _ = self.norms
-        z = soft(z, a) if a > 0.0 else z
+        c, z = self.norms[1], self._shrunk(z)
         if c > 0.0:  # sup <z, w> - c |w|^2 - h(w) is attained at the proximal map of h / (2c)
             if self._rest is None:
                 return 0.25 * float(z @ z) / c
@@ -84,39 +114,94 @@ class Gathered:
         return 0.0 if self._rest is None else self._rest.conjugate(z)
 
     def gauge(self, z: Vec) -> float:
-        """The least r with z in r times the domain of R*."""
-        a, c, _, _ = self.norms
-        if c > 0.0:
+        """The least r with z in r times the domain of R*; inf where there is none."""
+        if self.norms[1] > 0.0:
             return 0.0
-        top = float(np.abs(z).max(initial=0.0))
+        if self._box is None:
+            if self._rest is not None:
+                return self._rest.gauge(z)
+            return np.inf if z.any() else 0.0
+        alone = boxes.gauge(z, *self._box)
         if self._rest is None:
-            return top / a if a > 0.0 else np.inf if top > 0.0 else 0.0
-        if a == 0.0:
-            return self._rest.gauge(z)
-        low, high = 0.0, top / a
-        for _ in range(200):  # z in r dom R* iff soft(z, r a) in r dom h*
+            return alone
+        low, high = 0.0, min(alone, self._rest.gauge(z))
+        for _ in range(200):  # z in r dom R* iff what r B leaves of z is in r dom h*
             middle = 0.5 * (low + high)
             if not low < middle < high:
                 break
-            inside = self._rest.gauge(soft(z, middle * a)) <= middle
+            inside = self._rest.gauge(self._shrunk(z, middle)) <= middle
             low, high = (low, middle) if inside else (middle, high)
         return high
 
-    def share(self, z: Vec, u: Vec) -> tuple[float, float]:
+    def _spanned(self, z: Vec) -> Vec:
+        """z in the cone that the domain of R* spans, where the box or the rest is all there is."""
+        if self.norms[1] > 0.0 or (self._box is not None and self._rest is not None):
+            return z
+        if self._box is not None:
+            return boxes.spanned(z, *self._box)
+        inner = None if self._rest is None else _unwrapped(self._rest)[1]
+        return inner.spanned(z) if isinstance(inner, Conic) else z
+
+    def share(self, z: Vec, u: Vec, size: Callable[[], float]) -> tuple[float, float]:
         """The largest share of z, at most 1, with `u + share z` in the domain of R*, and what is missed
-        there: rounding at its boundary is named rather than pulled, as the share would be 0."""
+        there: rounding at its boundary is named rather than pulled, as the share would be 0.
+
+        Parameters
+        ----------
+        size : of the terms that cancel in z
+        """
         over = self.gauge(u + z) - 1.0
         if over <= 0.0:
             return 1.0, 0.0
+        if over == np.inf:  # the domain lies in a cone
+            near = self._spanned(u + z)
+            missed = float(np.abs(near - u - z).max()) / (size() or 1.0)
+            if 0.0 < missed <= _NAMED:
+                share, more = self.share(near - u, u, size)
+                return share, max(missed, more)
         if over <= 1e-7 and self.gauge(u) >= 1.0 - 1e-6:
             return 1.0, over
-        if self._rest is None:
-            a = self.norms[0]
-            out = np.abs(u + z) > a
-            return max(float(((a - np.sign(z[out]) * u[out]) / np.abs(z[out])).min()), 0.0), 0.0
+        if self._rest is None and self._box is not None:
+            wall = np.where(z > 0.0, self._box[1], self._box[0])
+            out = (z != 0.0) & ((u + z) * np.sign(z) > np.abs(wall))
+            return max(float(((wall[out] - u[out]) / z[out]).min()), 0.0), 0.0
         low, high = 0.0, 1.0
         for _ in range(60):
             middle = 0.5 * (low + high)
             inside = self.gauge(u + middle * z) <= 1.0
             low, high = (middle, high) if inside else (low, middle)
         return low, 0.0
+
+    def bound(
+        self, z: Vec, u: Vec, size: Callable[[], float], w: Vec | None
+    ) -> tuple[float, float, float]:
+        """`R*(u + share z)`, or an upper bound of it, with the share and what is missed of `share`.
+
+        Where the sum has no proximal map, `R* <= sum_k R_k*(z_k)` for any z_k that sum to z, and equal for
+        subgradients at the minimum: the smooth terms take their gradients at w. A miss that is named costs
+        what it is worth at w.
+        """
+        if w is None or self.proximal():
+            share, missed = self.share(z, u, size)
+            at = u + share * z
+            cost = 0.0 if w is None or not missed else abs(float((at - self._spanned(at)) @ w))
+            return self.conjugate(at) + cost, share, missed
+        known = ((R, *_unwrapped(R)) for R in self._others)
+        slopes = {R: c * S.gradient(w) for R, c, S in known if isinstance(S, Differentiable)}
+        rest = Gathered(tuple(R for R in self.terms if R not in slopes))
+        z = z - sum(slopes.values(), start=np.zeros_like(z))
+        height, share, missed = rest.bound(z, u, size, w if rest.proximal() else None)
+        free = next((R for R in slopes if not isinstance(_unwrapped(R)[1], Conic)), None)
+        if (
+            free is not None and share > _NEARLY
+        ):  # its conjugate is finite: an error of second order
+            slopes[free], share = slopes[free] + (1.0 - share) * z, 1.0
+        return height + sum(R.conjugate(share * g) for R, g in slopes.items()), share, missed
+
+
+def _unwrapped(R: ProximalPenalty) -> tuple[float, ProximalPenalty]:
+    """(c, S) with R = c S, S no multiple."""
+    c = 1.0
+    while isinstance(R, ScaledPenalty):
+        c, R = c * R.c(), R.term
+    return c, R

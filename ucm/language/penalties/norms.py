@@ -1,6 +1,9 @@
-"""The norms and their powers: L1, L2, the elastic net, LInf, Lp."""
+"""The norms and their powers: L1, L2, the elastic net, LInf, Lp, any norm."""
 
 from __future__ import annotations
+
+import math
+from typing import Any
 
 import numpy as np
 
@@ -9,11 +12,24 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language import masses
+from ucm.language.domains.norm_ball import NormBall
+from ucm.language.domains.norm_ball import norm as length
 from ucm.language.node import Notation, Scalar, value
-from ucm.language.parameter import Coefficient, Scope
-from ucm.language.terms import ProximalPenalty
+from ucm.language.parameter import Coefficient, Scope, shown
+from ucm.language.penalties.fields import check_length, check_weights
+from ucm.language.robust import dual_exponent
+from ucm.language.terms import Bound, Boxed, Differentiable, ForFeatures, Penalty, ProximalPenalty
 
-__all__ = ["L1", "L2", "ElasticNet", "LInf", "Lp", "soft"]
+__all__ = ["L1", "L2", "ElasticNet", "LInf", "Lp", "Norm", "exponent"]
+
+
+def exponent(penalty: Penalty) -> float | None:
+    """p where the penalty is `||w||_p`; else None."""
+    if isinstance(penalty, Norm):
+        return penalty.p
+    if not isinstance(penalty, ProximalPenalty):
+        return None
+    return {(1.0, 0.0, 0.0): 1.0, (0.0, 0.0, 1.0): math.inf}.get(penalty.norms() or (0.0, 0.0, 0.0))
 
 
 def soft(v: Vec, t: float) -> Vec:
@@ -46,24 +62,60 @@ class _Elastic(ProximalPenalty):
         return 0.0 if c else float(np.abs(z).max(initial=0.0)) / a
 
 
-class L1(_Elastic):
-    """`||w||_1`.
+class L1(Boxed, ForFeatures):
+    """`||w||_1`, or `sum_j weights_j |w_j|`.
+
+    Parameters
+    ----------
+    weights : (n,) array, optional
+        One for each feature, not negative, not all 0; a feature of weight 0 is free. In units of one over
+        the feature's.
+
+    Raises
+    ------
+    CompositionError
+        Weights that are no vector, negative or all 0; samples of another number of features.
+
+    Notes
+    -----
+    With weights: Zou (2006), The adaptive lasso and its oracle properties.
 
     Examples
     --------
     >>> import ucm
     >>> ucm.L1().value([3.0, -4.0])
     7.0
+    >>> ucm.L1(weights=[1.0, 0.5]).value([3.0, -4.0])
+    5.0
     """
 
+    weights: Any = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weights is not None:
+            check_weights(self, self.weights, "feature")
+
+    def check_features(self, n: int) -> None:
+        if self.weights is not None:
+            check_length(self, "weights", self.weights.size, n)
+
+    def box(self) -> tuple[Bound, Bound]:
+        top = 1.0 if self.weights is None else self.weights
+        return -top, top
+
     def norms(self) -> tuple[float, float, float] | None:
-        return 1.0, 0.0, 0.0
+        return (1.0, 0.0, 0.0) if self.weights is None else None
 
     def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
-        return scope.of(factor) * cp.norm1(w)
+        inner = w if self.weights is None else cp.multiply(self.weights, w)
+        return scope.of(factor) * cp.norm1(inner)
 
     def formula(self, notation: Notation) -> str:
-        return notation.norm("w", "1")
+        if self.weights is None:
+            return notation.norm("w", "1")
+        weight, w = (notation.sub(name, "j") for name in ("c", "w"))
+        return notation.sum_over("j", f"{weight}{notation.times}|{w}|")
 
 
 class L2(_Elastic):
@@ -118,6 +170,65 @@ class LInf(ProximalPenalty):
         return notation.norm("w", "inf")
 
 
+class Norm(ProximalPenalty):
+    """`||w||_p`, not squared; `R*` is 0 on the unit ball of the dual norm, 1/p + 1/p' = 1.
+
+    Parameters
+    ----------
+    p : float, optional
+        1 <= p <= inf. `Lp(p)` is the p-th power, `L2()` the square of `Norm(2)`.
+
+    Raises
+    ------
+    CompositionError
+        p is no plain number of at least 1.
+
+    Notes
+    -----
+    Parikh and Boyd (2014), Proximal algorithms, section 6.5: the proximal map is what the projection on
+    the dual ball leaves. Its minimum may be at w = 0 from some weight on, as that of every norm.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.Norm().value([3.0, -4.0])
+    5.0
+    """
+
+    p: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.p, float) or not self.p >= 1.0:
+            raise CompositionError(
+                f"Norm: p is a plain number with 1 <= p <= inf, got {self.p!r}; write Norm(p=1.5)"
+            )
+
+    def value(self, w: Vec) -> float:
+        return length(np.asarray(w, dtype=float), self.p)
+
+    def prox(self, v: Vec, t: float) -> Vec:
+        v = np.asarray(v, dtype=float)
+        return v - NormBall(t, dual_exponent(self.p)).project(v)
+
+    def conjugate(self, z: Vec) -> float:
+        return 0.0
+
+    def gauge(self, z: Vec) -> float:
+        return length(np.asarray(z, dtype=float), dual_exponent(self.p))
+
+    def norms(self) -> tuple[float, float, float] | None:
+        return {1.0: (1.0, 0.0, 0.0), math.inf: (0.0, 0.0, 1.0)}.get(self.p)
+
+    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+        if self.p in (1.0, 2.0, math.inf):
+            return scope.of(factor) * cp.norm(w, "inf" if self.p == math.inf else int(self.p))
+        return scope.of(factor) * cp.pnorm(w, self.p, approx=False)
+
+    def formula(self, notation: Notation) -> str:
+        return notation.norm("w", "inf" if self.p == math.inf else f"{self.p:g}")
+
+
 class ElasticNet(_Elastic):
     """`ratio ||w||_1 + (1 - ratio) ||w||_2^2`.
 
@@ -144,7 +255,7 @@ class ElasticNet(_Elastic):
         super().__post_init__()
         if not 0.0 <= value(self.ratio) <= 1.0:
             raise CompositionError(
-                f"ElasticNet: ratio lies in [0, 1], got {self.ratio!r}; 1 is L1(), 0 is L2()"
+                f"ElasticNet: ratio lies in [0, 1], got {shown(self.ratio)}; 1 is L1(), 0 is L2()"
             )
 
     def norms(self) -> tuple[float, float, float] | None:
@@ -160,7 +271,7 @@ class ElasticNet(_Elastic):
         return f"({r}{notation.times}{one} + (1 - {r}){notation.times}{two})"
 
 
-class Lp(ProximalPenalty):
+class Lp(Differentiable):
     """`||w||_p^p = sum_j |w_j|^p`; with 1/p + 1/p' = 1, `R*(z) = (p - 1) sum (|z_j|/p)^p'`.
 
     Parameters
@@ -210,6 +321,9 @@ class Lp(ProximalPenalty):
 
     def gauge(self, z: Vec) -> float:
         return float(np.abs(z).max(initial=0.0)) if self.p == 1.0 else 0.0
+
+    def gradient(self, w: Vec) -> Vec:
+        return self.p * np.sign(w) * np.abs(w) ** (self.p - 1.0)
 
     def norms(self) -> tuple[float, float, float] | None:
         return {1.0: (1.0, 0.0, 0.0), 2.0: (0.0, 1.0, 0.0)}.get(self.p)

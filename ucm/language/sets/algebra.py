@@ -8,14 +8,18 @@ import numpy as np
 from scipy import sparse
 
 from ucm.errors import CompositionError, brief
-from ucm.language.arithmetic import as_factor, axes
+from ucm.language.arithmetic import as_factor, axes, in_parentheses
 from ucm.language.contracts import Domain, UncertaintySet, operator
-from ucm.language.node import Node, Param
+from ucm.language.node import Node, Tunable, source, value
+from ucm.language.penalties.norms import exponent
+from ucm.language.robust import dual_exponent
 from ucm.language.sets.combination import LinearImage, Scaled, Sum
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.point import Point
 from ucm.language.statistics.samples import Samples
 from ucm.language.statistics.vectors import VectorNode
+from ucm.language.term_algebra import ScaledPenalty
+from ucm.language.terms import Penalty, Term
 
 __all__ = ["as_set"]
 
@@ -30,6 +34,8 @@ def as_set(x: Any, symbol: str) -> UncertaintySet:
         return Point(x)  # type: ignore[arg-type]
     if isinstance(x, Samples):
         raise CompositionError(f"{symbol}: {x!r} are samples, not a set; did you mean Hull({x!r})?")
+    if isinstance(x, Term):
+        raise CompositionError(f"{symbol}: {brief(x)} is no set{_as_ball(x)}")
     if isinstance(x, Domain):
         raise CompositionError(
             f"{symbol}: {x!r} is a domain of weights, not a set of feature vectors; "
@@ -38,6 +44,24 @@ def as_set(x: Any, symbol: str) -> UncertaintySet:
     raise CompositionError(
         f"{symbol}: expected a set or a vector of feature space, got {brief(x)}; write Point(v) for a vector"
     )
+
+
+def _as_ball(term: Term) -> str:
+    """What to write where a loss or a penalty stands among sets: `r ||w||_p` is the support function of the
+    ball of radius r of the dual norm."""
+    inner, radius = term, 1.0
+    if isinstance(term, ScaledPenalty):
+        inner, radius = term.term, term.factor if term.divisor == 1.0 else term.c()
+    p = exponent(inner) if isinstance(inner, Penalty) else None
+    if p is not None:
+        ball = f"Ball(0, {source(radius)}, p={source(dual_exponent(p))})"
+        return f"; a norm penalty on the margin is the ball of its dual norm, write U + {ball}"
+    if isinstance(term, Penalty):
+        return (
+            "; a robust margin holds ||w|| at 1 and takes norm penalties only, as balls: L1() is "
+            "Ball(0, r, p=inf); other penalties stand beside a loss, as in Hinge() + 0.5 * L2()"
+        )
+    return "; a loss stands beside a penalty, as in Hinge() + 0.5 * L2(), or as a set: loss.to_set(radius)"
 
 
 @operator("+")
@@ -64,7 +88,7 @@ def scale(c: Any, a: UncertaintySet) -> UncertaintySet:
     if isinstance(factor, float):
         if not np.isfinite(factor):
             raise CompositionError(f"{c!r} * {a!r}: the factor must be finite")
-        if isinstance(a, Scaled) and not isinstance(a.factor, Param):
+        if isinstance(a, Scaled) and not isinstance(a.factor, Tunable):
             return scale(factor * a.factor, a.operand)
         if factor == 1.0:
             return a
@@ -75,10 +99,10 @@ def scale(c: Any, a: UncertaintySet) -> UncertaintySet:
 def divide(a: UncertaintySet, divisor: Any) -> UncertaintySet:
     """`{x / c : x in A}`."""
     number = as_factor(divisor)
-    if not isinstance(number, float) or number == 0.0 or not np.isfinite(number):
+    if number is None or value(number) == 0.0 or not np.isfinite(value(number)):
         raise CompositionError(
-            f"{a!r} / {divisor!r}: a set is divided by a finite number other than 0; "
-            "write Param times set for a tunable factor"
+            f"{a!r} / {in_parentheses(repr(divisor))}: a set is divided by a finite number other than 0; "
+            "write c * U for a factor"
         )
     return scale(1.0 / number, a)
 

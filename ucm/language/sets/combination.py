@@ -25,7 +25,15 @@ from ucm.language.contracts import (
     UncertaintySet,
     common_dimension,
 )
-from ucm.language.node import CoordinateFree, Notation, Param, Scalar, number_source, source, value
+from ucm.language.node import (
+    CoordinateFree,
+    Notation,
+    Scalar,
+    Tunable,
+    number_source,
+    source,
+    value,
+)
 from ucm.language.parameter import Coefficient
 from ucm.language.sets.image import as_linear_map
 from ucm.language.sets.intersection import Intersection
@@ -88,7 +96,7 @@ class Combination(UncertaintySet):
         points, constraints = [], []
         for U, L in self.terms():
             x, own = U.cvxpy(data, scope)
-            if isinstance(L, Param):
+            if isinstance(L, Tunable):
                 # a parameter times a variable is DPP; times an expression with another one it is not
                 z = data.scale * cp.Variable(x.shape)
                 x, own = scope.of(Coefficient((L,), signed=True)) * z, [*own, z == x]
@@ -161,8 +169,8 @@ class Scaled(Combination, CoordinateFree):
 
     def __repr__(self) -> str:
         inner = in_parentheses(repr(self.operand))
-        if isinstance(self.factor, Param):
-            return f"{self.factor!r} * {inner}"
+        if isinstance(self.factor, Tunable):
+            return f"{in_parentheses(repr(self.factor))} * {inner}"
         return f"-{inner}" if self.factor == -1.0 else f"{number_source(self.factor)} * {inner}"
 
     def formula(self, notation: Notation) -> str:
@@ -200,7 +208,7 @@ class LinearImage(Combination):
 
 def is_number(L: Any) -> bool:
     """Whether an L_k is a number or a `Param`, not a matrix."""
-    return type(L) is float or isinstance(L, Real | Param)  # nearly always a float
+    return type(L) is float or isinstance(L, Real | Tunable)  # nearly always a float
 
 
 def times(L: Any, x: Any) -> Any:

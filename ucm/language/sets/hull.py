@@ -13,6 +13,7 @@ from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size
 from ucm.language.domains import CappedSimplex, Simplex
 from ucm.language.node import CoordinateFree, Notation, Param, Scalar, value
+from ucm.language.parameter import Derived
 from ucm.language.sets.weights import OfWeights, WeightSpace, weigh
 from ucm.language.statistics.samples import Samples
 
@@ -175,7 +176,7 @@ class ReducedHull(OfWeights, CoordinateFree):
         return np.zeros(data.n), data.samples(self.samples.kind)
 
     def emptiness(self, data: Data) -> str | None:
-        name = self.nu.name if isinstance(self.nu, Param) else "nu"
+        name = self.nu.name if isinstance(self.nu, Param | Derived) else "nu"
         if self.nu is not None and not 0.0 < value(self.nu) < float("inf"):
             return f"{self!r}: {name} must be positive, got {value(self.nu):g}"
         if self.bound_space(data).emptiness() is None:
@@ -185,7 +186,7 @@ class ReducedHull(OfWeights, CoordinateFree):
         weight = weights[self.samples.kind]
         cap = self.size(data).number * weight
         if self.nu is None:
-            name = self.eta.name if isinstance(self.eta, Param) else "eta"
+            name = self.eta.name if isinstance(self.eta, Param | Derived) else "eta"
             return (
                 f"{self!r}: empty, the cap {cap:.4g} times {rows} samples is below 1; "
                 f"{name} must be at least {1.0 / (rows * weight):.6g}"

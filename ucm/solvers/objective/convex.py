@@ -81,7 +81,7 @@ class _Built(Session):
             message = f"Clarabel ended with the status {problem.status!r}; scale the features"
             return _failed(form, status, message)
         slopes = numbers(equation.dual_value) - tilt.margin
-        answer = Answer(w=numbers(w.value), b=float(b.value), slopes=slopes)
+        answer = Answer(w=form.penalty.feasible(numbers(w.value)), b=float(b.value), slopes=slopes)
         return answer.interrupted() if late else answer
 
 

@@ -168,7 +168,7 @@ class _Iterate:
         slopes, G = self.answer.slopes, self.form.G
         if slopes is None:
             return np.inf
-        bound, violation = G.lower_bound(slopes, self.margin, self.tilt)
+        bound, violation = G.lower_bound(slopes, self.margin, self.tilt, self.w)
         gain = G.value(self.margin, self.w, self.tilt) - bound
         return np.inf if violation > 1e-9 else max(gain, 0.0) / max(abs(self.height), 1e-300)
 
@@ -195,7 +195,7 @@ def _nearby(
 
     def draw() -> _Iterate:
         step = size * float(np.exp(generator.uniform(-2.0, 1.0)))
-        w = best.w + step * generator.standard_normal(G.n)
+        w = G.penalty.feasible(best.w + step * generator.standard_normal(G.n))
         scores = G.X[generator.integers(G.m)] @ w
         b = best.b + step * generator.standard_normal() if generator.random() < 0.5 else -scores
         return _Iterate(best.form, Answer(w=w, b=float(np.squeeze(b))))
@@ -221,7 +221,7 @@ def _vertex(
         vertex = np.linalg.lstsq(system, generator.choice(kinks, k + 1))[0]
         w = np.zeros(G.n)
         w[features] = vertex[:-1]
-        return _Iterate(form, Answer(w=w, b=float(vertex[-1])))
+        return _Iterate(form, Answer(w=G.penalty.feasible(w), b=float(vertex[-1])))
 
     return _lowest(draw, draws, monitor)
 

@@ -90,9 +90,10 @@ class _Tilted(Smooth):
 
     def gap(self, at: Iterate) -> tuple[float, float]:
         """The relative gap from the slopes of the losses, and by how much these miss the constraints."""
-        value = self.form.value(at.image, at.z[0][:-1], self.tilt)
+        w = at.z[0][:-1]
+        value = self.form.value(at.image, w, self.tilt)
         slopes = self.form.gradient(at.image)
-        bound, violation = self.form.lower_bound(slopes, at.image, self.tilt)
+        bound, violation = self.form.lower_bound(slopes, at.image, self.tilt, w)
         self.monitor.passes += 0.5
         return (value - bound) / max(abs(value), 1e-300), violation
 

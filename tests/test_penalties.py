@@ -1,0 +1,272 @@
+"""Penalties and losses against CVXPY problems written from their definitions, on real sets."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse
+
+import ucm
+from ucm import L1, L2, GroupL2, GroupMCP, Hinge, Logistic, NonNegative, Norm, Param, Quadratic
+
+BUNDLED = ("breast_cancer", "wine", "iris", "digits")
+SETS = (*BUNDLED, "ida_heart")
+
+
+def samples(name: str, shared: Callable[[str], tuple]) -> tuple[np.ndarray, np.ndarray]:
+    """At most 100 samples of a real set, dense."""
+    X, y = ucm.datasets.load(name) if name in BUNDLED else shared(name)
+    X = X.toarray() if sparse.issparse(X) else X
+    return X[:100], y[:100]
+
+
+def chain(n: int) -> np.ndarray:
+    """The Laplacian of a path through the features."""
+    D = np.diff(np.eye(n), axis=0)
+    return D.T @ D
+
+
+def groups(n: int) -> np.ndarray:
+    return np.arange(n) // 3
+
+
+def weights(n: int) -> np.ndarray:
+    return np.arange(n) % 3 * 0.5 + (np.arange(n) > 8)
+
+
+def by_group(w: Any, n: int) -> Any:
+    return sum(cp.norm(w[groups(n) == g], 2) for g in np.unique(groups(n)))
+
+
+class Case(NamedTuple):
+    """A penalty of n features, and the same by hand: an expression and constraints."""
+
+    penalty: Callable[[int], Any]
+    by_hand: Callable[[Any, int], Any]
+    constraints: Callable[[Any], list[Any]] = lambda w: []
+
+
+CASES = {
+    "norm": Case(lambda n: 2 * Norm(), lambda w, n: 2 * cp.norm(w, 2)),
+    "1.5-norm": Case(lambda n: Norm(1.5), lambda w, n: cp.pnorm(w, 1.5, approx=False)),
+    "weighted l1": Case(lambda n: L1(weights=weights(n)), lambda w, n: weights(n) @ cp.abs(w)),
+    "adaptive net": Case(
+        lambda n: L1(weights=weights(n)) + 0.5 * L2(),
+        lambda w, n: weights(n) @ cp.abs(w) + 0.5 * cp.sum_squares(w),
+    ),
+    "groups": Case(lambda n: GroupL2(groups(n)), by_group),
+    "sparse groups": Case(
+        lambda n: GroupL2(groups(n)) + 0.5 * L1(),
+        lambda w, n: by_group(w, n) + 0.5 * cp.norm1(w),
+    ),
+    "chain": Case(
+        lambda n: Quadratic(chain(n)) + 0.1 * L2(),
+        lambda w, n: cp.sum_squares(cp.diff(w)) + 0.1 * cp.sum_squares(w),
+    ),
+    "chain, sparse": Case(
+        lambda n: Quadratic(chain(n)) + L1(),
+        lambda w, n: cp.sum_squares(cp.diff(w)) + cp.norm1(w),
+    ),
+    "signs": Case(
+        lambda n: NonNegative() + L2(), lambda w, n: cp.sum_squares(w), lambda w: [w >= 0]
+    ),
+    "signs, groups": Case(
+        lambda n: NonNegative() + GroupL2(groups(n)), by_group, lambda w: [w >= 0]
+    ),
+}
+
+LOSSES = {
+    Hinge(): lambda t: cp.sum(cp.pos(1 - t)),
+    ucm.SquaredHinge(): lambda t: cp.sum_squares(cp.pos(1 - t)),
+    Logistic(): lambda t: cp.sum(cp.logistic(-t)),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("case", CASES)
+def test_penalties_are_their_definitions(
+    case: str, name: str, shared_data: Callable[[str], tuple]
+) -> None:
+    X, y = samples(name, shared_data)
+    n = X.shape[1]
+    penalty = CASES[case].penalty(n)
+    for loss, by_hand in LOSSES.items():
+        w, b = cp.Variable(n), cp.Variable()
+        total = by_hand(cp.multiply(y, X @ w + b)) + CASES[case].by_hand(w, n)
+        problem = cp.Problem(cp.Minimize(total), CASES[case].constraints(w))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Clarabel asks for more than is compared
+            reference = problem.solve(solver=cp.CLARABEL)
+        plan = ucm.compile(loss + penalty, X, y)
+        solution = plan.solve()
+        assert solution.status == "optimal", solution.certificate
+        assert solution.objective == pytest.approx(reference, rel=1e-6, abs=1e-8)
+        if loss.smooth() and case != "chain, sparse":
+            assert plan.solver.name == "apg-primal"
+
+
+NEW_LOSSES = {
+    ucm.HuberHinge(0.3): lambda t: cp.sum(cp.huber(cp.pos(1 - t), 0.3)) / 0.6,
+    2 * ucm.LeastSquares(): lambda t: 2 * cp.sum_squares(1 - t),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("loss", NEW_LOSSES, ids=repr)
+def test_losses_are_their_definitions(
+    loss: Any, name: str, shared_data: Callable[[str], tuple]
+) -> None:
+    X, y = samples(name, shared_data)
+    for penalty, route in ((0.5 * L2(), "newton-dual"), (L1(), "apg-primal")):
+        for up, down in ((1.0, 1.0), (3.0, 0.5)):
+            w, b = cp.Variable(X.shape[1]), cp.Variable()
+            t = cp.multiply(y, X @ w + b)
+            size = cp.norm1(w) if penalty == L1() else 0.5 * cp.sum_squares(w)
+            total = up * NEW_LOSSES[loss](t[y > 0]) + down * NEW_LOSSES[loss](t[y < 0]) + size
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Clarabel asks for more than is compared
+                reference = cp.Problem(cp.Minimize(total)).solve(solver=cp.CLARABEL)
+            plan = ucm.compile(loss + penalty, X, y, class_weight=(up, down))
+            solution = plan.solve()
+            assert (solution.status, plan.solver.name) == ("optimal", route)
+            assert solution.objective == pytest.approx(reference, rel=1e-6)
+            assert plan.verify().agrees
+
+
+def test_least_squares_are_the_normal_equations() -> None:
+    X, y = ucm.datasets.load("breast_cancer")
+    solution = ucm.solve(ucm.LeastSquares() + 2.0 * L2(), X, y, tol=1e-12)
+    centred, mean = X - X.mean(axis=0), X.mean(axis=0)
+    w = np.linalg.solve(centred.T @ centred + 2.0 * np.eye(X.shape[1]), centred.T @ y)
+    assert solution.b is not None and solution.weights is not None
+    np.testing.assert_allclose(solution.w, w, atol=1e-8)
+    assert solution.b == pytest.approx(y.mean() - mean @ w, abs=1e-8)
+    assert solution.weights.min() < 0.0  # margins above 1
+    np.testing.assert_allclose(solution.weights * y @ X / 4.0, w, atol=1e-8)
+    assert ucm.Classifier(ucm.LeastSquares() + L2()).fit(X, y).sparsity_.samples == 1.0
+
+
+def test_a_small_delta_is_the_hinge() -> None:
+    X, y = ucm.datasets.load("iris")
+    kink = ucm.solve(Hinge() + 0.1 * L2(), X, y).objective
+    round_ = ucm.solve(ucm.HuberHinge(1e-4) + 0.1 * L2(), X, y).objective
+    assert 0.0 <= kink - round_ <= 0.5e-4 * y.size
+
+
+def test_a_free_feature_pays_nothing() -> None:
+    """Weights of 0, and constraints: the dual point lies in a cone, where rounding has no radius to be
+    held against."""
+    X, y = ucm.datasets.load("iris")
+    for penalty in (L1(weights=[0.0, 0.0, 1.0, 1.0]), GroupL2([0, 0, 1, 1], weights=[0.0, 1.0])):
+        for loss in LOSSES:
+            assert ucm.solve(loss + penalty, X, y).status == "optimal"
+    for loss in LOSSES:
+        solution = ucm.solve(loss + NonNegative(), X, y)
+        assert solution.status == "optimal"
+        assert solution.w.min() >= 0.0
+        assert ucm.solve(loss + Quadratic(chain(4)), X, y).status == "optimal"
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Logistic(), ucm.Ramp()], ids=repr)
+def test_group_mcp_by_dca(loss: Any) -> None:
+    X, y = ucm.datasets.load("breast_cancer")
+    X, y = X[:150], y[:150]
+    group = groups(X.shape[1])
+    model = loss + GroupMCP(group, 1.0, 4.0) + 0.1 * L2()
+    plan = ucm.compile(model, X, y)
+    solution = plan.solve()
+    assert solution.status == "stationary" and solution.b is not None
+    assert plan.verify().agrees
+    heights = [record["objective"] for record in solution.history]
+    assert all(after <= before * (1 + 1e-12) for before, after in itertools.pairwise(heights))
+    zero = np.add.reduceat(solution.w**2, np.arange(0, group.size, 3)) < 1e-12
+    assert 0 < zero.sum() < zero.size
+    generator = np.random.default_rng(0)
+    for _ in range(50):  # no first-order descent around it
+        w = solution.w + 1e-4 * generator.standard_normal(solution.w.size)
+        b = solution.b + 1e-4 * generator.standard_normal()
+        assert model.value(y * (X @ w + b), w) >= solution.objective - 1e-5
+
+
+def test_groups_of_one_are_the_penalty_of_each_weight() -> None:
+    X, y = ucm.datasets.load("iris")
+    each = np.arange(4)
+    w = np.array([0.3, -2.0, 0.0, 7.0])
+    assert GroupL2(each).value(w) == pytest.approx(L1().value(w))
+    assert GroupMCP(each, 0.5, 3.0).value(w) == pytest.approx(ucm.MCP(0.5, 3.0).value(w))
+    grouped = ucm.solve(Hinge() + GroupMCP(each, 2.0, 1.0), X, y)
+    assert grouped.objective == pytest.approx(
+        ucm.solve(Hinge() + ucm.MCP(2.0, 1.0), X, y).objective
+    )
+
+
+def test_shares_of_a_quadratic_form() -> None:
+    X, y = ucm.datasets.load("wine")
+    for Q in (np.eye(13), sparse.eye_array(13).tocsr()):
+        same = ucm.solve(Hinge() + Quadratic(Q), X, y)
+        assert same.objective == pytest.approx(ucm.solve(Hinge() + L2(), X, y).objective, rel=1e-6)
+
+
+REFUSED = {
+    "ucm.Norm(0.5)": "1 <= p <= inf",
+    "ucm.Norm(Param('p', 2))": "1 <= p <= inf",
+    "ucm.L1(weights=[1, -1])": "must not be negative",
+    "ucm.L1(weights=[0, 0])": "nor all 0",
+    "ucm.L1(weights=2)": "one number for each feature",
+    "ucm.L1('b')": "one number for each feature",
+    "ucm.GroupL2(2)": "a whole number for each feature",
+    "ucm.GroupL2([0.5, 1])": "a whole number for each feature",
+    "ucm.GroupL2([0, 1], weights=[1.0])": "each of the 2 groups",
+    "ucm.GroupL2([0, 1], weights=[1.0, -1.0])": "must not be negative",
+    "ucm.GroupMCP([0, 1], lam=0)": "lam must be above 0",
+    "ucm.GroupMCP([[0, 1]])": "a whole number for each feature",
+    "ucm.Quadratic([1, 2])": "square matrix",
+    "ucm.Quadratic([[1, 2], [0, 1]])": "symmetric",
+    "ucm.Quadratic([[1, 2], [2, 1]])": "positive semidefinite, got the eigenvalue -1",
+    "ucm.NonNegative('b')": "never of the bias",
+    "ucm.solve(ucm.Hinge() + ucm.L1(weights=[1, 2]), X, y)": "2 features, got samples of 4",
+    "ucm.solve(ucm.Hinge() + 2 * ucm.GroupL2([0, 1]) / 3, X, y)": "2 features, got samples of 4",
+    "ucm.solve(ucm.Hinge() + ucm.L1() + ucm.GroupMCP([0]), X, y)": "1 features, got samples of 4",
+    "ucm.compile(ucm.Hinge() + ucm.Quadratic([[1]]), X, y)": "1 features, got samples of 4",
+    "U + 0.1 * ucm.L1()": r"the ball of its dual norm, write U \+ Ball\(0, 0.1, p=inf\)",
+    "0.1 * ucm.L1() + U": r"write U \+ Ball\(0, 0.1, p=inf\)",
+    "U + ucm.LInf() / 4": r"write U \+ Ball\(0, 0.25, p=1\)",
+    "U - ucm.Norm(3)": r"write U \+ Ball\(0, 1, p=1.5\)",
+    "U + Param('r', 0.1) * ucm.Norm()": r"write U \+ Ball\(0, Param\('r', 0.1\), p=2\)",
+    "U + ucm.L2()": "takes norm penalties only",
+    "U + ucm.Hinge()": "to_set",
+    "ucm.HuberHinge(0)": "delta is positive",
+    "ucm.HuberHinge(Param('delta', -1))": "delta is positive",
+    "ucm.HuberHinge(float('inf'))": "delta is positive",
+    "ucm.LossBall(ucm.LeastSquares(), 1.0)": "SquaredHinge",
+    "(ucm.LeastSquares() / 2).to_set(0.3)": "SquaredHinge",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_refused(text: str) -> None:
+    X, y = ucm.datasets.load("iris")
+    U = ucm.Hull(ucm.pos) - ucm.Hull(ucm.neg)
+    with pytest.raises(ucm.CompositionError, match=REFUSED[text]) as caught:
+        eval(text, {"ucm": ucm, "Param": Param, "X": X, "y": y, "U": U})
+    assert re.search(r"[:;]", str(caught.value))
+
+
+def test_a_norm_penalty_on_the_margin_is_a_ball() -> None:
+    """What the refusal says to write is the penalised margin."""
+    X, y = ucm.datasets.load("wine")
+    U = ucm.Hull(ucm.pos) - ucm.Hull(ucm.neg)
+    for p, dual in ((1, np.inf), (np.inf, 1), (1.5, 3)):
+        solution = ucm.solve(U + ucm.Ball(0, 0.1, p=dual), X, y)
+        w = cp.Variable(X.shape[1])
+        margin = cp.min(X[y > 0] @ w) - cp.max(X[y < 0] @ w)
+        penalised = margin - 0.1 * cp.pnorm(w, p, approx=False)
+        value = cp.Problem(cp.Maximize(penalised), [cp.norm(w) <= 1]).solve(solver=cp.CLARABEL)
+        assert -solution.objective == pytest.approx(value, rel=1e-6)

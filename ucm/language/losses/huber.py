@@ -1,0 +1,99 @@
+"""The Huberised hinge loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ucm.data.linear import Vec
+from ucm.errors import CompositionError
+from ucm.language import cvx as cp
+from ucm.language.node import Notation, Scalar, value
+from ucm.language.parameter import Coefficient, Root, Scope, shown
+from ucm.language.terms import ConvexLoss
+
+__all__ = ["HuberHinge"]
+
+
+class HuberHinge(ConvexLoss):
+    """The hinge loss with its kink rounded: 0 from the margin 1 on, `(1 - t)^2 / (2 delta)` down to
+    `t = 1 - delta`, then `1 - t - delta / 2`.
+
+    The Moreau envelope of `Hinge()`; it tends to it as delta goes to 0 and has a gradient of Lipschitz
+    constant 1 / delta. `l*(s) = delta s^2 / 2` on [0, 1].
+
+    Parameters
+    ----------
+    delta : float or Param, optional
+        Positive, in units of the margin.
+
+    Raises
+    ------
+    CompositionError
+        delta is not positive and finite.
+
+    Notes
+    -----
+    Wang, Zhu and Zou (2008), Hybrid huberized support vector machines for microarray classification,
+    equation (4).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.HuberHinge(0.5).value([2.0, 0.75, 0.0])
+    0.8125
+    """
+
+    delta: Scalar = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 < value(self.delta) < np.inf:
+            raise CompositionError(
+                f"HuberHinge: delta is positive and finite, got {shown(self.delta)}; for a kink write Hinge()"
+            )
+
+    @property
+    def offset(self) -> float:
+        return 1.0
+
+    def slope(self) -> float | None:
+        return None
+
+    def smooth(self) -> bool:
+        return True
+
+    def value(self, margin: Vec) -> float:
+        delta, u = value(self.delta), np.maximum(1.0 - np.asarray(margin, dtype=float), 0.0)
+        bent = np.minimum(u, delta)
+        return float((u - bent + 0.5 * bent * bent / delta).sum())
+
+    def conjugate(self, s: Vec) -> Vec:
+        s = np.asarray(s, dtype=float)
+        return np.where((s >= 0.0) & (s <= 1.0), 0.5 * value(self.delta) * s * s, np.inf)
+
+    def conjugate_prox(self, v: Vec, t: float) -> Vec:
+        return np.clip(np.asarray(v, dtype=float) / (1.0 + t * value(self.delta)), 0.0, 1.0)
+
+    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+        return ((s > 0.0) & (s < 1.0)) / (1.0 + t * value(self.delta))
+
+    def gradient(self, u: Vec) -> Vec:
+        return np.clip(np.asarray(u, dtype=float) / value(self.delta), 0.0, 1.0)
+
+    def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
+        mean = 0.5 * value(self.delta) * cp.sum_squares(s) / s.size
+        return [s >= 0, s <= 1, mean <= size]
+
+    def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+        # f l(u) = huber(c u, c delta) / 2 with c^2 = f / delta: parameters stand inside only
+        c = scope.of(Root(factor.scaled(1.0, self.delta)))
+        return 0.5 * cp.sum(
+            cp.huber(cp.pos(c - c * margin), scope.of(Root(factor.scaled(self.delta))))
+        )
+
+    def formula(self, notation: Notation) -> str:
+        t = notation.sub("t", "i")
+        name = notation.sub(notation.word("huber"), notation.scalar(self.delta))
+        return notation.sum_over("i", f"{name}({notation.word('max')}(0, 1 - {t}))")

@@ -1,0 +1,239 @@
+"""Penalties of groups of weights: the group lasso, and its folded concave counterpart."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.linear import Vec
+from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
+from ucm.language.node import Node, Notation, Scalar
+from ucm.language.parameter import Coefficient, Scope
+from ucm.language.penalties.fields import check_length, check_weights
+from ucm.language.penalties.folded import MCP
+from ucm.language.term_algebra import ScaledPenalty
+from ucm.language.terms import Conic, ForFeatures, ProximalPenalty, SubtractedPenalty
+
+__all__ = ["GroupExcess", "GroupL2", "GroupMCP"]
+
+
+class GroupL2(Conic, ForFeatures):
+    """`sum_g weights_g ||w_g||_2`, w_g the weights of the features of group g: whole groups become 0.
+
+    Parameters
+    ----------
+    groups : (n,) integers
+        The group of each feature; equal numbers are one group.
+    weights : array, optional
+        One for each group, in ascending order of its number; not negative, not all 0. None: 1 for each.
+        The square roots of the sizes of the groups make large and small ones comparable.
+
+    Raises
+    ------
+    CompositionError
+        Groups that are no vector of whole numbers; weights of another number, negative or all 0; samples of
+        another number of features.
+
+    Notes
+    -----
+    Yuan and Lin (2006), Model selection and estimation in regression with grouped variables. With `L1()` it
+    is the sparse group lasso: Simon, Friedman, Hastie and Tibshirani (2013).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.GroupL2([0, 0, 1]).value([3.0, 4.0, -2.0])
+    7.0
+    """
+
+    groups: Any
+    weights: Any = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_groups(self, self.groups)
+        if self.weights is not None:
+            check_weights(self, self.weights, "group")
+            if self.weights.size != self._count:
+                raise CompositionError(
+                    f"GroupL2: weights has one number for each of the {self._count} groups, got "
+                    f"{self.weights.size}; they are in ascending order of the groups"
+                )
+
+    @functools.cached_property
+    def _index(self) -> NDArray[np.intp]:
+        """(n,) the place of the group of each feature."""
+        return np.unique(self.groups, return_inverse=True)[1]
+
+    @functools.cached_property
+    def _count(self) -> int:
+        return int(self._index.max()) + 1
+
+    @functools.cached_property
+    def _walls(self) -> Vec:
+        return np.ones(self._count) if self.weights is None else self.weights
+
+    def lengths(self, w: Vec) -> Vec:
+        """`||w_g||_2` for each group."""
+        top = float(np.abs(w).max(initial=0.0)) or 1.0
+        squares = np.bincount(self._index, weights=(w / top) ** 2, minlength=self._count)
+        return top * np.sqrt(squares)
+
+    def spread(self, of_groups: Vec) -> Vec:
+        """(n,) for each feature the number of its group."""
+        return of_groups[self._index]
+
+    def check_features(self, n: int) -> None:
+        check_length(self, "groups", self.groups.size, n)
+
+    def value(self, w: Vec) -> float:
+        w = np.asarray(w, dtype=float)
+        self.check_features(w.size)
+        return float(self._walls @ self.lengths(w))
+
+    def prox(self, v: Vec, t: float) -> Vec:
+        size = self.lengths(v)
+        left = np.maximum(size - t * self._walls, 0.0)
+        return v * self.spread(np.divide(left, size, out=np.zeros_like(size), where=size > 0.0))
+
+    def conjugate(self, z: Vec) -> float:
+        return 0.0
+
+    def gauge(self, z: Vec) -> float:
+        size = self.lengths(z)
+        out = size > 0.0
+        with np.errstate(divide="ignore"):
+            return float((size[out] / self._walls[out]).max(initial=0.0))
+
+    def spanned(self, z: Vec) -> Vec:
+        return np.where(self.spread(self._walls) > 0.0, z, 0.0)
+
+    def norms(self) -> tuple[float, float, float] | None:
+        return None
+
+    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+        parts = [np.flatnonzero(self._index == g) for g in range(self._count)]
+        norms = [cp.norm2(w[part]) for part in parts]
+        return scope.of(factor) * (self._walls @ cp.hstack(norms))
+
+    def formula(self, notation: Notation) -> str:
+        size = notation.norm(notation.sub("w", "g"), "2")
+        head = "" if self.weights is None else notation.sub("c", "g") + notation.times
+        return notation.sum_over("g", f"{head}{size}")
+
+
+class GroupMCP(ForFeatures):
+    """`sum_g r(||w_g||_2)`, r the minimax concave penalty: whole groups become 0, large ones are not shrunk.
+
+    It splits as `lam sum_g ||w_g||_2` minus a convex function of the lengths; DCA solves a sequence of
+    reweighted group lassos.
+
+    Parameters
+    ----------
+    groups : (n,) integers
+        The group of each feature.
+    lam, gamma : float or Param, optional
+        As in `MCP`; positive.
+
+    Raises
+    ------
+    CompositionError
+        As for `GroupL2` and `MCP`.
+
+    Notes
+    -----
+    Huang, Breheny and Ma (2012), A selective review of group selection in high-dimensional models, section 4.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.GroupMCP([0, 0, 1], lam=1, gamma=2).value([3.0, 4.0, -1.0])
+    1.75
+    """
+
+    groups: Any
+    lam: Scalar = 1.0
+    gamma: Scalar = 3.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_groups(self, self.groups)
+        _ = self.profile
+
+    @functools.cached_property
+    def profile(self) -> MCP:
+        """r, of one length."""
+        return MCP(self.lam, self.gamma)
+
+    @functools.cached_property
+    def lasso(self) -> GroupL2:
+        """`sum_g ||w_g||_2`."""
+        return GroupL2(self.groups)
+
+    def check_features(self, n: int) -> None:
+        self.lasso.check_features(n)
+
+    def value(self, w: Vec, /) -> float:
+        w = np.asarray(w, dtype=float)
+        self.check_features(w.size)
+        return float(self.profile.profile(self.lasso.lengths(w)).sum())
+
+    def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
+        return (ScaledPenalty(self.lam, self.lasso),), (GroupExcess(self),)
+
+    def formula(self, notation: Notation) -> str:
+        size = notation.norm(notation.sub("w", "g"), "2")
+        clip = f"{notation.scalar(self.lam)},{notation.scalar(self.gamma)}"
+        name = notation.sub(notation.word("MCP"), clip)
+        return notation.sum_over("g", f"{name}({size})")
+
+
+class GroupExcess(SubtractedPenalty):
+    """`sum_g lam ||w_g|| - r(||w_g||)` of a `GroupMCP`, convex and smooth: its gradient in w_g is
+    `(lam - r'(||w_g||)) w_g / ||w_g||`.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> added, subtracted = ucm.GroupMCP([0, 0, 1]).split()
+    >>> print(added[0], "-", subtracted[0])
+    Σ_{g} ‖w_g‖₂ - (Σ_{g} ‖w_g‖₂ - Σ_{g} MCP_1,3(‖w_g‖₂))
+    """
+
+    penalty: GroupMCP
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.penalty, GroupMCP):
+            raise CompositionError(f"GroupExcess: expected a GroupMCP, got {brief(self.penalty)}")
+
+    def value(self, w: Vec) -> float:
+        added = self.penalty.split()[0][0]
+        return added.value(w) - self.penalty.value(w)
+
+    def subgradient(self, w: Vec) -> Vec:
+        lasso, r = self.penalty.lasso, self.penalty.profile
+        size = lasso.lengths(w)
+        slope = r.slope(np.zeros(1))[0] - r.slope(size)
+        per = np.divide(slope, size, out=np.zeros_like(size), where=size > 0.0)
+        return w * lasso.spread(per)
+
+    def affine(self, w: Vec, tol: float) -> bool:
+        return False  # a norm of two weights is curved wherever it is not 0
+
+    def formula(self, notation: Notation) -> str:
+        added = self.penalty.split()[0][0].formula(notation)
+        return f"({added} - {self.penalty.formula(notation)})"
+
+
+def _check_groups(node: Node, groups: Any) -> None:
+    plain = isinstance(groups, np.ndarray) and groups.ndim == 1 and groups.size > 0
+    if not plain or (groups != np.round(groups)).any():
+        raise CompositionError(
+            f"{type(node).__name__}: groups has a whole number for each feature, got {brief(groups)}; "
+            "write for example [0, 0, 1] for two groups of three features"
+        )

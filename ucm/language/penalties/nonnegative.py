@@ -1,0 +1,42 @@
+"""The sign constraint."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ucm.language import cvx as cp
+from ucm.language.node import Notation
+from ucm.language.parameter import Coefficient, Scope
+from ucm.language.terms import Bound, Boxed
+
+__all__ = ["NonNegative"]
+
+
+class NonNegative(Boxed):
+    """The constraint w >= 0: the penalty is 0 there and inf elsewhere. A multiple of it is the same.
+
+    Use it where the sign of every effect is known: a feature may only speak for class +1. Turn the sign of
+    a feature for the opposite.
+
+    Notes
+    -----
+    Parikh and Boyd (2014), Proximal algorithms, section 6.4.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.NonNegative().value([3.0, 0.0]), ucm.NonNegative().value([3.0, -1.0])
+    (0.0, inf)
+    """
+
+    def box(self) -> tuple[Bound, Bound]:
+        return -np.inf, 0.0
+
+    def norms(self) -> tuple[float, float, float] | None:
+        return None
+
+    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+        return cp.transforms.indicator([w >= 0])
+
+    def formula(self, notation: Notation) -> str:
+        return f"{notation.word('ind')}(w{notation.geq}0)"

@@ -1,0 +1,131 @@
+"""Quadratic forms of the normal."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from ucm.data.linear import Vec
+from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
+from ucm.language.node import Notation
+from ucm.language.parameter import Coefficient, Scope
+from ucm.language.penalties.fields import check_length
+from ucm.language.terms import Conic, Differentiable, ForFeatures
+
+__all__ = ["Quadratic"]
+
+_ROUNDING = 1e-10  # of the largest eigenvalue: what counts as 0
+
+
+class Quadratic(Conic, Differentiable, ForFeatures):
+    """`w'Qw`, Q symmetric and positive semidefinite; `R*(z) = z'Q^+ z / 4` for z in the range of Q.
+
+    A Laplacian of a graph of features asks neighbours for similar weights; a covariance for a small spread
+    of the scores. `Quadratic(I)` is `L2()`. Its eigenvalues are computed once: O(n^3).
+
+    Parameters
+    ----------
+    Q : (n, n) array or sparse matrix
+        In units of one over those of two features.
+
+    Raises
+    ------
+    CompositionError
+        Q is not square, not symmetric, or has a negative eigenvalue; samples of another number of features.
+
+    Notes
+    -----
+    Li and Li (2008), Network-constrained regularization and variable selection, for Laplacians.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.Quadratic([[1.0, -1.0], [-1.0, 1.0]]).value([3.0, 1.0])
+    4.0
+    """
+
+    keeps_signs: ClassVar[bool] = False
+
+    Q: Any
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if getattr(self.Q, "ndim", 0) != 2 or self.Q.shape[0] != self.Q.shape[1] or not self.Q.size:
+            raise CompositionError(
+                f"Quadratic: Q is a square matrix, one row for each feature, got {brief(self.Q)}; write "
+                "for example Quadratic(A.T @ A)"
+            )
+        Q = self._dense
+        top = float(np.abs(Q).max())
+        if np.abs(Q - Q.T).max() > _ROUNDING * top:
+            raise CompositionError(
+                f"Quadratic: Q is symmetric, got entries that differ by {np.abs(Q - Q.T).max():.3g} from "
+                "those across the diagonal; give (Q + Q.T) / 2"
+            )
+        least = float(self._spectrum[0].min())
+        if least < -_ROUNDING * float(np.abs(self._spectrum[0]).max()):
+            raise CompositionError(
+                f"Quadratic: Q is positive semidefinite, got the eigenvalue {least:.6g}; give A.T @ A, a "
+                "covariance or a Laplacian"
+            )
+
+    @property
+    def _dense(self) -> Vec:
+        return self.Q.toarray() if sparse.issparse(self.Q) else self.Q
+
+    @functools.cached_property
+    def _spectrum(self) -> tuple[Vec, Vec]:
+        e, V = np.linalg.eigh(self._dense)
+        return e, V
+
+    @functools.cached_property
+    def _factors(self) -> tuple[Vec, Vec]:
+        """Positive eigenvalues, and their eigenvectors as columns."""
+        e, V = self._spectrum
+        kept = e > _ROUNDING * max(float(e.max()), 0.0)
+        return e[kept], V[:, kept]
+
+    def check_features(self, n: int) -> None:
+        check_length(self, "Q", self.Q.shape[0], n)
+
+    def value(self, w: Vec) -> float:
+        w = np.asarray(w, dtype=float)
+        self.check_features(w.size)
+        e, V = self._factors
+        return float(e @ (V.T @ w) ** 2)
+
+    def prox(self, v: Vec, t: float) -> Vec:
+        e, V = self._factors
+        return v - V @ ((2.0 * t * e / (1.0 + 2.0 * t * e)) * (V.T @ v))
+
+    def conjugate(self, z: Vec) -> float:
+        e, V = self._factors
+        return 0.25 * float(((V.T @ z) ** 2 / e).sum())
+
+    def spanned(self, z: Vec) -> Vec:
+        V = self._factors[1]
+        return z if V.shape[1] == z.size else V @ (V.T @ z)
+
+    def gauge(self, z: Vec) -> float:
+        off = np.abs(self.spanned(z) - z).max(initial=0.0)
+        return 0.0 if off <= 1e-12 * np.abs(z).max(initial=0.0) else np.inf
+
+    def gradient(self, w: Vec) -> Vec:
+        e, V = self._factors
+        return 2.0 * (V @ (e * (V.T @ w)))
+
+    def norms(self) -> tuple[float, float, float] | None:
+        return None
+
+    def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+        e, V = self._factors
+        if not e.size:
+            return 0.0 * cp.sum(w)
+        return scope.of(factor) * cp.sum_squares((np.sqrt(e)[:, None] * V.T) @ w)
+
+    def formula(self, notation: Notation) -> str:
+        return f"w'{notation.array(self.Q)}w"
