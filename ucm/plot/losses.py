@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ucm.data.bound import Data
 from ucm.errors import CompositionError, ParameterError, brief
 from ucm.language.contracts import Domain, UncertaintySet
-from ucm.language.domains import LossBall, Simplex
+from ucm.language.domains import Simplex
 from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import pos
 from ucm.language.terms import ConvexLoss, Loss
@@ -181,11 +181,9 @@ def _sets_of(loss: Loss, sizes: Sequence[float] | None) -> tuple[list[Outline], 
 
 
 def _weights(loss: ConvexLoss, size: float) -> Domain:
-    weights = loss.to_set(size).weights
-    if isinstance(weights, LossBall):
-        # the dual of a loss has slopes alpha with some sum s, and D is the ball of (m / s) l: with s = 1 even
-        # a loss whose slope is at most 1 can put all weight on one sample
-        weights = (3.0 * loss).to_set(size).weights
+    # the dual of a loss has slopes alpha with some sum s, and D is the ball of (m / s) l: with s = 1 even a
+    # loss whose slope is at most 1 can put all weight on one sample; a norm ball is that of any multiple
+    weights = (3.0 * loss).to_set(size).weights
     return Simplex() if weights is None else weights
 
 

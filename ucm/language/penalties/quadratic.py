@@ -44,7 +44,7 @@ class Quadratic(Conic, Differentiable, ForFeatures):
     Examples
     --------
     >>> import ucm
-    >>> ucm.Quadratic([[1.0, -1.0], [-1.0, 1.0]]).value([3.0, 1.0])
+    >>> round(ucm.Quadratic([[1.0, -1.0], [-1.0, 1.0]]).value([3.0, 1.0]), 9)
     4.0
     """
 
