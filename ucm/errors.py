@@ -18,6 +18,7 @@ __all__ = [
     "SolverError",
     "UCMError",
     "brief",
+    "nearest",
     "unknown_option",
     "warn_of",
 ]
@@ -76,15 +77,15 @@ def brief(x: object) -> str:
 
 def unknown_option(where: str, got: Iterable[str], known: Iterable[str]) -> ParameterError:
     """The error for options that there are not: it names the nearest that there are."""
-    got, known = sorted(got), list(known)
-    near = dict.fromkeys(word for name in got for word in _nearest(name, known))
+    got, known = sorted(got), list(dict.fromkeys(known))
+    near = dict.fromkeys(word for name in got for word in nearest(name, known))
     meant = f"; did you mean {', '.join(near)}?" if near else ";"
     return ParameterError(
         f"{where}: unknown option {', '.join(got)}{meant} the options are {', '.join(known)}"
     )
 
 
-def _nearest(name: str, known: list[str]) -> list[str]:
+def nearest(name: str, known: list[str]) -> list[str]:
     """The nearest of the known names: one that is spelt much like it, or begins as it does."""
     begin = [word for word in known if name.startswith(word) or word.startswith(name)]
     return difflib.get_close_matches(name, known, n=1) or begin[:1]

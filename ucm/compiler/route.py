@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ucm.data.bound import GramSpace
-from ucm.errors import ParameterError, SolverError, brief
+from ucm.errors import ParameterError, SolverError, brief, nearest
 from ucm.forms.distance import MinNorm
 from ucm.forms.nearest import NearestPoint
 from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver
@@ -269,8 +269,10 @@ def unknown(asked: str | Solver[Any], forms: Sequence[Any]) -> ParameterError | 
         )
     known = dict.fromkeys(r.solver.name for form in forms for r in routes(form))
     words = '"auto", "dca"' if isinstance(forms[-1], Composite) else '"auto"'
+    near = nearest(asked, [*known, *_FAMILIES])
+    meant = f"; did you mean {near[0]!r}?" if near else ""
     return ParameterError(
-        f"solver: expected {words}, a solver instance or one of {', '.join(known)}; got {brief(asked)}"
+        f"solver: expected {words}, a solver instance or one of {', '.join(known)}; got {brief(asked)}{meant}"
     )
 
 
