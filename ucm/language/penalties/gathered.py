@@ -12,7 +12,20 @@ from ucm.language.penalties.norms import LInf, soft
 from ucm.language.term_algebra import ScaledPenalty
 from ucm.language.terms import ProximalPenalty
 
-__all__ = ["Gathered"]
+__all__ = ["Gathered", "slope_near"]
+
+_STEP = 1e-6  # relative
+
+
+def slope_near(h: ProximalPenalty, w: Vec, z: Vec) -> Vec:
+    """A subgradient of h at its proximal point of w, which is near to w where z is as large as the slopes;
+    in the domain of h*, of which rounding can be large where z is."""
+    size, steep = float(np.abs(w).max(initial=0.0)), float(np.abs(z).max(initial=0.0))
+    if size == 0.0 or steep == 0.0:
+        return np.zeros_like(w)
+    t = _STEP * size / steep
+    g = (w - h.prox(w, t)) / t
+    return g / max(h.gauge(g), 1.0)
 
 
 @dataclass(frozen=True)
@@ -54,6 +67,18 @@ class Gathered:
         """Whether the sum has a proximal map: at most one term besides L1 and L2."""
         _, _, s, others = self.norms
         return len(others) + (s > 0.0) <= 1
+
+    def apart(self) -> list[tuple[Gathered, tuple[ProximalPenalty, ...]]]:
+        """The ways to take a sum with a proximal map out of this one, and what is left; first with nothing
+        left, which bounds `R*` too."""
+        ways: list[tuple[Gathered, tuple[ProximalPenalty, ...]]] = [(self, ())]
+        if not self.proximal():
+            other = [h for h in self.terms if Gathered((h,))._rest is not None]
+            for kept in other:
+                left = tuple(h for h in other if h is not kept)
+                head = tuple(h for h in self.terms if not any(h is out for out in left))
+                ways.append((Gathered(head), left))
+        return ways
 
     @property
     def square(self) -> float | None:
