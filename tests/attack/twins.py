@@ -230,7 +230,7 @@ def intercept(model: Any, X: np.ndarray, y: np.ndarray, w: np.ndarray) -> tuple[
     tries = sorted(kinks | {b + d for b in kinks for d in (-1e-3, 1e-3)} | {-3.0, 3.0, -30.0, 30.0})
     best = min(tries, key=lambda b: objective(model, X, y, w, b))
     with np.errstate(all="ignore"):
-        near = minimize_scalar(
+        near: Any = minimize_scalar(
             lambda b: objective(model, X, y, w, b), bracket=(best - 0.1, best + 0.1)
         )
     candidates = [(objective(model, X, y, w, b), b) for b in (best, float(near.x))]
