@@ -7,8 +7,10 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
 import ucm.data.datasets
@@ -66,3 +68,21 @@ def shared_data() -> Loader:
 def root() -> Path:
     """The root of the checkout."""
     return ROOT
+
+
+# --- Hypothesis -------------------------------------------------------------------------------------
+_COMMON: dict[str, Any] = {
+    "deadline": None,
+    "database": None,
+    "suppress_health_check": list(HealthCheck),  # pyright: ignore[reportArgumentType]  # its metaclass iterates
+}
+settings.register_profile("small", derandomize=True, **_COMMON)
+settings.register_profile("long", max_examples=10_000, derandomize=False, **_COMMON)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What an attack met, after the last line of the tests."""
+    for report in (r for group in terminalreporter.stats.values() for r in group):
+        for name, text in getattr(report, "user_properties", []):
+            if name == "attack" and report.when == "call":
+                terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {text}")

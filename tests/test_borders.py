@@ -578,3 +578,14 @@ def test_ragged_lists_have_a_named_error(ragged: Any) -> None:
 
     with pytest.raises(UCMError, match="real numbers"):
         Table(ragged)
+
+
+@pytest.mark.parametrize("norm", [1.5, 3.0])
+@pytest.mark.parametrize("solver", ["auto", "scaled-newton", "growing-ball"])
+def test_couplings_whose_squares_overflow_prove_nothing(norm: float, solver: str) -> None:
+    far = ucm.Ball([1.6, -1e300, 0.0], 1.4, 1.001) + ucm.Ball([-0.1, -0.1, 0.0], 1.0)
+    with np.errstate(all="ignore"):
+        solution = ucm.solve(
+            ucm.RobustMargin(far & ucm.Ball([0.0, 0.0, 0.0], 2.0), norm), APART, Y, solver=solver
+        )
+    assert solution.status not in ("optimal", "converged")

@@ -430,3 +430,10 @@ def test_a_loss_too_flat_for_the_simplex_says_by_what_to_multiply() -> None:
     with pytest.raises(CompositionError, match=r"multiply the loss, as \(2 \* Logistic\(\)\)"):
         ucm.Logistic().to_set(0.5)
     assert ucm.solve((2.0 * ucm.Logistic()).to_set(0.5), X, y).status == "optimal"
+
+
+@pytest.mark.parametrize("g", [[-2.0, -1.75, -0.375, -1.125], [1.625, 0.0, 1.0, 0.125]])
+def test_an_intersection_with_a_single_point_does_not_warn(g: list[float]) -> None:
+    value, q = (KLBall(1) & CappedSimplex(0.75)).support(np.array(g))
+    assert value == pytest.approx(np.mean(g), abs=1e-3)
+    np.testing.assert_allclose(q, 0.25, atol=1e-3)

@@ -15,9 +15,10 @@ from scipy import sparse
 from typed import known, untyped
 
 import ucm
-from ucm import Objective, models
+from ucm import L1, L2, Exponential, Hinge, LInf, Logistic, Lp, Objective, Ramp, models
 from ucm.bench.dca_exact import exact, instances
 from ucm.data.bound import bind
+from ucm.errors import ConvergenceWarning
 from ucm.evidence.majorant import majorant
 from ucm.evidence.objective import InFeatures, certify_objective, falls_forever
 from ucm.forms.answer import Answer
@@ -788,3 +789,51 @@ def test_the_best_constant_against_a_grid() -> None:
             found = form.value(form.G.margins(w, b), w)
             grid = min(form.value(y * t, w) for t in np.linspace(-12.0, 12.0, 4801))
             assert found <= grid * (1.0 + 1e-9)
+
+
+# --- what the attack of tests/attack met --------------------------------------------------------------
+@pytest.mark.parametrize(
+    "model",
+    [
+        0.01 * Hinge(2) + (Lp(3) + 3 * Lp(3)),
+        Hinge(2) + (0.001 * Lp(1.5) + Lp(1.5)),
+        Hinge(2) + (LInf() + 0.1 * Lp(1.5)),
+        Hinge() + (LInf() + L1() + 0.5 * Lp(3)),
+        Hinge(1.5) + (1e-4 * LInf() + 3 * Lp(1.01)),
+        Logistic() + (0.5 * Lp(1.01) + 0.5 * Lp(1.01)),
+        0.5 * Logistic() + 0.001 * Lp(1.01),
+        (100 * (3 * Hinge(1.5)) + 3 * Exponential()) + 0.1 * L1(),
+        (Hinge(2) + 100 * Hinge(1.01)) + 0.5 * LInf(),
+        (Hinge() + Logistic()) + L1(),
+        (3 * Exponential() + Hinge()) + Lp(1.5),
+    ],
+    ids=repr,
+)
+def test_sums_of_losses_and_of_penalties_are_proven(model: Objective) -> None:
+    """The dual point is shared out among the losses, and its image among the penalties."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(12) % 2 > 0, 1.0, -1.0)
+    solution = ucm.solve(model, rng.standard_normal((12, 3)) + 0.3 * y[:, None], y)
+    assert solution.status == "optimal" and solution.certificate.kind == "global"
+
+
+def test_convex_solvers_end_no_higher_than_the_constant_classifier() -> None:
+    X = 1e6 * np.array([
+        [2.375, 2.25, 0.125], [2.125, -0.75, -0.125], [-0.875, 1.875, 1.125], [-1.125, -0.875, 0.875],
+        [0.25, -0.125, 1.875], [1.75, -1.0, 1.625], [-0.625, -0.5, -0.875], [1.375, 2.375, 0.75],
+        [0.75, -1.5, -1.5], [-1.125, -0.875, -2.25],
+    ])  # fmt: skip
+    y = np.array([1, 1, 1, 1, 1, 1, 1, 1, -1, -1])
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        solution = ucm.solve(Hinge() + 0.1 * L2(), X, y)
+    assert solution.objective <= 4.0
+
+
+def test_a_critical_point_is_not_called_optimal() -> None:
+    """Also where DCA ended because the problem to start from did."""
+    X, y = np.array([[0.0], [1.0], [3.0], [4.0]]), np.array([-1, -1, 1, 1])
+    plan = ucm.compile(Ramp(0.01) + 0.001 * L1(), X, y)
+    at = Answer(w=np.zeros(1), b=0.01, status="max_iter")
+    proof = plan.lowering.certify(at, 1e-6)
+    verdict = known(plan.lowering.verdict(proof, "dca", Monitor(1e-6)))
+    assert proof.certificate.relative_gap <= 1e-6 and verdict.status in ("local", "stationary")

@@ -89,6 +89,15 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
             return [self.answer(solver, monitor, start)]
 
     def certify(self, answer: Answer, tol: float) -> Proof:
+        """The proof of the answer, or of w = 0 with the best b where a convex solver ended above it."""
+        proof = self._proof(answer)
+        if not self.split.convex or proof.certificate.relative_gap <= tol:
+            return proof
+        constant = self.split.constant()
+        trivial = self._proof(replace(answer, w=constant.w, b=constant.b))
+        return trivial if trivial.objective < proof.objective else proof
+
+    def _proof(self, answer: Answer) -> Proof:
         w, b = answer.plane
         certificate = certify_objective(
             self.model, self.data, InFeatures(self.data.X, w), b, answer.slopes
@@ -103,8 +112,7 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
         if endless is not None:
             return Verdict("unattained", endless, warns=True)
         gap, missed = proof.certificate.relative_gap, proof.certificate.violation
-        ended = proof.answer.status in ("converged", "interrupted", "time_limit")
-        if not ended or missed > monitor.tol or gap > monitor.tol:
+        if missed > monitor.tol or gap > monitor.tol:
             return None
         if is_local(self.model, self.data, w, b):
             return Verdict(

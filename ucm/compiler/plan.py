@@ -223,7 +223,7 @@ class Plan:
         self._refuse_nonsense(proof, tol)
         verdict = self.lowering.verdict(proof, name, monitor)
         inside, gap = certificate.violation <= tol, certificate.relative_gap
-        if verdict is None and inside and abs(gap) <= tol:
+        if verdict is None and inside and abs(gap) <= tol and certificate.kind == "global":
             verdict = Verdict("optimal", f"proven: {certificate}")
         if verdict is None and inside and gap < -self.lowering.slack(proof, tol):
             raise SolverError(

@@ -20,7 +20,7 @@ from ucm.data.linear import Vec
 from ucm.errors import SolverError
 from ucm.forms.solution import Certificate
 from ucm.language.objective import ConvexPart, Objective
-from ucm.language.penalties.gathered import Gathered
+from ucm.language.penalties.gathered import Gathered, slope_near
 from ucm.language.terms import ConvexLoss, Penalty, SubtractedPenalty, loss_value
 
 __all__ = [
@@ -59,9 +59,9 @@ class Normal(ABC):
         """A subgradient u at w of the sum h of subtracted penalties, and `h(w) - <u, w>`."""
 
     @abstractmethod
-    def conjugate(self, R: Gathered, d: Vec, u: Vec) -> tuple[float, float, float]:
-        """With `z = sum_i d_i x_i` and the largest share of z, at most 1, for which `u + share z` lies in the
-        domain of R*: `R*(u + share z)`, the share, and what is missed there."""
+    def conjugates(self, R: Gathered, d: Vec, u: Vec) -> list[tuple[float, float, float]]:
+        """With `z = sum_i d_i x_i` and a share of z, at most 1, for which `u + share z` lies in the domain of
+        R*: a bound of `R*(u + share z)`, the share, and what is missed there. One for each way to bound."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,22 @@ class InFeatures(Normal):
         u = sum((h.subgradient(self.w) for h in penalties), start=np.zeros_like(self.w))
         return u, sum(h.value(self.w) for h in penalties) - float(u @ self.w)
 
-    def conjugate(self, R: Gathered, d: Vec, u: Vec) -> tuple[float, float, float]:
+    def conjugates(self, R: Gathered, d: Vec, u: Vec) -> list[tuple[float, float, float]]:
         z = np.asarray(self.X.T @ d).ravel()
-        return R.bound(z, u, lambda: float(abs(self.X).max()) * float(np.abs(d).sum()), self.w)
+
+        def size() -> float:
+            return float(abs(self.X).max()) * float(np.abs(d).sum())
+
+        found = [R.bound(z, u, size, self.w)]
+        for head, others in R.apart():
+            # R* is the least sum of conjugates over all ways to split z: the others take their slopes at w
+            taken = [slope_near(h, self.w, z) for h in others]
+            rest = z - sum(taken)
+            share, missed = head.share(rest, u, size)
+            value = head.conjugate(u + share * rest)
+            value += sum(h.conjugate(share * g) for h, g in zip(others, taken, strict=True))
+            found.append((value, share, missed))
+        return found
 
 
 @dataclass(frozen=True)
@@ -120,7 +133,7 @@ class BehindKernel(Normal):
             raise SolverError(f"certify: {penalties!r} need the coordinates that a kernel hides")
         return np.zeros(0), 0.0
 
-    def conjugate(self, R: Gathered, d: Vec, u: Vec) -> tuple[float, float, float]:
+    def conjugates(self, R: Gathered, d: Vec, u: Vec) -> list[tuple[float, float, float]]:
         """`||z||^2 / (4 lam)`. With `e = d - 2 lam c` and the scores f of w, the square is
         `4 lam^2 ||w||^2 + 4 lam <e, f> + e'Ke`, and `e'Ke <= (sum |e_i| sqrt K_ii)^2`: where d and c belong
         together, no more rows of K are asked for."""
@@ -131,7 +144,7 @@ class BehindKernel(Normal):
         last = size * size
         if last > _SECOND_ORDER * abs(square):
             last = float(e @ self.gram.times(e))
-        return (square + last) / (4.0 * lam), 1.0, 0.0
+        return [((square + last) / (4.0 * lam), 1.0, 0.0)]
 
 
 def _multiple(R: Gathered) -> float:
@@ -219,17 +232,17 @@ def _lower_bound(
         rest = rest - still[-1]
     signed = data.y * (c * sum(point) + plane.margin)
     keep = _balance(signed)
-    conjugate, share, missed = normal.conjugate(
-        Gathered(G.penalties),  # type: ignore[arg-type]
-        keep * signed,
-        plane.normal,
-    )
-    bound = -conjugate
-    for loss, (low, top), a, a0 in zip(losses, ends, point, still, strict=True):
-        a = np.clip(a0 + share * keep * (a - a0), low, top)
-        bound += float(c @ (loss.offset * a - loss.conjugate(a)))
-    bound = -np.inf if np.isnan(bound) else bound  # squares overflow: nothing is proven
-    return bound, max(missed, float(np.abs(rest).max(initial=0.0)))
+    outside = float(np.abs(rest).max(initial=0.0))
+    bounds = []
+    penalties = Gathered(G.penalties)  # type: ignore[arg-type]
+    for conjugate, share, missed in normal.conjugates(penalties, keep * signed, plane.normal):
+        bound = -conjugate
+        for loss, (low, top), a, a0 in zip(losses, ends, point, still, strict=True):
+            a = np.clip(a0 + share * keep * (a - a0), low, top)
+            bound += float(c @ (loss.offset * a - loss.conjugate(a)))
+        # a NaN where squares overflow: nothing is proven
+        bounds.append((-np.inf if np.isnan(bound) else bound, max(missed, outside)))
+    return max(bounds)
 
 
 def _shares(
@@ -238,18 +251,45 @@ def _shares(
     margin: Vec,
     slopes: Vec | None,
 ) -> list[Vec]:
-    """Dual points of the losses that add up to `slopes`, as far as their domains allow: their gradients at
-    the margins, and the rest for the slanted plus function whose kink is nearest."""
+    """Dual points of the losses that add up to `slopes`, as far as their domains allow; without slopes their
+    gradients at the margins."""
     if slopes is not None and len(losses) == 1:
         return [np.clip(slopes, *ends[0])]
-    parts = [loss.gradient(loss.offset - margin) for loss in losses]
-    kinked = [k for k, loss in enumerate(losses) if loss.slope() is not None]
-    if slopes is not None and kinked:
-        nearest = np.argmin([np.abs(margin - losses[k].offset) for k in kinked], axis=0)
-        rest = slopes - sum(parts)
-        for place, k in enumerate(kinked):
-            parts[k] = np.clip(parts[k] + np.where(nearest == place, rest, 0.0), *ends[k])
-    return parts
+    if slopes is None:
+        return [loss.gradient(loss.offset - margin) for loss in losses]
+    low, high = _bracket(losses, margin, slopes)
+    first, last = ([loss.gradient(loss.offset - t) for loss in losses] for t in (low, high))
+    fall = sum(first) - sum(last)
+    part = np.where(fall > 0.0, (sum(first) - slopes) / np.where(fall > 0.0, fall, 1.0), 0.0)
+    part = np.clip(part, 0.0, 1.0)
+    return [np.clip(a + part * (b - a), *end) for a, b, end in zip(first, last, ends, strict=True)]
+
+
+def _bracket(losses: Sequence[ConvexLoss], margin: Vec, slopes: Vec) -> tuple[Vec, Vec]:
+    """Margins t, one below and one above, as near as rounding allows, where the gradients of the losses,
+    which fall in t, add up to the slopes: the best way to share them out. Between the two lies a kink,
+    or a loss too steep to tell."""
+
+    def above(t: Vec) -> Any:
+        return sum(loss.gradient(loss.offset - t) for loss in losses) >= slopes
+
+    with np.errstate(over="ignore"):
+        size = np.maximum(np.abs(margin), 1.0)
+        low = high = margin
+        for k in range(20):
+            out_low, out_high = ~above(low), above(high)
+            if not (out_low.any() or out_high.any()):
+                break
+            step = size * 1e-14 * 16.0**k
+            low = np.where(out_low, margin - step, low)
+            high = np.where(out_high, margin + step, high)
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            if not ((low < middle) & (middle < high)).any():
+                break
+            up = above(middle)
+            low, high = np.where(up, middle, low), np.where(up, high, middle)
+    return low, high
 
 
 def _balance(signed: Vec) -> Vec:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import Any
 
 
@@ -11,3 +12,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     found = globals()[name] = getattr(importlib.import_module("cvxpy"), name)
     return found
+
+
+def clarabel(problem: Any) -> None:
+    """Solve a program. That an answer may be inaccurate is in its status, and not said again."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
+        problem.solve(solver="CLARABEL")

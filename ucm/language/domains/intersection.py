@@ -61,7 +61,7 @@ class DomainIntersection(Weighable):
         own = self.left.own_constraints(q, classes) + self.right.own_constraints(copy, classes)
         scale = max(float(np.abs(g).max()), 1e-300)
         problem = cp.Problem(cp.Maximize((g / scale) @ q), [meet, *own])
-        problem.solve(solver=cp.CLARABEL)
+        cp.clarabel(problem)
         if problem.status == cp.UNBOUNDED:
             return np.inf, self.center(g.size, classes=classes)
         if q.value is None:
@@ -90,7 +90,7 @@ class DomainIntersection(Weighable):
         x = cp.Variable(dim)
         distance = cp.sum_squares(x - centers[0]) + cp.sum_squares(x - centers[1])
         problem = cp.Problem(cp.Minimize(distance), self.constraints(x, classes=classes))
-        problem.solve(solver=cp.CLARABEL)
+        cp.clarabel(problem)
         return None if problem.status in (cp.INFEASIBLE, cp.INFEASIBLE_INACCURATE) else x.value
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:

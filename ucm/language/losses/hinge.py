@@ -72,7 +72,8 @@ class Hinge(ConvexLoss):
         if self.p == 1.0:
             return np.where((s >= 0.0) & (s <= 1.0), 0.0, np.inf)
         dual = self.p / (self.p - 1.0)
-        power = (self.p - 1.0) * (np.maximum(s, 0.0) / self.p) ** dual
+        with np.errstate(over="ignore"):
+            power = (self.p - 1.0) * (np.maximum(s, 0.0) / self.p) ** dual
         return np.where(s >= 0.0, power, np.inf)
 
     def conjugate_prox(self, v: Vec, t: float) -> Vec:

@@ -14,10 +14,22 @@ from ucm.language.penalties.norms import LInf
 from ucm.language.term_algebra import ScaledPenalty
 from ucm.language.terms import Bound, Boxed, Conic, Differentiable, ProximalPenalty
 
-__all__ = ["Gathered"]
+__all__ = ["Gathered", "slope_near"]
 
+_STEP = 1e-6  # relative
 _NEARLY = 0.9  # the share of z from which on a smooth term takes what is left of it
 _NAMED = 1e-6  # a miss, relative to the terms that cancel in z, up to which it is named
+
+
+def slope_near(h: ProximalPenalty, w: Vec, z: Vec) -> Vec:
+    """A subgradient of h at its proximal point of w, which is near to w where z is as large as the slopes;
+    in the domain of h*, of which rounding can be large where z is."""
+    size, steep = float(np.abs(w).max(initial=0.0)), float(np.abs(z).max(initial=0.0))
+    if size == 0.0 or steep == 0.0:
+        return np.zeros_like(w)
+    t = _STEP * size / steep
+    g = (w - h.prox(w, t)) / t
+    return g / max(h.gauge(g), 1.0)
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,19 @@ class Gathered:
         if self._box is None or self._rest is None:
             return len(self._others) <= 1
         return len(self._others) <= 1 and _unwrapped(self._rest)[1].keeps_signs
+
+    def apart(self) -> list[tuple[Gathered, tuple[ProximalPenalty, ...]]]:
+        """The ways to take a sum with a proximal map out of one without, and what is left; first with nothing
+        left, which bounds `R*` too."""
+        if self.proximal():
+            return []
+        ways: list[tuple[Gathered, tuple[ProximalPenalty, ...]]] = [(self, ())]
+        other = [h for h in self.terms if Gathered((h,))._rest is not None]
+        for kept in other:
+            left = tuple(h for h in other if h is not kept)
+            head = tuple(h for h in self.terms if not any(h is out for out in left))
+            ways.append((Gathered(head), left))
+        return ways
 
     @property
     def square(self) -> float | None:

@@ -317,7 +317,8 @@ class Lp(Differentiable):
         if self.p == 1.0:
             return 0.0
         dual = self.p / (self.p - 1.0)
-        return (self.p - 1.0) * float(((np.abs(z) / self.p) ** dual).sum())
+        with np.errstate(over="ignore"):
+            return (self.p - 1.0) * float(((np.abs(z) / self.p) ** dual).sum())
 
     def gauge(self, z: Vec) -> float:
         return float(np.abs(z).max(initial=0.0)) if self.p == 1.0 else 0.0

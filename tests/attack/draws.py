@@ -1,0 +1,243 @@
+"""What is drawn: samples, domains, set expressions, objectives."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from hypothesis import strategies as st
+
+import ucm
+from ucm import neg, pos, signed
+
+INF = float("inf")
+EXPONENTS = (2.0, 1.0, INF, 1.5, 3.0, 1.001, 1.01, 30.0, 100.0)
+FEW = 40
+T = TypeVar("T")
+
+
+class Source:
+    """Where choices come from; seeded here, Hypothesis in the tests."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def integer(self, low: int, high: int) -> int:
+        return self._random.randint(low, high)
+
+    def pick(self, options: Sequence[T]) -> T:
+        return options[self.integer(0, len(options) - 1)]
+
+    def often(self, of: int) -> bool:
+        """False once in `of` times."""
+        return self.integer(0, of - 1) > 0
+
+
+class Drawn(Source):
+    """Choices drawn by Hypothesis, so that it can shrink them."""
+
+    def __init__(self, data: st.DataObject) -> None:
+        self._data = data
+
+    def integer(self, low: int, high: int) -> int:
+        return self._data.draw(st.integers(low, high))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A random model with the samples it is bound to."""
+
+    model: Any
+    X: np.ndarray
+    y: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"{self.model!r}\nX = {self.X.tolist()}\ny = {self.y.astype(int).tolist()}"
+
+
+# --- samples --------------------------------------------------------------------------------------
+def matrix(s: Source, rows: int, columns: int, reach: int = 16) -> np.ndarray:
+    """Eighths, each drawn where they are few."""
+    if rows * columns <= FEW:
+        entries = [s.integer(-reach, reach) for _ in range(rows * columns)]
+    else:
+        rng = np.random.default_rng(s.integer(0, 10**6))
+        entries = rng.integers(-reach, reach + 1, rows * columns)
+    return np.reshape(entries, (rows, columns)) / 8
+
+
+def vector(s: Source, n: int, reach: int = 16) -> np.ndarray:
+    return matrix(s, 1, n, reach)[0]
+
+
+def samples(s: Source) -> tuple[np.ndarray, np.ndarray]:
+    """A few samples; once in 12 times up to 60 with up to 40 features; some of them
+    repeated, on a line, with a feature that is constant, or one of a class."""
+    many = not s.often(12)
+    m, n = (s.integer(10, 60), s.integer(1, 40)) if many else (s.integer(4, 10), s.integer(1, 4))
+    positives = s.integer(1, m - 1)
+    y = np.where(np.arange(m) < positives, 1.0, -1.0)
+    apart = s.integer(0, 16) / 8
+    X = matrix(s, m, n) + apart * y[:, None]
+    kind = s.integer(0, 11)
+    if kind == 0:
+        X[s.integer(0, m - 1)] = X[s.integer(0, m - 1)]
+    elif kind == 1:
+        X[:, s.integer(0, n - 1)] = 1.5
+    elif kind == 2:
+        X = np.outer(X[:, 0], vector(s, n))
+    elif kind == 3:
+        X[: positives // 2] = X[0]
+    return X, y
+
+
+# --- domains --------------------------------------------------------------------------------------
+def loss_of_ball(s: Source) -> Any:
+    return s.pick([
+        ucm.Exponential(), ucm.SquaredHinge(), ucm.Hinge(1.5), ucm.Hinge() / 0.4, ucm.Logistic() / 0.3,
+        ucm.Hinge(3.0), 2 * ucm.Exponential(), ucm.Hinge(1.1),
+    ])  # fmt: skip
+
+
+def weights(s: Source, deep: bool = True) -> Any:
+    """A domain for the weights of a hull, most often not empty on the simplex."""
+    kind = s.integer(0, 6 if deep else 5)
+    t = s.integer(1, 8) / 8 if s.integer(0, 2) == 0 else s.integer(4, 8) / 8
+    if kind == 0:
+        return ucm.Simplex()
+    if kind == 1:
+        return ucm.CappedSimplex(t)
+    if kind == 2:
+        p = s.pick(EXPONENTS)
+        return ucm.NormBall(t if 1.1 < p < 10.0 or s.often(2) else s.pick([1.0, 0.9985, 0.25]), p)
+    if kind == 3:
+        return ucm.KLBall(t)
+    if kind == 4:
+        return ucm.LossBall(loss_of_ball(s), s.integer(-4, 16) / 8)
+    if kind == 5:
+        return ucm.Box(s.integer(-1, 1) / 16, t)
+    return weights(s, False) & weights(s, False)
+
+
+def domain(s: Source, deep: bool = True) -> Any:
+    """A domain by itself, for `Image`."""
+    radius = s.integer(0, 12) / 8
+    kind = s.integer(0, 6 if deep else 5)
+    if kind == 0:
+        return ucm.Simplex()
+    if kind == 1:
+        return ucm.NormBall(radius, s.pick(EXPONENTS))
+    if kind == 2:
+        return ucm.Box(-radius, s.pick([0.5, 0.0, 2.0]))
+    if kind == 3:
+        return ucm.KLBall(s.integer(1, 8) / 8)
+    if kind == 4:
+        return ucm.LossBall(loss_of_ball(s), radius)
+    if kind == 5:
+        return ucm.CappedSimplex(s.pick([0.5, 1.0, 0.75]))
+    return domain(s, False) & domain(s, False)
+
+
+# --- sets -----------------------------------------------------------------------------------------
+def center(s: Source, dim: int, n: int) -> Any:
+    if dim != n or s.integer(0, 2) == 0:
+        return vector(s, dim)
+    return s.pick([pos.mean, neg.mean, signed.mean, pos.mean - neg.mean, 2 * pos.mean, 0])
+
+
+def shape(s: Source, dim: int, n: int) -> Any:
+    if dim != n or s.integer(0, 2) == 0:
+        root = matrix(s, dim, s.integer(1, min(dim, 4)))
+        return root @ root.T
+    return s.pick([pos.cov, neg.cov, signed.cov, pos.cov + neg.cov, 0.5 * pos.cov])
+
+
+def leaf(s: Source, dim: int, n: int) -> Any:
+    kind = s.integer(0, 6 if dim == n else 3)
+    radius = s.integer(0, 12) / 8
+    if kind == 0:
+        return ucm.Point(center(s, dim, n))
+    if kind == 1:
+        return ucm.Ball(center(s, dim, n), radius, s.pick(EXPONENTS))
+    if kind == 2:
+        return ucm.Ellipsoid(center(s, dim, n), shape(s, dim, n), radius)
+    if kind == 3:
+        return ucm.Image(matrix(s, dim, s.integer(1, 4)), domain(s), center(s, dim, n))
+    if kind == 4:
+        own = s.pick([pos, neg])
+        if s.integer(0, 1):
+            return ucm.ReducedHull(own, nu=s.integer(1, 8) / 8)
+        return ucm.ReducedHull(own, eta=s.integer(1, 8) / 8)
+    own = s.pick([pos, neg, signed])
+    return ucm.Hull(own) if s.integer(0, 3) == 0 else ucm.Hull(own, weights=weights(s))
+
+
+def expression(s: Source, dim: int, n: int, depth: int) -> Any:
+    """A set in R^dim over samples in R^n."""
+    kind = s.integer(0, 9) if depth > 1 else 0
+    if kind <= 1:
+        return leaf(s, dim, n)
+    if kind == 2:
+        return s.pick([-1.0, 0.5, 2.0, -3.0, 0.0]) * expression(s, dim, n, depth - 1)
+    if kind == 3:
+        inner = n if s.integer(0, 2) else s.integer(1, 4)
+        return matrix(s, dim, inner) @ expression(s, inner, n, depth - 1)
+    left = expression(s, dim, n, depth - 1)
+    if kind >= 8 and s.integer(0, 2):  # operands that meet, most often
+        near = ucm.Ball(vector(s, dim, 4), s.integer(2, 12) / 8, s.pick(EXPONENTS))
+        return left & (left + near) if s.integer(0, 1) else (left + near) & left
+    right = expression(s, dim, n, depth - 1)
+    if kind <= 5:
+        return left + right
+    if kind <= 7:
+        return left - right
+    return left & right
+
+
+def case(s: Source) -> Case:
+    """A set, and one time in three a norm of w other than 2."""
+    X, y = samples(s)
+    n = X.shape[1]
+    dim = n if s.integer(0, 4) else s.integer(1, 4)
+    U = expression(s, dim, n, 4)
+    return Case(ucm.RobustMargin(U, 2.0 if s.often(3) else s.pick(EXPONENTS)), X, y)
+
+
+# --- objectives -----------------------------------------------------------------------------------
+def loss(s: Source, convex: bool, deep: bool = True) -> Any:
+    factor = s.pick([1.0, 1.0, 0.5, 3.0, 0.01, 100.0])
+    if deep and not s.often(6):
+        return factor * loss(s, convex, False) + loss(s, True, False)
+    smooth = [ucm.Exponential(), ucm.Logistic(), ucm.SquaredHinge()]
+    every = [*smooth, ucm.Hinge(), ucm.Hinge(), ucm.Hinge(1.5), ucm.Hinge(3.0), ucm.Hinge(1.01)]
+    ramps = [ucm.Ramp(), ucm.Ramp(0.5), ucm.Ramp(0.01)]
+    return factor * s.pick(every if convex else [*every, *ramps, *ramps])
+
+
+def penalty(s: Source, convex: bool, deep: bool = True) -> Any:
+    factor = s.pick([1.0, 0.5, 0.1, 3.0, 0.001, 100.0])
+    if deep and not s.often(5):
+        return factor * penalty(s, convex, False) + penalty(s, True, False)
+    every = [
+        ucm.L1(), ucm.L2(), ucm.LInf(), ucm.Lp(1.5), ucm.Lp(3), ucm.ElasticNet(0.4), ucm.Lp(1.01),
+    ]  # fmt: skip
+    folded = [
+        ucm.ExpL0(4),
+        ucm.ExpL0(0.5),
+        ucm.CappedL1(0.5),
+        ucm.MCP(),
+        ucm.MCP(0.5, 1.5),
+        ucm.SCAD(),
+    ]
+    return factor * s.pick(every if convex else [*every, *folded])
+
+
+def objective(s: Source) -> Case:
+    """A loss and a penalty, convex every other time; the features at scales from 1e-6 to 1e6."""
+    X, y = samples(s)
+    convex = s.often(2)
+    size = 1.0 if s.often(4) else s.pick([1e-6, 1e-3, 30.0, 1e3, 1e6])
+    return Case(loss(s, convex) + penalty(s, convex), size * X, y)

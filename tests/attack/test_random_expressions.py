@@ -1,0 +1,149 @@
+"""Random set expressions under every norm, against a CVXPY twin that is written in `twins.py`.
+
+Within `TOUCH` of touching (0 on the boundary of U, operands of `&` that barely meet) either answer
+counts, as the data themselves are known to no more than that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import twins
+from draws import Case, Source, case
+from guard import Tally, attack, guarded
+
+import ucm
+from ucm.errors import CompositionError, EmptySetError, SolverError
+
+TOUCH = 1e-6
+
+
+class Nearest:
+    """The distance of a set from 0 by Clarabel, in units of the largest entry of the features."""
+
+    def __init__(self, c: Case) -> None:
+        p = c.model.norm
+        self.dual = 1.0 if p == np.inf else np.inf if p == 1.0 else p / (p - 1.0)
+        dim = c.model.set.dimension(c.X.shape[1])
+        self.scale = max(float(np.abs(c.X).max()), 1e-300)
+        self.point, self.inside = twins.points(c.model.set, c.X, c.y, dim)
+        z = cp.Variable(dim)
+        same = z == self.point / self.scale
+        self.said = twins.solve(
+            cp.Problem(cp.Minimize(twins.norm(z, self.dual)), [same, *self.inside])
+        )
+        self.z = np.zeros(dim) if z.value is None else self.scale * z.value
+        self.value = -self.length(self.z)
+
+    def length(self, x: np.ndarray) -> float:
+        top = float(np.abs(x).max())
+        return top * float(np.linalg.norm(x / top, self.dual)) if top > 0.0 else 0.0
+
+    def support(self, d: np.ndarray) -> float:
+        """The largest `d'x` over the set; NaN where Clarabel does not tell."""
+        problem = cp.Problem(cp.Maximize(d @ (self.point / self.scale)), self.inside)
+        said = twins.solve(problem)
+        return self.scale * float(problem.value) if said == "optimal" else np.nan  # type: ignore[arg-type]
+
+    def touching(self) -> bool:
+        """Whether the set is within TOUCH of being empty, or of not being so."""
+        barely = twins.slack(self.inside, equations=True) <= TOUCH
+        return barely and twins.slack(self.inside, equations=False) >= -TOUCH
+
+
+def refused(c: Case, nearest: Nearest, why: str) -> str:
+    if nearest.said == "optimal":
+        assert nearest.touching(), f"refused, and the reference is not empty: {why}"
+    return "empty"
+
+
+def compare(c: Case, tally: Tally) -> str:
+    """Raises `AssertionError` on disagreement, returns what both said."""
+    nearest = Nearest(c)
+    try:
+        sol: Any = guarded(lambda: ucm.solve(c.model, c.X, c.y))
+    except EmptySetError as error:
+        return refused(c, nearest, str(error))
+    except CompositionError as error:
+        raise AssertionError(f"refused: {error}") from error
+    except SolverError as error:
+        if nearest.said == "optimal" and nearest.value < -TOUCH * nearest.scale:
+            tally.convex += 1
+            tally.doubt(c, f"SolverError: {error}")
+        return "solver error"
+    told = (
+        f"{sol.stats.solver}: {sol.status} {sol.objective:.10g}, the reference is {nearest.said} "
+    )
+    if nearest.said == "failed":
+        return "reference failed"
+    if nearest.said == "empty" or sol.status == "infeasible":
+        both = nearest.said == "empty" and sol.status == "infeasible"
+        if not both and not nearest.touching():
+            if sol.status == "infeasible" or sol.status == "optimal":
+                raise AssertionError(told + sol.message)
+            return "empty, and not said"
+        return "empty" if both else "touching"
+    value, claimed = nearest.value, sol.status == "optimal"
+    told += f"{value:.10g}: {sol.message}"
+    size = max(sol.size, abs(value), nearest.scale)
+    if value < -TOUCH * size:  # convex
+        tally.convex += 1
+        off = abs(sol.objective - value)
+        if claimed and off > TOUCH * (abs(value) + size):
+            # a set without interior, as one of a size that is just admissible, is known to less
+            assert off <= 1e-3 * size and nearest.touching(), told
+        if not claimed:
+            tally.doubt(c, told)
+        highest = nearest.support(-sol.w) if sol.w is not None and claimed else np.nan
+        too_low = highest > sol.certificate.primal + 1e-5 * (size + abs(value))
+        assert not too_low or nearest.touching(), f"{told}; a support is {highest:.10g}"
+        return "optimal" if claimed else "convex, not proven"
+    if sol.w is None or not np.any(sol.w):
+        assert abs(sol.objective) <= 1e-5 * size, told
+        said = sol.status in ("zero_in_set", "optimal", "local", "stationary")
+        return "0 in U, no direction" if said else f"0 in U, {sol.status}"
+    return beyond(c, nearest, sol, told, size)
+
+
+def beyond(c: Case, nearest: Nearest, sol: Any, told: str, size: float) -> str:
+    """0 in U: the value is that of w, and no direction beats a value that is called the least; where U
+    is flat, the least of its span."""
+    highest = nearest.support(-sol.w)
+    tol = 1e-5 * size
+    if np.isnan(highest):
+        return "0 in U, reference failed"
+    assert abs(np.linalg.norm(sol.w, c.model.norm) - 1.0) <= 1e-6, told
+    off = abs(highest - sol.objective)
+    assert off <= tol or nearest.touching(), f"{told}; its support is {highest:.10g}"
+    if sol.status == "optimal" and "in the span of U" not in sol.message:
+        rng = np.random.default_rng(0)
+        for k in range(6):
+            d = rng.standard_normal(sol.w.size)
+            d = d if k < 2 else sol.w + 0.1**k * d
+            d = d / np.linalg.norm(d, c.model.norm)
+            least = nearest.support(-d)
+            lower = least < sol.objective - tol
+            assert not lower or nearest.touching(), f"{told}; {d} has {least:.10g}"
+    return f"0 in U, {sol.status}"
+
+
+def test_answers_are_those_of_the_twin(record_property: Callable[[str, object], None]) -> None:
+    attack(case, compare, record_property, few=60, many=10_000)
+
+
+def test_the_samples_of_expressions_are_of_every_kind() -> None:
+    """What a fixed run of the generator meets: no answer and no node is missing."""
+    cases = [case(Source(seed)) for seed in range(300)]
+    met = {type(node).__name__ for c in cases for node in c.model.walk()}
+    assert met >= {
+        "Ball", "Box", "CappedSimplex", "Ellipsoid", "Hull", "Image", "Intersection", "KLBall",
+        "LinearImage", "LossBall", "NormBall", "Point", "ReducedHull", "Scaled", "Sum",
+    }  # fmt: skip
+    assert len({c.model.norm for c in cases}) == 9 and max(len(c.X) for c in cases) > 40
+    tally = Tally()
+    said = Counter(compare(c, tally).partition(",")[0] for c in cases[:25])
+    assert said["optimal"] >= 3 and said["0 in U"] >= 3 and said["empty"] >= 1, said
