@@ -89,9 +89,11 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
             return [self.answer(solver, monitor, start)]
 
     def certify(self, answer: Answer, tol: float) -> Proof:
-        """The proof of the answer, or of w = 0 with the best b where a convex solver ended above it."""
+        """The proof of the answer, or of w = 0 with the best b where a convex solver ended above it; an
+        objective that is no number is left to the judge."""
         proof = self._proof(answer)
-        if not self.split.convex or proof.certificate.relative_gap <= tol:
+        proven = proof.certificate.relative_gap <= tol
+        if not self.split.convex or proven or not np.isfinite(proof.objective):
             return proof
         constant = self.split.constant()
         trivial = self._proof(replace(answer, w=constant.w, b=constant.b))
