@@ -384,7 +384,7 @@ def test_an_unbounded_set_has_conic_faces() -> None:
     strip = ucm.Image(np.diag([1.0, 1e6]), ucm.Box(-1.0, np.inf))
     X, y = small(0, n=2)
     form = UnitNorm(MinNorm.of(strip.lower(bind(X, y)), 2.0, 4), np.inf)
-    cuts = Cuts(form, 1e-6, np.array([1.0, 0.0]))
+    cuts = Cuts(form, Monitor(1e-6), np.array([1.0, 0.0]))
     assert not cuts.bounded and cuts.reach(np.array([1.0, 0.0])) is None
 
 

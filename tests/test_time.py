@@ -14,9 +14,13 @@ import pytest
 
 import ucm
 from ucm import neg, pos
+from ucm.data.bound import bind
 from ucm.errors import ConvergenceWarning, ParameterError
+from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
+from ucm.forms.sphere import UnitNorm
 from ucm.solvers.programs import accuracy, attempt
+from ucm.solvers.sphere.cuts import Cuts
 
 _PROMPT = 1.0  # seconds beyond the limit
 
@@ -53,6 +57,8 @@ CUT = {  # a model, and a solver of it that needs longer
     "dca": (ucm.models.rlsvm1(0.5), "dca", {}),
     "rapminos": (ucm.models.enu_svm(0.1), "rapminos", {}),
     "faces": (ucm.models.enu_svm(0.1, np.inf), "faces", {}),
+    "faces, by cuts": (ucm.RobustMargin(ucm.models.kl_svm(0.05), norm=np.inf), "faces", {}),
+    "growing-ball": (ucm.RobustMargin(ucm.models.mm_mpm(0.1), norm=1.5), "growing-ball", {}),
     "linearize": (ucm.models.mm_mpm(9.0), "linearize", {}),
     "subgradient": (ucm.models.enu_svm(0.1), "subgradient", {}),
 }
@@ -70,6 +76,36 @@ def test_a_problem_inside_has_the_time_of_both() -> None:
     part = monitor.below(1e-3, 7)
     assert part.late and part.max_iter == 7 and part.stop is monitor.stop
     assert monitor.report(1, 0.0, 0.0)
+
+
+def test_a_growing_ball_passes_the_time_on() -> None:
+    class Watched(ucm.Solver[ucm.MinNorm]):
+        name = "watched"
+
+        def refuse(self, form: ucm.MinNorm) -> str | None:
+            return ucm.solvers.Newton().refuse(form)
+
+        def predicted_passes(self, form: ucm.MinNorm) -> float:
+            return 1.0
+
+        def solve(self, form: ucm.MinNorm, monitor: Monitor, start: Any = None) -> ucm.Answer:
+            limits.add(monitor.time_limit)
+            return ucm.solvers.Newton().solve(form, monitor, start)
+
+    limits: set[float | None] = set()
+    model = ucm.RobustMargin(ucm.models.mm_mpm(0.1), norm=1.5)
+    solution = ucm.compile(model, X, y, solver=ucm.solvers.GrowingBall((Watched(),))).solve(
+        time_limit=1e3
+    )
+    assert solution.status == "optimal" and limits == {1e3}
+
+
+def test_cutting_planes_of_a_face_ask_for_the_time() -> None:
+    image = ucm.models.kl_svm(0.05).lower(bind(X, y))
+    form = UnitNorm.of(MinNorm.of(image, 2.0, X.size), np.inf)
+    g = next(iter(form.vertices()))
+    assert Cuts(form, Monitor(1e-6), form.start()).reach(g) is not None
+    assert Cuts(form, Monitor(1e-6, time_limit=1e-9), form.start()).reach(g) is None
 
 
 def test_the_alarm_reaches_compiled_loops() -> None:

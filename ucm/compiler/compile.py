@@ -183,14 +183,12 @@ def solve(
     **options: Any,
 ) -> Solution:
     """Compile and solve in one call; `options` are those of `Plan.solve`, class_weight, and those of the
-    kernel.
+    kernel. `time_limit` is that of both: compiling is finished in any case.
 
     Raises
     ------
     ParameterError, DataError, CompositionError, EmptySetError, SolverError
         As `compile` and `Plan.solve`; an option that neither has, before anything is computed.
-
-    `time_limit` is that of both: compiling is finished in any case.
 
     Examples
     --------

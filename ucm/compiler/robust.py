@@ -422,10 +422,10 @@ class ToSphere(_Robust[UnitNorm]):
             if bound > self.floor:
                 certificate = proven(certificate, bound, data.scale)
         small = tol * max(abs(certificate.primal), 1e-300)
-        close = -10.0 * self._flat(tol) <= certificate.gap <= max(small, self._flat(tol))
-        if self._inside(certificate, tol) and close:
+        close = certificate.gap <= max(small, self._flat(tol))
+        if self._inside(certificate, tol) and close and not self._separates(certificate, tol):
             certificate = replace(certificate, kind="global")
-            if self.data.gram is not None and certificate.primal <= self._unresolved:
+            if self.data.gram is not None and certificate.primal <= self._least:
                 certificate = replace(
                     certificate, primal=0.0, gap=-certificate.dual, relative_gap=0.0
                 )
@@ -452,7 +452,7 @@ class ToSphere(_Robust[UnitNorm]):
         return certificate.violation <= max(tol, 1e-6)
 
     @property
-    def _unresolved(self) -> float:
+    def _least(self) -> float:
         """The objective that inner products of a kernel do not tell from 0."""
         return GramSpace.resolution * self.whole
 
@@ -466,7 +466,7 @@ class ToSphere(_Robust[UnitNorm]):
             return None
         certificate, form, w, size = proof.certificate, self.form, proof.answer.plane[0], proof.size
         if not w.any():
-            return _rounding(self._unresolved)
+            return _rounding(self._least)
         residual = certificate.residual or 0.0
         span = "" if form.basis is None else f", w in the span of U, of dimension {form.rank}"
         if certificate.kind == "global":

@@ -73,7 +73,7 @@ class GrowingBall(Solver[MinNorm]):
         for step in range(done + 1, monitor.limit(done + _LIMIT) + 1):
             met = _met(form, max(lower, 0.0))
             # as the distance from the set vanishes, a bound relative to it is worth less
-            below = Monitor(max(1e-3 * min(best, 1.0), 1e-7), max_iter=self.inner_limit)
+            below = monitor.below(max(1e-3 * min(best, 1.0), 1e-7), self.inner_limit)
             found = solver.solve(met, below, Answer([*q, ball]))
             monitor.passes += below.passes
             monitor.systems += below.systems
@@ -96,10 +96,8 @@ class GrowingBall(Solver[MinNorm]):
             since = 0 if best < 0.9 * before else since + 1
             if monitor.report(step, -upper, gap):
                 return answer.interrupted()
-            met = apart <= 0.05 * monitor.tol
-            if (met and gap <= 0.7 * monitor.tol) or upper <= 0.5 * max(
-                monitor.tol, 1e-9
-            ) * form.size(q):
+            close = apart <= 0.05 * monitor.tol and gap <= 0.7 * monitor.tol
+            if close or upper <= 0.5 * max(monitor.tol, 1e-9) * form.size(q):
                 return answer
             if since >= _PATIENCE:
                 break

@@ -16,15 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
+from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm
 from ucm.solvers.programs import LinearProgram
 from ucm.solvers.sphere.radial import Reached
 
 __all__ = ["Cuts"]
 
-_INWARD = (
-    0.2  # of the way from the best w of a face to that of its program: fewer points than all of it
-)
+_INWARD = 0.2  # of the way from the best w of a face to that of its program: takes fewer points
 _OUTWARD = 10  # steps of which one goes all the way
 _KEPT = 5  # points kept from face to face, in units of the dimension
 _MOST = 100  # points found for one face, in the same units
@@ -41,8 +40,8 @@ class Cuts:
     passes : products with the samples
     """
 
-    def __init__(self, form: UnitNorm, tol: float, start: Vec) -> None:
-        self.form, self.share = form, 0.1 * tol
+    def __init__(self, form: UnitNorm, monitor: Monitor, start: Vec) -> None:
+        self.form, self.monitor, self.share = form, monitor, 0.1 * monitor.tol
         self.box = form.box()
         self.last: _Program | None = None
         self.points: list[Vec] = []
@@ -72,7 +71,7 @@ class Cuts:
 
     def reach(self, g: Vec) -> Reached | None:
         """A lower bound of f on the face of g, the best v there with `<g, v> = 1`, and the blocks of the
-        point that proves the bound; None when the program failed."""
+        point that proves the bound; None when the program failed, or the time is over."""
         program = self._program()
         program.face(g)
         near, low = self._begin(g), -np.inf
@@ -80,6 +79,8 @@ class Cuts:
         program.cut(self.points[-1][None])
         found = None
         for step in range(1, _MOST * (g.size + 1)):
+            if self.monitor.late:
+                return None
             solved = program.solve() if self.bounded else None
             if solved is None:
                 break
@@ -116,7 +117,7 @@ class Cuts:
         scale = max(self.best, self.flat)
         if self.last is None or len(self.points) > 2 * kept or self.last.scale > 100.0 * scale:
             self.points, self.blocks = self.points[-kept:], self.blocks[-kept:]
-            self.last = _Program(self.unit, scale, self.box)
+            self.last = _Program(self.unit, scale, self.box, self.monitor)
             self.last.cut(np.array(self.points))
         return self.last
 
@@ -138,10 +139,11 @@ class _Program:
     unit : (r,) of the coordinates of the points
     scale : of the objective
     box : (r,) the largest `|v_i|`
+    monitor : of the solve, for the time that is left
     """
 
-    def __init__(self, unit: Vec, scale: float, box: Vec) -> None:
-        self.program = LinearProgram(presolve="off", simplex_strategy=1)
+    def __init__(self, unit: Vec, scale: float, box: Vec, monitor: Monitor) -> None:
+        self.program = LinearProgram(monitor.below(monitor.tol), presolve="off", simplex_strategy=1)
         self.unit, self.scale = unit, scale
         ends = box * (unit / scale)
         u = self.program.columns(unit.size, -ends, ends)

@@ -55,7 +55,7 @@ class Faces(UnitSolver):
         v = form.begin(start)
         answer = Answer(form.image.centers(), form.lift(v))
         if form.hulls is None and not form.image.couplings:
-            cuts = Cuts(form, monitor.tol, v)
+            cuts = Cuts(form, monitor, v)
             found = self._search(form, monitor, cuts.reach, answer)
             if cuts.bounded:
                 monitor.passes += cuts.passes
