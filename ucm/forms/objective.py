@@ -141,6 +141,17 @@ class Composite:
         total = sum((k.gradient(k.offset - margin) for k in losses), start=np.zeros(self.m))
         return self.factors * total
 
+    def curvature(self, margin: Vec) -> Vec:
+        """The second derivatives of the total loss, `c_i sum_k l_k''(o_k - t_i)`, at most 1e15 c_i; where l'
+        has a kink that of one side."""
+        total = np.zeros(self.m)
+        for loss in self.losses:
+            u = loss.offset - margin
+            s = loss.gradient(u)
+            share = loss.conjugate_prox_slope(s + u, 1.0, s)  # 1 / (1 + l*''(s)), and l'' l*'' = 1
+            total += share / np.maximum(1.0 - share, 1e-15)
+        return self.factors * total
+
     def shares(self, slopes: Vec, margin: Vec | None) -> list[Vec]:
         """Dual points of the losses that add up to `slopes`, as far as their domains allow: their
         gradients at the margins, and the rest for the slanted plus function whose kink is nearest.

@@ -104,6 +104,13 @@ class Gathered:
         return ways
 
     @property
+    def boxed(self) -> tuple[Bound, Bound, float] | None:
+        """(lower, upper, c) where the sum is `c ||w||_2^2` and the support function of a box; else None."""
+        if self._others:
+            return None
+        return (*(self._box or (0.0, 0.0)), self.norms[1])
+
+    @property
     def square(self) -> float | None:
         """c where the sum is `c ||w||_2^2`; else None."""
         a, c, s, others = self.norms
