@@ -12,8 +12,7 @@ sign) coordinate descent and Newton steps on its support take turns, on the matr
 Of the features only those enter that are not 0 or whose slope leaves its walls, of the samples those with
 h_i > 0. While a step still gains much, every so many of the samples stand for all in the matrix; near the
 solution, where the curvatures hardly change, the matrix of the step before serves again. Samples on a
-straight part of a loss have the curvature of a parabola with their slope (Huber's weights), and ever less of it
-as long as whole steps succeed.
+straight XX whole steps succeed.
 
 Lee, Sun and Saunders (2014), Proximal Newton-type methods for minimizing composite functions, give the
 method; Yuan, Ho and Lin (2012), An improved GLMNET for l1-regularized logistic regression, the sets of
@@ -296,7 +295,8 @@ class _Tilted:
             )
             d = new - w
         else:
-            H = model.H + np.diag(np.full(w.size, ridge))
+            H = model.H.copy()
+            H[np.diag_indices_from(H)] += ridge
             d = -ridge_solve(H, r + ridge * w)
         e = -self.bend / model.mass - float(model.mean @ d)
         here, linear = self._penalty(w, model), float(model.of(self.tilt.normal) @ d)
