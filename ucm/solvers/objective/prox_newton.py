@@ -138,7 +138,7 @@ class _Point(Session):
 
     def _descend(self, at: _Tilted, tol: float) -> tuple[str, str]:
         """How it ended, and what was left."""
-        monitor, stuck = self.monitor, 0
+        monitor, step, stuck = self.monitor, 0, 0
         limit = monitor.limit(self.max_iter) if self.whole else self.max_iter
         for step in range(1, limit + 1):
             at.look()
