@@ -36,8 +36,11 @@ from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
+from ucm.language.masses import Jacobian
 from ucm.language.terms import Bound
 from ucm.solvers.coordinates import ByInnerProducts, Orthonormal, Span
+from ucm.solvers.curvature import ConjugateGradients
+from ucm.solvers.objective.splitting import Splitting
 from ucm.solvers.palm import ridge_solve
 
 __all__ = ["ProxNewton"]
@@ -46,6 +49,9 @@ _ENOUGH = 0.3  # of the tolerance
 _SUFFICIENT = 1e-4  # of the decrease that the model foretells
 _EXACT = 1e-2  # of the largest violation, to which a quadratic program is solved
 _ROUNDS = 50  # of a quadratic program
+_DIRECT = 500  # order of a linear system, above which conjugate gradients take its place
+_FORCING, _CYCLES = 0.05, 200  # their relative residual, and their number
+_PROXIMAL = 1e-7  # of the mean diagonal entry, where features may depend on each other
 _HALVINGS = 40
 _STUCK = 3  # steps in a row that gain nothing
 _ROUNDING = 1e-14  # of the objective
@@ -60,6 +66,7 @@ _NEAR, _LEAST = 1e-3, 1e-12  # margins from the offset, and the least damping
 _COUNTED = 10.0  # in tolerances, the gain at which the gap is looked at
 
 Matrix = NDArray[np.float64]
+_NONE = np.zeros((0, 0))  # with conjugate gradients
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ class ProxNewton(InnerSolver):
     Parameters
     ----------
     max_iter : limit of steps
-    max_order : largest order of the linear systems of L2, which is min(samples, features)
+    max_order : most features where a penalty joins them
 
     Notes
     -----
@@ -77,7 +84,7 @@ class ProxNewton(InnerSolver):
     """
 
     max_iter: int = 300
-    max_order: int = 3000
+    max_order: int = 1000
     name: ClassVar[str] = "prox-newton"
 
     def __post_init__(self) -> None:
@@ -88,10 +95,10 @@ class ProxNewton(InnerSolver):
         rough = [loss for loss in form.losses if not loss.smooth()]
         if rough:
             return f"{rough[0]!r} has no Lipschitz gradient"
-        if form.penalty.boxed is None:
-            return "a penalty is not of single weights"
-        if form.penalty.square is not None and min(form.m, form.n) > self.max_order:
-            return f"its linear systems would have order {min(form.m, form.n)}"
+        if not form.penalty.proximal():
+            return "the sum of the penalties has no proximal map"
+        if form.penalty.boxed is None and form.n > self.max_order:
+            return f"its linear systems would have order {form.n}"
         return None
 
     def predicted_passes(self, form: Composite) -> float:
@@ -108,12 +115,18 @@ class _Point(Session):
     ----------
     form : the samples as they are worked on
     span : these coordinates, or None
+    systems : those of L2 where they are too large to be formed, or None
     """
 
     def __init__(self, form: Composite, monitor: Monitor, max_iter: int) -> None:
         self.monitor, self.max_iter, self.entries = monitor, max_iter, form.entries
         self.span: Span | None = None
-        if form.n > form.m and form.penalty.square is not None:
+        self.systems: ConjugateGradients | None = None
+        if form.penalty.square is not None and min(form.m, form.n) > _DIRECT:
+            self.systems = ConjugateGradients(
+                [SampleMap(form.X)], form.entries, _FORCING, _CYCLES, lambda: monitor.late
+            )
+        elif form.n > form.m and form.penalty.square is not None:
             X = form.X
             self.span = ByInnerProducts([X]) if sparse.issparse(X) else Orthonormal(X)
             form = replace(form, X=self.span.tables[0])
@@ -130,7 +143,8 @@ class _Point(Session):
             normal = self.span.inward(tilt.normal)
             outside = (tilt.normal - self.span.outward(normal)) / (2.0 * form.norms[1])
             form, tilt = replace(form, X=self.form.X), Tilt(tilt.margin, normal)
-        at = _Tilted(form, tilt, self.w, self.b, self.monitor, form.entries / self.entries)
+        cost = form.entries / self.entries
+        at = _Tilted(form, tilt, (self.w, self.b), self.monitor, cost, self.systems)
         status, left = self._descend(at, tol)
         self.w, self.b = at.w, at.b
         w = at.w if self.span is None else self.span.outward(at.w)
@@ -171,6 +185,7 @@ class _Model:
     X : the samples in these features
     H, mean, mass : the Gram matrix about the mean of the samples, their mean, and the sum of the weights
     rough : whether some samples stand for all
+    h : the weights
     again : whether it is that of an earlier point
     """
 
@@ -180,6 +195,7 @@ class _Model:
     mean: Vec
     mass: float
     rough: bool
+    h: Vec
     again: bool = False
 
     def of(self, v: Vec) -> Vec:
@@ -202,14 +218,22 @@ class _Tilted:
     """
 
     def __init__(
-        self, form: Composite, tilt: Tilt, w: Vec, b: float, monitor: Monitor, cost: float
+        self,
+        form: Composite,
+        tilt: Tilt,
+        start: tuple[Vec, float],
+        monitor: Monitor,
+        cost: float,
+        systems: ConjugateGradients | None,
     ) -> None:
         self.form, self.tilt, self.monitor, self.cost = form, tilt, monitor, cost
         lower, upper, self.c = form.penalty.boxed or (0.0, 0.0, 0.0)
         self.lower, self.upper = _spread(lower, form.n), _spread(upper, form.n)
-        self.walls = bool(self.lower.any() or self.upper.any())
-        self.w, self.b = form.penalty.feasible(w), b
-        self.t = form.margins(self.w, b)
+        self.walls = form.penalty.walled
+        self.splitting = None if form.penalty.boxed else Splitting(form.penalty)
+        self.systems = systems
+        self.w, self.b = form.penalty.feasible(start[0]), start[1]
+        self.t = form.margins(self.w, self.b)
         self.smooth, self.value = self._smooth(self.t), form.value(self.t, self.w, tilt)
         self.exact, self.damping = False, 1.0
         self.gain = self.gap = self.missed = self.before = np.inf
@@ -254,7 +278,7 @@ class _Tilted:
         """The model at the point, or the last one where that will do."""
         last, features, form = self.model, self._features(), self.form
         share = (1.0 if features is None else features.size / form.n) ** 2
-        dear = self.squares * share > _DEAR * form.entries
+        dear = self.squares * share > _DEAR * form.entries and self.systems is None
         known = last is not None and (
             np.array_equal(last.features, features)
             if last.features is not None and features is not None
@@ -274,30 +298,23 @@ class _Tilted:
             every = max(1, form.m // (_SAMPLED * max(X.shape[1], _NEW)))
         if every > 1:
             h = every * h[::every]
-        H, s = weighted_sums(X[::every] if every > 1 else X, h)
         mass = float(h.sum()) or 1.0
+        if self.systems is not None:
+            self.model = _Model(None, X, _NONE, np.asarray(X.T @ h) / mass, mass, False, h)
+            self.monitor.passes += 0.5 * self.cost
+            return self.model
+        H, s = weighted_sums(X[::every] if every > 1 else X, h)
         H -= np.outer(s, s / mass)
         self.monitor.forming += 0.5 * self.squares * share / every / form.entries * self.cost
         self.monitor.systems += 1
-        self.model = _Model(features, X, H, s / mass, mass, every > 1)
+        self.model = _Model(features, X, H, s / mass, mass, every > 1, h)
         return self.model
 
     def advance(self) -> bool:
         """A step; whether it gained anything."""
         model = self._formed()
         g, w = model.of(self.g), model.of(self.w)
-        r, ridge = g - self.bend * model.mean, 2.0 * self.c
-        if self.walls:
-            new = w.copy()
-            tol = _EXACT * float(model.of(self.over).max(initial=0.0))
-            numerics.boxed_quadratic(
-                model.H, r, new, model.of(self.lower), model.of(self.upper), ridge, tol, _ROUNDS
-            )
-            d = new - w
-        else:
-            H = model.H.copy()
-            H[np.diag_indices_from(H)] += ridge
-            d = -ridge_solve(H, r + ridge * w)
+        d = self._direction(model, g - self.bend * model.mean, w)
         e = -self.bend / model.mass - float(model.mean @ d)
         here, linear = self._penalty(w, model), float(model.of(self.tilt.normal) @ d)
         self.before = self.gain
@@ -331,6 +348,32 @@ class _Tilted:
         self.b, self.t, self.smooth, self.value = self.b + a * e, t, smooth, value
         return gained
 
+    def _direction(self, model: _Model, r: Vec, w: Vec) -> Vec:
+        """d of the step, once the bias is eliminated."""
+        ridge, H = 2.0 * self.c, model.H
+        if self.walls:
+            new = w.copy()
+            tol = _EXACT * float(model.of(self.over).max(initial=0.0))
+            numerics.boxed_quadratic(
+                H, r, new, model.of(self.lower), model.of(self.upper), ridge, tol, _ROUNDS
+            )
+            return new - w
+        if self.systems is not None:
+            h = model.h[:, None]
+            curve = Jacobian(model.h, h, np.full((1, 1), -1.0 / model.mass))
+            step = self.systems.step([curve], [1.0], np.full(w.size, ridge), r + ridge * w)
+            self.monitor.passes += step.passes
+            return step.d
+        top = float(np.mean(np.diagonal(H))) or 1.0
+        if self.splitting is not None:
+            L = float(np.diagonal(H).max()) or 1.0
+            away = L * float(np.abs(w - self.form.penalty.prox(w - self.g / L, 1.0 / L)).max())
+            H[np.diag_indices_from(H)] += _PROXIMAL * top
+            return self.splitting.solve(H, r, w, _EXACT * away) - w
+        H = H.copy()
+        H[np.diag_indices_from(H)] += ridge
+        return -ridge_solve(H, r + ridge * w)
+
     def _doubt(self, model: _Model) -> bool:
         """The next model is an exact one; answers whether this was none."""
         self.exact, self.model = True, None
@@ -342,6 +385,8 @@ class _Tilted:
 
     def _penalty(self, w: Vec, model: _Model) -> float:
         """R of the features that enter; the others are 0."""
+        if self.splitting is not None:
+            return self.form.penalty.value(w)
         height = self.c * float(w @ w)
         if self.walls:
             wall = np.where(w > 0.0, model.of(self.upper), model.of(self.lower))
