@@ -116,7 +116,8 @@ class Gathered:
         """(lower, upper, c) where the sum is `c ||w||_2^2` and the support function of a box; else None."""
         if self._others:
             return None
-        return (*(self._box or (0.0, 0.0)), self.norms[1])
+        lower, upper = self._box or (0.0, 0.0)
+        return lower, upper, self.norms[1]
 
     @property
     def walled(self) -> bool:

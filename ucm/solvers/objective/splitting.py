@@ -62,7 +62,7 @@ class Splitting:
         return self._multiply(H, r, w, tol)
 
     def _multiply(self, H: Matrix, r: Vec, w: Vec, tol: float) -> Vec:
-        R, rho, x, z = self.R, self.rho, w, w
+        R, rho, x, z, step = self.R, self.rho, w, w, 0
         for _ in range(_MULTIPLIERS):
             u = self.slope / rho
             top = float(np.abs(self.slope).max())
@@ -73,8 +73,7 @@ class Splitting:
                 g = H @ (x - w) + r + rho * (v - z)
                 if step == MOST or float(np.abs(g).max(initial=0.0)) <= enough:
                     break
-                inside = R.prox_slope(v, 1.0 / rho)
-                system = H - rho * inside
+                system = H - rho * np.asarray(R.prox_slope(v, 1.0 / rho))
                 system[np.diag_indices_from(system)] += rho
                 d = -ridge_solve(system, g)
                 start = float(g @ d)
