@@ -417,7 +417,7 @@ def test_repetition_in_the_estimator_of_several_classes() -> None:
     ids=repr,
 )
 def test_scikit_learn_finds_weights_and_repetitions_the_same(model: Any) -> None:
-    clf = ucm.Classifier(model, tol=1e-10)
+    clf = ucm.Classifier(model, tol=1e-12)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ucm.ConvergenceWarning)
         check_sample_weight_equivalence_on_dense_data("Classifier", clf)
