@@ -150,7 +150,10 @@ class Gathered:
         scale = 1.0 / (1.0 + 2.0 * t * c)
         v, t = v * scale, t * scale
         inside = self._shrunk(v, t)
-        free = np.ones(v.size) if self._box is None else (inside != 0.0).astype(float)
+        free = np.ones(v.size)
+        if self._box is not None:
+            lower, upper = self._box
+            free[(inside == 0.0) & ((np.asarray(lower) != 0.0) | (np.asarray(upper) != 0.0))] = 0.0
         if self._rest is None:
             return np.diag(scale * free)
         factor, rest = _unwrapped(self._rest)
