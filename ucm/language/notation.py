@@ -13,7 +13,7 @@ from ucm.language.parameter import Derived, Param, Scalar
 __all__ = ["LATEX", "TEXT", "Notation"]
 
 _GREEK = {
-    "Delta": "Δ", "Sigma": "Σ", "alpha": "α", "beta": "β", "delta": "δ", "eta": "η", "gamma": "γ",
+    "Delta": "Δ", "Sigma": "Σ", "alpha": "α", "beta": "β", "delta": "δ", "eps": "ε", "eta": "η", "gamma": "γ",
     "kappa": "κ", "lam": "λ", "mu": "μ", "nu": "ν", "rho": "ρ", "sigma": "σ", "tau": "τ", "theta": "θ",
 }  # fmt: skip
 _SUBSCRIPTS = str.maketrans("0123456789+-", "₀₁₂₃₄₅₆₇₈₉₊₋")
@@ -80,6 +80,9 @@ class Notation(ABC):
         left, right = self.scalar(x.left), self.scalar(x.right)
         if x.operation == "/":
             return self.fraction(left, right)
+        if x.operation == "**":
+            nested = isinstance(x.left, Derived) and x.left.operation in ("*", "/", "**")
+            return self.power(f"({left})" if nested else left, right)
         if x.operation == "*":
             return f"-{right}" if x.left == -1.0 else left + self.times + right
         return f"({left} {x.operation} {right})"
@@ -140,7 +143,9 @@ class _Latex(Notation):
 
     def symbol(self, name: str) -> str:
         base, _, index = name.partition("_")
-        greek = {"lam": r"\lambda"}.get(base, f"\\{base}" if base in _GREEK else base)
+        greek = {"lam": r"\lambda", "eps": r"\epsilon"}.get(
+            base, f"\\{base}" if base in _GREEK else base
+        )
         return self.sub(greek, r"\mathrm{" + index.replace("_", r"\_") + "}") if index else greek
 
     def sub(self, base: str, index: str) -> str:

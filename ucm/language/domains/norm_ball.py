@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,9 @@ from ucm.language.domains.simplex import CappedSimplex, Simplex
 from ucm.language.node import Notation, Param, Scalar, value
 from ucm.language.parameter import named, subject
 
-__all__ = ["NormBall", "SimplexBall"]
+__all__ = ["NormBall", "SimplexBall", "SimplexNear"]
+
+_EPS = float(np.finfo(float).eps)
 
 
 class PowerCurve(curved.Curve):
@@ -77,7 +80,43 @@ def norm(q: Vec, p: float) -> float:
     return top * float((scaled**p).sum() ** (1.0 / p))
 
 
-def _check(owner: NormBall | SimplexBall) -> None:
+class ShiftedCurve(curved.Curve):
+    """The p-norm of `q - c` as a separable function, c one number, `h(q) = (r / p) sum (|q_i - c| / r)^p`,
+    1 <= p < inf.
+
+    With s the sign of `u - c`, the equations are those of `PowerCurve` for `s (q - c)`, cut at q = 0; for
+    p = 1 a soft threshold."""
+
+    def __init__(self, p: float, radius: float, c: float, dim: int) -> None:
+        self.p, self.r, self.c = p, radius, c
+        self.exponent = 1.0
+        self.condition = p * (1.0 + dim ** (1.0 / p) * c / radius)
+
+    def value(self, q: Vec) -> float:
+        with np.errstate(over="ignore"):
+            return self.r / self.p * float(((np.abs(q - self.c) / self.r) ** self.p).sum())
+
+    def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+        p, away = self.p, u - self.c
+        far, sign = np.abs(away), np.sign(away)
+        if p == 1.0:
+            x = np.maximum(far - lam, 0.0)
+            w, normal = (x > 0.0).astype(float), sign
+        else:
+            x, w, normal = PowerCurve(p, self.r).prox(far, lam)
+            normal = sign * normal
+            w = np.where(far > 0.0, w, 1.0 if p > 2.0 else 0.0)
+        q = self.c + sign * x
+        return np.maximum(q, 0.0), np.where(q > 0.0, w, 0.0), normal
+
+    def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+        sign = np.sign(u)
+        x, w, normal = PowerCurve(self.p, self.r).tilt(np.abs(u), lam)
+        q = self.c + sign * x
+        return np.maximum(q, 0.0), np.where(q > 0.0, w, 0.0), sign * normal
+
+
+def _check(owner: NormBall | SimplexBall | SimplexNear) -> None:
     """Refuses an exponent that gives no norm."""
     p: Any = owner.p
     if isinstance(p, Param):
@@ -92,7 +131,7 @@ def _check(owner: NormBall | SimplexBall) -> None:
 
 
 class NormBall(SemiSmooth, Polyhedral):
-    """The ball `{||q||_p <= radius}`.
+    """The ball `{||q||_p <= radius}`, or around the uniform distribution, `{||q - 1/N||_p <= radius}`.
 
     Parameters
     ----------
@@ -100,11 +139,13 @@ class NormBall(SemiSmooth, Polyhedral):
         Non-negative.
     p : float, optional
         1 <= p <= inf.
+    around : None or "uniform", optional
+        The centre: 0, or 1/N for each of the N entries.
 
     Raises
     ------
     CompositionError
-        p is no plain number, or below 1.
+        p is no plain number, or below 1; `around` is another word.
 
     Examples
     --------
@@ -113,14 +154,26 @@ class NormBall(SemiSmooth, Polyhedral):
     array([0.6, 0.8])
     >>> ucm.NormBall(1.0, p=1).support([3.0, 4.0])[0]
     4.0
+    >>> ucm.NormBall(0.1, around="uniform").project([1.0, 0.5])
+    array([0.6, 0.5])
     """
 
     radius: Scalar
     p: float = 2.0
+    around: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check(self)
+        if self.around not in (None, "uniform"):
+            raise CompositionError(
+                f'NormBall: around is None (the ball around 0) or "uniform", got {brief(self.around)}; '
+                "the ball around another point is Image(A, NormBall(radius), center=...)"
+            )
+
+    def _middle(self, dim: int) -> float:
+        """The entries of the centre."""
+        return 1.0 / dim if self.around else 0.0
 
     def _solve(self, v: Vec) -> tuple[Vec, Vec, Vec | None]:
         """The projection; dq/du; and the gradient of the norm where the bound is active."""
@@ -148,14 +201,21 @@ class NormBall(SemiSmooth, Polyhedral):
         return radius * sign * point.q, point.w, sign * point.normal
 
     def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
-        return masses.delivered(self._solve(masses.vector(v))[0], out)
+        if self.around is None:
+            return masses.delivered(self._solve(masses.vector(v))[0], out)
+        c = self._middle(np.size(v))
+        return masses.delivered(c + self._solve(masses.vector(v) - c)[0], out)
 
     def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
-        _, w, normal = self._solve(masses.vector(v))
+        v = masses.vector(v)
+        _, w, normal = self._solve(v if self.around is None else v - self._middle(v.size))
         return masses.jacobian(w, [], normal)
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
         g = masses.vector(g)
+        if self.around is not None:
+            c, q = self._middle(g.size), replace(self, around=None).support(g)[1]
+            return float(g @ (c + q)), c + q
         radius = max(value(self.radius), 0.0)
         top = float(np.abs(g).max(initial=0.0))
         if top == 0.0:
@@ -171,11 +231,16 @@ class NormBall(SemiSmooth, Polyhedral):
         return float(g @ q), q
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        length, radius = norm(masses.vector(q), self.p), value(self.radius)
-        return masses.snap((length - radius) / radius if radius > 0.0 else length)
+        q = masses.vector(q)
+        c = self._middle(q.size)
+        length, radius = norm(q if c == 0.0 else q - c, self.p), value(self.radius)
+        rounding = _EPS * norm(np.full(q.size, 2.0 * c), self.p)  # of q - c
+        return masses.snap(
+            (length - rounding - radius) / radius if radius > 0.0 else length - rounding
+        )
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
-        return np.zeros(dim)
+        return np.full(dim, self._middle(dim))
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
         if 0.0 <= value(self.radius) < 1e150:
@@ -196,6 +261,8 @@ class NormBall(SemiSmooth, Polyhedral):
     def constraints(
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
+        if self.around is not None:
+            q = q - self._middle(q.size)
         if self.p == 2.0:
             return [cp.norm2(q) <= size]
         if self.p in (1.0, math.inf):
@@ -203,26 +270,30 @@ class NormBall(SemiSmooth, Polyhedral):
         return [cp.pnorm(q, self.p, approx=False) <= size]
 
     def on_simplex(self) -> Domain | None:
+        if self.around is not None:
+            return None if self.p == math.inf else SimplexNear(self.radius, self.p)
         return (
             CappedSimplex(self.radius) if self.p == math.inf else SimplexBall(self.radius, self.p)
         )
 
     def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
-        r = value(self.radius)
+        r, c = value(self.radius), self._middle(dim)
         if self.p == math.inf:
-            return Box(-r, r).polyhedron(dim)
+            return Box(c - r, c + r).polyhedron(dim)
         if self.p != 1.0:
             return None
-        eye = sparse.eye_array(dim)  # |q| <= t, sum t <= r
+        eye = sparse.eye_array(dim)  # |q - c| <= t, sum t <= r
         A = sparse.csr_array(
             sparse.block_array([[eye, -eye], [-eye, -eye], [None, np.ones((1, dim))]])
         )
-        lower, most = np.repeat([-r, 0.0], dim), np.append(np.zeros(2 * dim), r)
-        return Polyhedron(lower, np.full(2 * dim, r), A, np.full(most.size, -np.inf), most)
+        lower, upper = np.repeat([c - r, 0.0], dim), np.repeat([c + r, r], dim)
+        most = np.concatenate([np.full(dim, c), np.full(dim, -c), [r]])
+        return Polyhedron(lower, upper, A, np.full(most.size, -np.inf), most)
 
     def formula(self, notation: Notation) -> str:
         index = "inf" if self.p == math.inf else f"{self.p:.6g}"
-        return notation.norm("q", index) + notation.leq + notation.scalar(self.radius)
+        inner = "q" if self.around is None else "q - 1/N"
+        return notation.norm(inner, index) + notation.leq + notation.scalar(self.radius)
 
 
 class SimplexBall(curved.CutSimplex, Polyhedral):
@@ -303,3 +374,120 @@ class SimplexBall(curved.CutSimplex, Polyhedral):
             f"{self.ball()!r}: empty on the simplex, {named(self.radius, 'radius')} is below the norm of the "
             f"uniform vector; {subject(self.radius, 'radius')} must be at least {least:.6g}"
         )
+
+
+class SimplexNear(curved.CutSimplex):
+    """Simplex and ball around the uniform distribution, `{q >= 0, sum q = 1, ||q - 1/N||_p <= radius}`; with
+    classes, mass 1/2 in each, and 1/N for each of all N entries.
+
+    Parameters
+    ----------
+    radius : float or Param
+        At least 0; with classes of m and n entries, the distance of `1/(2m)` and `1/(2n)` from 1/N.
+    p : float, optional
+        1 <= p < inf. For p = 1 the radius is twice the total variation.
+
+    Raises
+    ------
+    CompositionError
+        p is no plain number, or below 1.
+
+    Notes
+    -----
+    As the masses are fixed, `||q - 1/N||^2 = ||q||^2 - 1/N`: for p = 2 it is a `SimplexBall`. The maximiser
+    for p = 1 moves mass from the smallest entries of g to the largest.
+
+    Examples
+    --------
+    >>> from ucm.domains import SimplexNear
+    >>> SimplexNear(0.2, p=1).project([1.0, 0.0, 0.0, 0.0])
+    array([0.35 , 0.2166..., 0.2166..., 0.2166...])
+    """
+
+    radius: Scalar
+    p: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check(self)
+
+    def ball(self) -> NormBall:
+        return NormBall(self.radius, self.p, "uniform")
+
+    def around(self, dim: int) -> Capped:
+        return Simplex()
+
+    def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
+        p, radius, c = self.p, value(self.radius), 1.0 / v.size
+        parts = masses.groups(v.size, classes)
+
+        def root(least: float) -> curved.Point:
+            if p == 2.0:
+                return self._sphere(v, classes, prox, least)
+            if p == 1.0 and not prox:
+                return _moved(v, parts, radius)
+            h = (radius / p) * (least / radius) ** p
+            curve = ShiftedCurve(p, radius, c, v.size)
+            return curved.solve(curve, v, parts, radius / p, h, prox=prox)
+
+        return self._cut(v, classes, prox, lambda q: norm(q - c, p), radius, root, masses.ROUNDING)
+
+    def _sphere(self, v: Vec, classes: Vec | None, prox: bool, least: float) -> curved.Point:
+        """The point of `SimplexBall`; inside of the simplex, where radii may be small, at the distance
+        `radius` from 1/N to rounding: `q - u`, u the uniform vectors of the classes, is orthogonal to `u -
+        1/N`."""
+        radius = value(self.radius)
+        same = SimplexBall(math.hypot(radius, 1.0 / math.sqrt(v.size)))
+        q, point = same._solve(v, classes, prox=prox)
+        u = masses.uniform(v.size, classes)
+        away = norm(q - u, 2.0) if q.min() > 0.0 else 0.0
+        share = math.sqrt(max(radius - least, 0.0) * (radius + least)) / away if away > 0.0 else 1.0
+        q = u + share * (q - u)
+        if point is None:
+            return curved.Point(
+                q, 1.0, q, 0.0, tuple(np.nan for _ in masses.counts(v.size, classes))
+            )
+        return replace(point, q=q, normal=q)
+
+    def _too_small(self, dim: int, classes: Vec | None) -> str | None:
+        least = norm(masses.uniform(dim, classes) - 1.0 / dim, self.p)
+        if value(self.radius) >= least * (1.0 - masses.ROUNDING):
+            return None
+        return (
+            f"{self.ball()!r}: empty on the simplex, {named(self.radius, 'radius')} is below the distance of "
+            f"the uniform vectors of the classes from 1/N; {subject(self.radius, 'radius')} must be at least "
+            f"{least:.6g}"
+        )
+
+
+def _moved(g: Vec, parts: list[tuple[Any, float]], radius: float) -> curved.Point:
+    """The maximiser of `<g, q>` with `sum |q - 1/N| = radius`: mass moves from the smallest entries of g to
+    the largest of their class, first what the masses of the classes ask for, then where it gains most."""
+    q, gain, top = np.full(g.size, 1.0 / g.size), np.empty(g.size), np.zeros(g.size, dtype=bool)
+    left = radius
+    for index, mass in parts:
+        part, own = g[index], q[index].copy()
+        highest = part.max()
+        top[index] = part == highest
+        gain[index] = highest - part
+        excess = own.sum() - mass
+        left -= abs(excess)
+        if excess > 0.0:
+            order = np.argsort(part, kind="stable")
+            before = np.cumsum(own[order]) - own[order]
+            own[order] -= np.clip(excess - before, 0.0, own[order])
+            q[index] = own
+    order = np.argsort(-gain, kind="stable")
+    before = np.cumsum(q[order]) - q[order]
+    moved = np.empty(g.size)
+    moved[order] = np.clip(0.5 * left - before, 0.0, q[order])
+    taken = (moved > 0.0) & ~top
+    lam = 0.5 * float(gain[taken].min(initial=np.inf))
+    q -= moved
+    theta = []
+    for index, mass in parts:
+        own, high = q[index].copy(), top[index]
+        own[high] += (mass - own.sum()) / np.count_nonzero(high)
+        q[index] = own
+        theta.append(float(g[index].max()) - (lam if np.isfinite(lam) else 0.0))
+    return curved.Point(np.maximum(q, 0.0), 0.0, q, lam, tuple(theta))
