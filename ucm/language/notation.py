@@ -136,7 +136,9 @@ class _Latex(Notation):
     def symbol(self, name: str) -> str:
         base, _, index = name.partition("_")
         name = base if len(base) == 1 else self.word(base)
-        greek = {"lam": r"\lambda", "eps": r"\epsilon"}.get(base, f"\\{base}" if base in _GREEK else name)
+        greek = {"lam": r"\lambda", "eps": r"\epsilon"}.get(
+            base, f"\\{base}" if base in _GREEK else name
+        )
         return self.sub(greek, r"\mathrm{" + index.replace("_", r"\_") + "}") if index else greek
 
     def sub(self, base: str, index: str) -> str:
