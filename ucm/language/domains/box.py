@@ -12,7 +12,8 @@ from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Domain, Jacobian, Polyhedral, Polyhedron, SemiSmooth, Size
-from ucm.language.domains.simplex import CappedSimplex
+from ucm.language.domains.copied import Copied
+from ucm.language.domains.simplex import CappedSimplex, WeightedSimplex
 from ucm.language.node import Notation, Scalar, Tunable, converted, value
 from ucm.language.parameter import as_number, named, subject
 
@@ -36,8 +37,8 @@ def _as_bound(x: Any, where: str) -> Any:
     return tuple(bounds.tolist())
 
 
-class Box(SemiSmooth, Polyhedral):
-    """The box `{lower_i <= q_i <= upper_i}`.
+class Box(Copied, SemiSmooth, Polyhedral):
+    """The box `{lower_i <= q_i <= upper_i}`; with copies c of the entries, of every `q_i / c_i`.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ class Box(SemiSmooth, Polyhedral):
         lower, upper = (
             np.array(x) if isinstance(x, tuple) else value(x) for x in (self.lower, self.upper)
         )
-        return lower, upper
+        return lower * self.c, upper * self.c
 
     def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
         return masses.delivered(np.clip(masses.vector(v), *self._bounds()), out)
@@ -140,9 +141,9 @@ class Box(SemiSmooth, Polyhedral):
                 f"{low:.6g}; it must be at least that"
             )
         return (
-            f"{self!r}: empty, {named(self.upper, 'upper bound')} is below "
+            f"{self.bare!r}: empty, {named(self.upper, 'upper bound')} is below "
             f"{named(self.lower, 'lower bound')}; "
-            f"{subject(self.upper, 'upper bound')} must be at least {lower:.6g}"
+            f"{subject(self.upper, 'upper bound')} must be at least {value(self.lower):.6g}"
         )
 
     def size(self) -> Size | None:
@@ -157,12 +158,14 @@ class Box(SemiSmooth, Polyhedral):
         if isinstance(self.upper, tuple):
             return [*below, q[roof] <= upper[roof]] if roof.size else below
         unbounded = isinstance(size, float) and np.isinf(size)
-        return [*below, *([] if unbounded else [q <= size])]
+        return [*below, *([] if unbounded else [q <= size * self.c])]
 
     def on_simplex(self) -> Domain | None:
-        if isinstance(self.lower, tuple) or isinstance(self.upper, tuple):
+        vector = isinstance(self.lower, tuple) or isinstance(self.upper, tuple)
+        if vector or value(self.lower) > 0.0:
             return None
-        return CappedSimplex(self.upper) if value(self.lower) <= 0.0 else None
+        plain = self.copies is None
+        return CappedSimplex(self.upper) if plain else WeightedSimplex(self.upper, self.copies)
 
     def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
         lower, upper = (np.array(np.broadcast_to(x, dim)) for x in self._bounds())
@@ -173,4 +176,7 @@ class Box(SemiSmooth, Polyhedral):
             notation.array(np.array(x)) if isinstance(x, tuple) else notation.scalar(x)
             for x in (self.lower, self.upper)
         )
-        return f"{lower}{notation.leq}q{notation.leq}{upper}"
+        q = "q"
+        if self.copies is not None:
+            q = f"{notation.sub('q', 'i')}/{notation.sub('c', 'i')}"
+        return f"{lower}{notation.leq}{q}{notation.leq}{upper}"

@@ -14,6 +14,7 @@ from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Capped, Domain, Jacobian, SemiSmooth, Size
 from ucm.language.domains import curved
+from ucm.language.domains.copied import Copied
 from ucm.language.domains.norm_ball import NormBall, SimplexNear
 from ucm.language.domains.simplex import Simplex
 from ucm.language.node import Notation, Scalar, value
@@ -22,7 +23,7 @@ from ucm.language.parameter import named, subject
 __all__ = ["ChiSquareBall", "SimplexChiSquare"]
 
 
-class ChiSquareBall(SemiSmooth):
+class ChiSquareBall(Copied, SemiSmooth):
     """Vectors near the uniform distribution, `{(1/N) sum (N q_i - 1)^2 <= rho}`.
 
     Give `rho`, or the `level` of a one-sided confidence, which stands for `rho = z(level)^2 / N`, z the
@@ -33,6 +34,8 @@ class ChiSquareBall(SemiSmooth):
     ----------
     rho : float or Param, >= 0
     level : float or Param in [0.5, 1)
+
+    With copies c of the entries it is `(1/N) sum c_i (N q_i / c_i - 1)^2`, N all copies.
 
     Raises
     ------
@@ -62,7 +65,7 @@ class ChiSquareBall(SemiSmooth):
         super().__post_init__()
 
     def _at(self, dim: int) -> NormBall:
-        return NormBall(_radius(self, dim), around="uniform")
+        return NormBall(_radius(self, dim), around="uniform", copies=self.copies)
 
     def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
         return self._at(np.size(v)).project(v, out)
@@ -77,10 +80,10 @@ class ChiSquareBall(SemiSmooth):
         return self._at(np.size(q)).violation(q)
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
-        return np.full(dim, 1.0 / dim)
+        return self._at(dim).center(dim)
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        return _out_of_range(self)
+        return _out_of_range(self.bare)
 
     def size(self) -> Size:
         if self.level is None:
@@ -90,15 +93,20 @@ class ChiSquareBall(SemiSmooth):
     def constraints(
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
-        away = q.size * q - 1.0
-        return [cp.norm2(away if self.rho is None else away / math.sqrt(q.size)) <= size]
+        N = self.count(q.size)
+        away = N * q - self.c
+        if self.copies is not None:
+            away = cp.multiply(self.copies**-0.5, away)
+        return [cp.norm2(away if self.rho is None else away / math.sqrt(N)) <= size]
 
     def on_simplex(self) -> Domain | None:
-        return SimplexChiSquare(self.rho, self.level)
+        return SimplexChiSquare(self.rho, self.level, copies=self.copies)
 
     def formula(self, notation: Notation) -> str:
-        away = notation.power(f"(N {notation.sub('q', 'i')} - 1)", "2")
-        mean = notation.fraction("1", "N") + " " + notation.sum_over("i", away)
+        copies = self.copies is not None
+        q, c = notation.sub("q", "i"), notation.sub("c", "i") if copies else ""
+        away = notation.power(f"(N {q}{'/' if copies else ''}{c} - 1)", "2")
+        mean = notation.fraction("1", "N") + " " + notation.sum_over("i", f"{c} {away}".strip())
         if self.level is None:
             return mean + notation.leq + notation.scalar(_given(self))
         quantile = notation.power(f"z({notation.scalar(self.level)})", "2")
@@ -129,27 +137,29 @@ class SimplexChiSquare(curved.CutSimplex):
         super().__post_init__()
 
     def ball(self) -> ChiSquareBall:
-        return ChiSquareBall(self.rho, self.level)
+        return ChiSquareBall(self.rho, self.level, copies=self.copies)
 
     def around(self, dim: int) -> Capped:
         return Simplex()
 
     def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
-        return SimplexNear(_radius(self, v.size))._solve(v, classes, prox=prox)
+        near = SimplexNear(_radius(self, v.size), copies=self.copies)
+        return near._solve(v, classes, prox=prox)
 
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:
-        reason = _out_of_range(self.ball())
+        reason = _out_of_range(self.ball().bare)
         if reason is not None or classes is None:
             return reason
-        m, n = masses.counts(dim, classes)
+        N, c = self.count(dim), np.ones(dim) * self.c
+        m, n = (float(c[index].sum()) for index, _ in masses.groups(dim, classes))
         least = (m - n) ** 2 / (4.0 * m * n)
-        rho = _radius(self, dim) ** 2 * dim
+        rho = _radius(self, dim) ** 2 * N
         if rho >= least * (1.0 - masses.ROUNDING):
             return None
         given, what = (self.rho, "size") if self.level is None else (self.level, "level")
-        bound = least if self.level is None else _level_of(math.sqrt(least * dim))
+        bound = least if self.level is None else _level_of(math.sqrt(least * N))
         return (
-            f"{self.ball()!r}: empty on the simplex, {named(_scalar(given), what)} gives less than the "
+            f"{self.ball().bare!r}: empty on the simplex, {named(_scalar(given), what)} gives less than the "
             f"divergence {least:.6g} between the classes' uniform vectors and 1/N; "
             f"{subject(_scalar(given), what)} must be at least {bound:.6g}"
         )
@@ -185,9 +195,10 @@ def _level_of(root: float) -> float:
 
 def _radius(node: ChiSquareBall | SimplexChiSquare, dim: int) -> float:
     """That of the Euclidean ball around 1/N."""
+    N = node.count(dim)
     if node.level is None:
-        return _root(value(_given(node))) / math.sqrt(dim)
-    return _quantile(value(node.level)) / dim
+        return _root(value(_given(node))) / math.sqrt(N)
+    return _quantile(value(node.level)) / N
 
 
 def _out_of_range(node: ChiSquareBall) -> str | None:
