@@ -173,7 +173,7 @@ class _Family:
             except CompositionError:  # beyond the range of the parameter
                 return math.inf
         if height(high) <= 0.0:
-            end = brentq(height, best, high, xtol=1e-300, rtol=1e-14)
+            end: Any = brentq(height, best, high, xtol=1e-300, rtol=np.float64(1e-14))
             back = 1e-15 * end  # from the far side of the root
             while end - back > best and height(end - back) <= 0.0:
                 back *= 4.0
