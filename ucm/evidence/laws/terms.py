@@ -202,9 +202,8 @@ def _check_slope(
 ) -> None:
     """A Jacobian of the proximal map: symmetric, between 0 and 1, and the slope along any direction in which
     both sides have the same one."""
-    judge.at_most(
-        "the slope of the proximal map is symmetric", float(np.abs(slope - slope.T).max())
-    )
+    skew = float(np.abs(slope - slope.T).max())
+    judge.at_most("the slope of the proximal map is symmetric", skew, 1e-12)
     values = np.linalg.eigvalsh(slope)
     judge.at_most("its eigenvalues are at least 0", -float(values.min()), 1e-9)
     judge.at_most("its eigenvalues are at most 1", float(values.max()), 1.0 + 1e-9)
