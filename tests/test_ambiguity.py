@@ -41,7 +41,8 @@ Risk = Callable[[Any, int], tuple[Any, list[Any]]]
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     """At most 30 samples of each class, which keeps the twins small, at unit variance."""
-    X, y = bundled.load(name) if name in bundled.NAMES else load_shared(name)
+    found: tuple[Any, Any] = bundled.load(name) if name in bundled.NAMES else load_shared(name)
+    X, y = found
     X, y = X.toarray() if sparse.issparse(X) else X, np.asarray(y, float)
     kept = np.sort(np.concatenate([np.flatnonzero(y == label)[:30] for label in (1.0, -1.0)]))
     return np.asarray(scale(X[kept])), y[kept]
