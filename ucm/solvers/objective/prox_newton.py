@@ -22,7 +22,7 @@ features.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ from ucm.solvers.curvature import ConjugateGradients
 from ucm.solvers.objective.splitting import Splitting
 from ucm.solvers.palm import ridge_solve
 
-__all__ = ["ProxNewton"]
+__all__ = ["ProxNewton", "Step"]
 
 _ENOUGH = 0.3  # of the tolerance
 _SUFFICIENT = 1e-4  # of the decrease that the model foretells
@@ -95,6 +95,10 @@ class ProxNewton(InnerSolver):
         rough = [loss for loss in form.losses if not loss.smooth()]
         if rough:
             return f"{rough[0]!r} has no Lipschitz gradient"
+        return self.penalised(form)
+
+    def penalised(self, form: Composite) -> str | None:
+        """Why its steps do not take the penalty; None when they do."""
         if not form.penalty.proximal():
             return "the sum of the penalties has no proximal map"
         if form.penalty.boxed is None and form.n > self.max_order:
@@ -106,6 +110,22 @@ class ProxNewton(InnerSolver):
 
     def open(self, form: Composite, monitor: Monitor) -> Session:
         return _Point(form, monitor, self.max_iter)
+
+
+class Losses(Protocol):
+    """Smooth functions of the margins, summed."""
+
+    def loss(self, margin: Vec) -> float:
+        """Their value."""
+        ...
+
+    def gradient(self, margin: Vec) -> Vec:
+        """Minus their slopes."""
+        ...
+
+    def curvature(self, margin: Vec) -> Vec:
+        """Their second derivatives."""
+        ...
 
 
 class _Point(Session):
@@ -144,13 +164,13 @@ class _Point(Session):
             outside = (tilt.normal - self.span.outward(normal)) / (2.0 * form.norms[1])
             form, tilt = replace(form, X=self.form.X), Tilt(tilt.margin, normal)
         cost = form.entries / self.entries
-        at = _Tilted(form, tilt, (self.w, self.b), self.monitor, cost, self.systems)
+        at = Step(form, tilt, (self.w, self.b), self.monitor, cost, self.systems)
         status, left = self._descend(at, tol)
         self.w, self.b = at.w, at.b
         w = at.w if self.span is None else self.span.outward(at.w)
         return Answer(w=w + outside, b=at.b, slopes=at.slopes).after(status, left)
 
-    def _descend(self, at: _Tilted, tol: float) -> tuple[str, str]:
+    def _descend(self, at: Step, tol: float) -> tuple[str, str]:
         """How it ended, and what was left."""
         monitor, step, stuck = self.monitor, 0, 0
         limit = monitor.limit(self.max_iter) if self.whole else self.max_iter
@@ -203,7 +223,7 @@ class _Model:
         return v if self.features is None else v[self.features]
 
 
-class _Tilted:
+class Step:
     """The iterate of one tilted problem.
 
     Attributes
@@ -225,8 +245,10 @@ class _Tilted:
         monitor: Monitor,
         cost: float,
         systems: ConjugateGradients | None,
+        losses: Losses | None = None,
     ) -> None:
         self.form, self.tilt, self.monitor, self.cost = form, tilt, monitor, cost
+        self.losses: Losses = form if losses is None else losses
         lower, upper, self.c = form.penalty.boxed or (0.0, 0.0, 0.0)
         self.lower, self.upper = _spread(lower, form.n), _spread(upper, form.n)
         self.walls = form.penalty.walled
@@ -234,15 +256,22 @@ class _Tilted:
         self.systems = systems
         self.w, self.b = form.penalty.feasible(start[0]), start[1]
         self.t = form.margins(self.w, self.b)
-        self.smooth, self.value = self._smooth(self.t), form.value(self.t, self.w, tilt)
+        self.restart()
         self.exact, self.damping = False, 1.0
-        self.gain = self.gap = self.missed = self.before = np.inf
+        self.gap = self.missed = np.inf
         self.squares = SampleMap(form.X).squares
         self.model: _Model | None = None
 
+    def restart(self) -> None:
+        """The objective at the point, of losses that may have changed."""
+        self.smooth = self._smooth(self.t)
+        fixed = self.form.penalty.value(self.w) - float(self.tilt.normal @ self.w)
+        self.value = self.smooth + fixed
+        self.gain = self.before = np.inf
+
     def look(self) -> None:
         """The slopes at the point."""
-        self.slopes = self.form.gradient(self.t)
+        self.slopes = self.losses.gradient(self.t)
         beta = self.slopes + self.tilt.margin
         self.g = -(self.form.pull(beta) + self.tilt.normal)
         self.bend = -float(self.form.y @ beta)
@@ -289,7 +318,7 @@ class _Tilted:
             self.model = replace(last, again=True)
             return self.model
         X = last.X if last and known else (form.X if features is None else form.X[:, features])
-        h, every = form.curvature(self.t), 1
+        h, every = self.losses.curvature(self.t), 1
         flat = (h == 0.0) & (self.slopes != 0.0)
         if flat.any():
             away = np.maximum(np.abs(form.losses[0].offset - self.t[flat]), _NEAR)
@@ -381,7 +410,7 @@ class _Tilted:
 
     def _smooth(self, t: Vec) -> float:
         """The losses less their tilt."""
-        return self.form.loss(t) - float(self.tilt.margin @ t)
+        return self.losses.loss(t) - float(self.tilt.margin @ t)
 
     def _penalty(self, w: Vec, model: _Model) -> float:
         """R of the features that enter; the others are 0."""
