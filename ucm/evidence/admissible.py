@@ -22,7 +22,7 @@ from ucm.language.parameter import Derived, Quantity, Tunable
 from ucm.language.robust import RobustMargin, as_model
 from ucm.solvers.programs import attempt
 
-__all__ = ["Interval", "admissible", "advice", "by_program", "sizes_of"]
+__all__ = ["Interval", "admissible", "advice", "by_program", "interval_of", "size_of", "sizes_of", "smallest_by_rule"]
 
 _ADVICE = 5.0  # seconds for a program whose answer stands in a message
 _PROGRAMS = 4  # most of them for one interval
@@ -63,9 +63,14 @@ class Interval:
 
     @property
     def middle(self) -> float:
-        """The middle, an infinite end replaced by twice the finite one (by 2 when that is 0)."""
+        """The middle, as `at(0.5)`."""
+        return self.at(0.5)
+
+    def at(self, fraction: float) -> float:
+        """The point at a fraction of the way from the lower end to the upper one, an infinite upper end
+        replaced by twice the lower (by 2 when that is 0)."""
         upper = self.upper if math.isfinite(self.upper) else 2.0 * (self.lower or 1.0)
-        return 0.5 * (self.lower + upper)
+        return self.lower + fraction * (upper - self.lower)
 
     @property
     def bounds(self) -> str:
@@ -162,13 +167,21 @@ def admissible(
     (0.666667, 1.0)
     """
     if isinstance(model, Objective):
-        bind(X, y)
-        return {name: _declared(model, name) for name in model.params()}
+        data = bind(X, y)
+        model = model.settled(dict.fromkeys(model.relative(), 0.5))
+        return {name: _of_objective(model, data, name) for name in model.params()}
     robust = as_model(model, "admissible")
+    robust = robust.settled(dict.fromkeys(robust.relative(), 0.5))
     data = bind(X, y)
     robust.set.dimension(data.n)
     data = _in_their_span(robust, data)
     return {name: _interval(robust, data, name, time_limit) for name in robust.params()}
+
+
+def _of_objective(model: Objective, data: Data, name: str) -> Interval:
+    """Up to the least value with w = 0, where that is known; else the declared range."""
+    found = largest(model, data, name)
+    return _declared(model, name) if found is None else found
 
 
 def _declared(model: Objective, name: str) -> Interval:
@@ -191,19 +204,32 @@ def _in_their_span(model: RobustMargin, data: Data) -> Data:
     return Data(np.ascontiguousarray(factor.T), data.y, data.class_weight)
 
 
-def _interval(model: RobustMargin, data: Data, name: str, time_limit: float) -> Interval:
+def interval_of(model: RobustMargin | Objective, data: Data, name: str) -> Interval:
+    """The admissible interval of one hyperparameter over bound data."""
+    if isinstance(model, Objective):
+        return _of_objective(model, data, name)
+    return _interval(model, _in_their_span(model, data), name, math.inf)
+
+
+def size_of(model: RobustMargin, data: Data, name: str) -> Size | str:
+    """The one size that this hyperparameter sets, as a function of it; or why there is none."""
     sizes = sizes_of(model, data, name)
     for size in sizes:
         if isinstance(size.declared, Derived) and not size.declared.monotone(name):
-            how = f"{size.declared.name} does not rise or fall with {name} alone; not computed"
-            return Interval(-math.inf, math.inf, how)
+            return f"{size.declared.name} does not rise or fall with {name} alone; not computed"
     sizes = [_by_name(size, name) for size in sizes]
     used = sum(isinstance(p, Param) and p.name == name for p in model.walk())
     if used != len(sizes):
-        return Interval(-math.inf, math.inf, f"{name} scales a set; its size is not the question")
+        return f"{name} scales a set; its size is not the question"
     if len({s.key for s in sizes}) > 1:
-        return Interval(-math.inf, math.inf, f"{name} sets sizes of different kinds; not computed")
-    size = sizes[0]
+        return f"{name} sets sizes of different kinds; not computed"
+    return sizes[0]
+
+
+def _interval(model: RobustMargin, data: Data, name: str, time_limit: float) -> Interval:
+    size = size_of(model, data, name)
+    if isinstance(size, str):
+        return Interval(-math.inf, math.inf, size)
     empty, how_empty = _smallest_nonempty(model, data, name, size, time_limit)
     zero, met, how_zero = _smallest_with_zero(model, data, name, size, empty, time_limit)
     if zero - empty <= 1e-8 * max(empty, size.number):  # the same, for the solver's accuracy
@@ -221,7 +247,7 @@ def _smallest_nonempty(
     model: RobustMargin, data: Data, name: str, size: Size, time_limit: float
 ) -> tuple[float, str]:
     """The smallest derived size for which U has a point."""
-    plain, how = _by_rule(model, data, name, size)
+    plain, how = smallest_by_rule(model, data, name, size)
     if not model.set.lower(data).couplings:
         return plain, how
     # only a program can tell whether the operands of an intersection meet
@@ -233,7 +259,7 @@ def _smallest_nonempty(
     return max(plain, solved), how
 
 
-def _by_rule(model: RobustMargin, data: Data, name: str, size: Size) -> tuple[float, str]:
+def smallest_by_rule(model: RobustMargin, data: Data, name: str, size: Size) -> tuple[float, str]:
     """Bisection on the sets' own word about emptiness, to rounding."""
 
     def nonempty(t: float) -> bool:
