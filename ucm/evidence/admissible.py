@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from ucm.data.bound import Data, bind
+from ucm.data.weighing import ClassWeight
 from ucm.display import sheet
 from ucm.errors import CompositionError, EmptySetError, SolverError
 from ucm.evidence.boundary import boundary
+from ucm.evidence.trivial import largest
 from ucm.forms.monitor import Monitor
 from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
@@ -137,6 +139,8 @@ def admissible(
     X: Any,
     y: Any,
     *,
+    class_weight: ClassWeight = None,
+    sample_weight: Any = None,
     time_limit: float = math.inf,
 ) -> dict[str, Interval]:
     """The interval of every hyperparameter in which U is not empty and 0 is not in U.
@@ -145,12 +149,14 @@ def admissible(
     the other the smallest with `x = 0`, for caps equation (30) of Barbero, Takeda and Lopez (2015). That
     end has two proofs: a w that separates 0 from every smaller set, and a point x = 0 of one at most 1e-4
     larger, mostly 1e-6. When no size contains 0 (separable classes) it is 0 or inf. Where these proofs do
-    not meet, a linear or conic program gives it. For an objective the interval is the range that its terms
-    accept.
+    not meet, a linear or conic program gives it.
+
+    For an objective `loss + lam * penalty` the upper end of lam is lam_max, the least lam with w = 0, where the
+    penalty has a kink at 0. Of other parameters the interval is the range that the terms accept.
 
     Parameters
     ----------
-    model, X, y : as in `ucm.compile`
+    model, X, y, class_weight, sample_weight : as in `ucm.compile`
     time_limit : seconds for each end
 
     Raises
@@ -167,26 +173,25 @@ def admissible(
     (0.666667, 1.0)
     """
     if isinstance(model, Objective):
-        data = bind(X, y)
+        data = bind(X, y, class_weight, sample_weight)
         model = model.settled(dict.fromkeys(model.relative(), 0.5))
         return {name: _of_objective(model, data, name) for name in model.params()}
     robust = as_model(model, "admissible")
     robust = robust.settled(dict.fromkeys(robust.relative(), 0.5))
-    data = bind(X, y)
+    data = bind(X, y, class_weight, sample_weight)
     robust.set.dimension(data.n)
     data = _in_their_span(robust, data)
     return {name: _interval(robust, data, name, time_limit) for name in robust.params()}
 
 
 def _of_objective(model: Objective, data: Data, name: str) -> Interval:
-    """Up to the least value with w = 0, where that is known; else the declared range."""
-    found = largest(model, data, name)
-    return _declared(model, name) if found is None else found
-
-
-def _declared(model: Objective, name: str) -> Interval:
-    """The range that the terms of an objective accept: (0, inf), or up to 1 where 2 is refused. Every
-    value in it gives a minimum, and none a trivial one by itself."""
+    """Up to the least value with w = 0, where that is known. Else the range that the terms accept: (0, inf),
+    or up to 1 where 2 is refused; every value in it gives a minimum, and none a trivial one by itself."""
+    top = largest(model, data, name)
+    if top is not None:
+        word = "optimal" if model.convex else "critical"
+        how = f"w = 0 is {word} from the upper end on: {top.how}"
+        return Interval(0.0, top.value, how, upper_closed=True, gap=top.gap)
     try:
         model.with_params(**{name: 2.0})
     except CompositionError:
@@ -201,7 +206,7 @@ def _in_their_span(model: RobustMargin, data: Data) -> Data:
     if not turns or data.n <= data.m or not isinstance(data.X, np.ndarray):
         return data
     factor = np.asarray(np.linalg.qr(data.X.T, mode="r"))
-    return Data(np.ascontiguousarray(factor.T), data.y, data.class_weight)
+    return Data(np.ascontiguousarray(factor.T), data.y, data.weighing)
 
 
 def interval_of(model: RobustMargin | Objective, data: Data, name: str) -> Interval:
