@@ -21,10 +21,10 @@ from ucm.errors import CompositionError, EmptySetError
 from ucm.evidence.admissible import (
     Interval,
     _by_name,
-    smallest_by_rule,
     _program,
     _smallest_nonempty,
     sizes_of,
+    smallest_by_rule,
 )
 from ucm.evidence.boundary import boundary
 from ucm.forms.monitor import Monitor

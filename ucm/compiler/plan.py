@@ -241,6 +241,7 @@ class Plan:
             history=monitor.history,
             size=proof.size,
             answer=proof.answer,
+            params=self.model.params(),
             **vars(parts),
         )
 

@@ -24,7 +24,16 @@ from ucm.language.parameter import Derived, Quantity, Tunable
 from ucm.language.robust import RobustMargin, as_model
 from ucm.solvers.programs import attempt
 
-__all__ = ["Interval", "admissible", "advice", "by_program", "interval_of", "size_of", "sizes_of", "smallest_by_rule"]
+__all__ = [
+    "Interval",
+    "admissible",
+    "advice",
+    "by_program",
+    "interval_of",
+    "size_of",
+    "sizes_of",
+    "smallest_by_rule",
+]
 
 _ADVICE = 5.0  # seconds for a program whose answer stands in a message
 _PROGRAMS = 4  # most of them for one interval
@@ -151,8 +160,8 @@ def admissible(
     larger, mostly 1e-6. When no size contains 0 (separable classes) it is 0 or inf. Where these proofs do
     not meet, a linear or conic program gives it.
 
-    For an objective `loss + lam * penalty` the upper end of lam is lam_max, the least lam with w = 0, where the
-    penalty has a kink at 0. Of other parameters the interval is the range that the terms accept.
+    For an objective `loss + lam * penalty` the upper end of lam is lam_max, the least lam with w = 0, where
+    the penalty has a kink at 0. Of other parameters the interval is the range that the terms accept.
 
     Parameters
     ----------

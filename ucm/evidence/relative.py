@@ -9,11 +9,12 @@ from typing import TypeVar
 
 from ucm.data.bound import Data
 from ucm.errors import CompositionError, EmptySetError, SolverError
-from ucm.evidence.admissible import Interval, interval_of, size_of, smallest_by_rule
+from ucm.evidence.admissible import Interval, interval_of, size_of, sizes_of, smallest_by_rule
 from ucm.evidence.boundary import boundary
 from ucm.forms.monitor import Monitor
 from ucm.language.contracts import Size
 from ucm.language.objective import Objective
+from ucm.language.parameter import Tunable
 from ucm.language.robust import RobustMargin
 
 __all__ = ["intervals_of", "resolved"]
@@ -69,18 +70,18 @@ def _without(name: str, why: str) -> CompositionError:
     )
 
 
-def _along_a_ray(
-    model: RobustMargin, names: tuple[str, ...], data: Data
-) -> Mapping[str, Interval]:
+def _along_a_ray(model: RobustMargin, names: tuple[str, ...], data: Data) -> Mapping[str, Interval]:
     sizes: dict[str, Size] = {}
     for name in names:
         size = size_of(model, data, name)
         if isinstance(size, str):
             raise _without(name, size)
         sizes[name] = size
-    if len({leaf for size in sizes.values() for leaf in size.key if leaf in names}) or any(
-        sum(p.name in names for p in size.declared.leaves()) > 1  # type: ignore[union-attr]
-        for size in sizes.values()
+    if any(
+        isinstance(size.declared, Tunable)
+        and len({p.name for p in size.declared.leaves()} & set(names)) > 1
+        for name in names
+        for size in sizes_of(model, data, name)
     ):
         raise _without(", ".join(names), "one size is derived from several")
 
@@ -95,9 +96,7 @@ def _along_a_ray(
                 f"admissible: U is empty for all sizes of {', '.join(names)}; change another parameter"
             )
     roomy = at(model, dict.fromkeys(names, large))
-    least = {
-        n: smallest_by_rule(roomy, data, n, replace(sizes[n], declared=1.0))[0] for n in names
-    }
+    least = {n: smallest_by_rule(roomy, data, n, replace(sizes[n], declared=1.0))[0] for n in names}
     slopes = {n: t or 1.0 for n, t in least.items()}
 
     def ray(s: float) -> RobustMargin:
@@ -108,14 +107,13 @@ def _along_a_ray(
         raise SolverError(
             f"admissible: how far {', '.join(names)} go together was not found; give one of them as a number"
         )
-    ends = {}
-    for n, size in sizes.items():
-        ends[n] = float(size.inverse(least[n])), float(
-            size.inverse(least[n] + found.lower * slopes[n])
-        )
     how = f"{', '.join(names)} together, from the smallest sizes to the multiple at which 0 enters"
-    return {
-        n: Interval(*pair, how, lower_closed=True) if pair[0] <= pair[1]
-        else Interval(*reversed(pair), how, upper_closed=True)
-        for n, pair in ends.items()
-    }  # fmt: skip
+    intervals = {}
+    for n, size in sizes.items():
+        a, b = (
+            float(size.inverse(least[n])),
+            float(size.inverse(least[n] + found.lower * slopes[n])),
+        )
+        closed = Interval(a, b, how, lower_closed=True)
+        intervals[n] = closed if size.grows else Interval(b, a, how, upper_closed=True)
+    return intervals

@@ -1,9 +1,9 @@
 """lam_max: the least multiple of a penalty with w = 0 as the answer.
 
-w = 0 solves `sum_i c_i l(t_i) + R(w)` when some dual point a has `sum_i y_i a_i x_i` in the subdifferential of R
-at 0, for a norm a ball of the dual norm. At w = 0 all samples of a class have one margin. Where the loss has
-a slope there, a is one point; at a kink the slopes of one class may lie between two numbers, with a fixed
-sum, and the points are a reduced convex hull of this class.
+w = 0 solves `sum_i c_i l(t_i) + R(w)` when some dual point a has `sum_i y_i a_i x_i` in the subdifferential
+of R at 0, for a norm a ball of the dual norm. At w = 0 all samples of a class have one margin. Where the
+loss has a slope there, a is one point; at a kink the slopes of one class may lie between two numbers, with a
+fixed sum, and the points are a reduced convex hull of this class.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
+from ucm.errors import CompositionError
 from ucm.evidence.boundary import boundary
 from ucm.forms.monitor import Monitor
 from ucm.language.objective import Objective
@@ -25,7 +26,7 @@ from ucm.language.terms import ConvexLoss, Penalty, ProximalPenalty
 
 __all__ = ["Largest", "largest"]
 
-_FAR = 1e3  # a bias
+_FAR = 500.0  # a bias
 _JUMP = 1e-9  # of the sum of slopes: a larger one is a kink
 _MOST = 1e15
 
@@ -52,7 +53,7 @@ def largest(model: Objective, data: Data, name: str) -> Largest | None:
     losses, subtracted = model.loss.split()
     if subtracted or name in model.loss.params() or name not in model.penalty.params():
         return None
-    slopes = _slopes(losses, data)
+    slopes = _slopes(losses, data) if _multiplies(model.penalty, name, data.n) else None
     if slopes is None:
         return None
     (low_pos, high_pos), (low_neg, high_neg) = slopes
@@ -60,6 +61,17 @@ def largest(model: Objective, data: Data, name: str) -> Largest | None:
         a = np.where(data.y > 0.0, 0.5 * (low_pos + high_pos), 0.5 * (low_neg + high_neg))
         return _of_gradient(model.penalty, name, _pulled(data, a))
     return _of_hull(model.penalty, name, data, slopes)
+
+
+def _multiplies(penalty: Penalty, name: str, n: int) -> bool:
+    """Whether the penalty is affine in the parameter, which may be as large as one likes."""
+    w = np.full(n, 0.37)
+    try:
+        heights = [penalty.with_params(**{name: x}).value(w) for x in (1.0, 2.0, 3.0)]
+    except CompositionError:
+        return False
+    first, second = np.diff(heights)
+    return bool(first > 0.0) and math.isclose(first, second, rel_tol=1e-9)
 
 
 def _pulled(data: Data, a: Vec) -> Vec:
@@ -84,8 +96,12 @@ def _slopes(
         plus, minus = slopes(b)
         return weights[0] * plus > weights[1] * minus
 
-    low, high = -_FAR, _FAR
+    low, high = -1.0, 1.0
     with np.errstate(over="ignore"):
+        while not above(low) and low > -_FAR:
+            low *= 2.0
+        while above(high) and high < _FAR:
+            high *= 2.0
         if not above(low) or above(high):
             return None
         while True:
@@ -106,7 +122,7 @@ def _of_gradient(penalty: Penalty, name: str, g: Vec) -> Largest | None:
         return own is not None and _holds(own, g) and not any(_holds(p, 1e-6 * g) for p in others)
 
     high = 1.0
-    if not g.any() or trivial(0.0 + 1.0 / _MOST):
+    if not g.any() or trivial(1.0 / _MOST):
         return None
     while not trivial(high):
         high *= 4.0
@@ -118,7 +134,9 @@ def _of_gradient(penalty: Penalty, name: str, g: Vec) -> Largest | None:
         if not low < middle < high or high - low <= 2e-16 * high:
             break
         low, high = (low, middle) if trivial(middle) else (middle, high)
-    return Largest(high, "there the penalty outweighs the gradient of the losses at w = 0", high - low)
+    return Largest(
+        high, "there the penalty outweighs the gradient of the losses at w = 0", high - low
+    )
 
 
 def _holds(penalty: ProximalPenalty, g: Vec) -> bool:

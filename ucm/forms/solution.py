@@ -125,6 +125,7 @@ class Solution:
     answer : what the solver said, for a warm start
     coefficients : (m,) c with `w = sum_i c_i phi(x_i)`, where there is a kernel
     expansion : what evaluates `sum_i c_i k(x_i, x)`
+    params : the numbers of the model's parameters, those of relative sizes too
     plan : the second plan that gave the answer, where a solve crossed to one (0 in U; rows of a Gram matrix
         that did not tell); pickles leave it out, as it holds the data
     """
@@ -144,6 +145,7 @@ class Solution:
     answer: Any = field(default=None, repr=False, compare=False)
     coefficients: Vec | None = None
     expansion: Expansion | None = field(default=None, repr=False, compare=False)
+    params: dict[str, float] = field(default_factory=dict)
     plan: Any = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -180,6 +182,7 @@ class Solution:
             "objective": f"{self.objective:.10g}".replace("-", "−"),
             "digits proven": proof.digits,
             "proof": str(proof),
+            "parameters": ", ".join(f"{n} = {x:.6g}" for n, x in self.params.items()) or None,
             "bias": self.b,
             "samples with weight": None
             if self.weights is None

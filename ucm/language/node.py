@@ -250,7 +250,7 @@ class Node(ABC):
         return tuple(name for name, p in self._params.items() if p.relative)
 
     def settled(self, values: Mapping[str, float]) -> Self:
-        """The same declaration with these numbers in place of the `Param`s of these names, relative ones too."""
+        """The same declaration with these numbers for the `Param`s of these names, relative ones too."""
         return _substitute(self, lambda p: Param(p.name, values[p.name]) if p.name in values else p)
 
     def with_params(self, **values: float) -> Self:

@@ -98,7 +98,7 @@ class Param(Tunable):
     relative : bool, optional
         Whether the value is a fraction of the admissible interval of the data at hand, in [0, 1]: 0.5 is
         halfway through. `ucm.compile` puts the number in its place; `ucm.admissible` has the interval, and
-        `Interval.at` what stands for an infinite end. Several go together, along a ray from the smallest sizes.
+        `Interval.at` what stands for an infinite end. Several go together, along a ray of sizes.
 
     Raises
     ------
