@@ -395,7 +395,7 @@ WRONG = {
     "penalty weight": lambda form: replace(
         form, penalties=tuple(1.1 * penalty for penalty in form.penalties)
     ),
-    "dropped loss": lambda form: replace(form, losses=form.losses[:1]),
+    "dropped loss": lambda form: replace(form, losses=form.losses[:1], weights=form.weights[:1]),
     "shifted offset": shifted,
     "scaled samples": lambda form: replace(form, X=1.05 * form.X),
     "a label": lambda form: replace(form, y=np.where(np.arange(form.m) == 5, -form.y, form.y)),
