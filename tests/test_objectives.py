@@ -24,7 +24,7 @@ from ucm.evidence.objective import InFeatures, certify_objective, falls_forever
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver, Session, Tilt
-from ucm.solvers import DCA, ClarabelComposite, DualNewton, HiGHS, PrimalAPG, Simplex
+from ucm.solvers import DCA, ClarabelComposite, DualNewton, HiGHS, PrimalAPG, ProxNewton, Simplex
 
 EIGHT = {
     "svm": models.svm,
@@ -72,6 +72,7 @@ ROUTES = [
     HiGHS(samples=10, features=1),
     DualNewton(),
     PrimalAPG(),
+    ProxNewton(),
     ClarabelComposite(),
 ]
 
