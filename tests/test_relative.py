@@ -53,7 +53,8 @@ def test_half_is_the_middle_of_the_interval(name: str) -> None:
 @pytest.mark.parametrize("data", ["iris", "breast_cancer"])
 def test_no_fold_fails(name: str, data: str) -> None:
     X, y = load(data)
-    scores = cross_val_score(ucm.Classifier(halfway(name)), X, y, cv=3, error_score="raise")
+    strict: Any = {"error_score": "raise"}
+    scores = cross_val_score(ucm.Classifier(halfway(name)), X, y, cv=3, **strict)
     assert scores.min() > 0.5
 
 
@@ -143,6 +144,8 @@ OBJECTIVES = [
     ucm.Exponential() + LAM * L1(weights=[1.0, 0.5]),
     Hinge() + LAM * L1(),
     2 * Hinge() + LAM * ucm.LInf(),
+    ucm.Logistic(on=pos) + 2 * ucm.Logistic(on=neg) + LAM * L1(),
+    Hinge(on=pos) + 1.5 * Hinge(on=neg) + LAM * L1(),
 ]
 
 

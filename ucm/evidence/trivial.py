@@ -88,8 +88,12 @@ def _slopes(
 
     def slopes(b: float) -> list[float]:
         return [
-            sum(float(loss.gradient(np.array([loss.offset - sign * b]))[0]) for loss in losses)
-            for sign in (1.0, -1.0)
+            sum(
+                float(loss.gradient(np.array([loss.offset - sign * b]))[0])
+                for loss in losses
+                if loss.counted is None or loss.counted.kind == kind
+            )
+            for sign, kind in ((1.0, "pos"), (-1.0, "neg"))
         ]
 
     def above(b: float) -> bool:
