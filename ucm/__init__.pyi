@@ -17,6 +17,7 @@ from .errors import UCMError as UCMError
 from .estimators.classifier import Classifier as Classifier
 from .evidence.admissible import Interval as Interval
 from .evidence.admissible import admissible as admissible
+from .evidence.support import support as support
 from .evidence.verify import Verification as Verification
 from .forms.answer import Answer as Answer
 from .forms.distance import MinNorm as MinNorm

@@ -26,6 +26,7 @@ __all__ = [
     "coefficients_of",
     "feature_normal",
     "sample_weights",
+    "summand_points",
 ]
 
 BIAS_RULES = ("auto", "kkt", "midpoint", "error", "odds", "zero")
@@ -149,20 +150,29 @@ def _inside(low: float, high: float) -> float | None:
     return low if math.isfinite(low) else (high if math.isfinite(high) else None)
 
 
-def _terms(U: UncertaintySet, data: Data, q: Iterator[Vec]) -> Iterator[tuple[set[str], Vec]]:
-    """The Minkowski summands: the samples that each uses, and its point."""
+def _terms(
+    U: UncertaintySet, data: Data, q: Iterator[Vec]
+) -> Iterator[tuple[UncertaintySet, Vec, Vec]]:
+    """The Minkowski summands: the set, its point, and what stands of it in the sum."""
     if isinstance(U, Combination):
         for V, L in U.terms():
-            for kinds, x in _terms(V, data, q):
-                yield kinds, times(L, x)
+            for leaf, own, x in _terms(V, data, q):
+                yield leaf, own, times(L, x)
     else:
-        yield {s.kind for s in U.walk() if isinstance(s, Samples)}, U.rebuild(data, q)[0]
+        x = U.rebuild(data, q)[0]
+        yield U, x, x
+
+
+def summand_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, ...]:
+    """The point of every summand, in order."""
+    return tuple(own for _, own, _ in _terms(U, data, iter(q)))
 
 
 def class_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, Vec] | None:
     """The points x_+ and x_- of the classes, x = x_+ - x_-; None unless each summand uses one class."""
     point: dict[str, Any] = {}
-    for kinds, x in _terms(U, data, iter(q)):
+    for leaf, _, x in _terms(U, data, iter(q)):
+        kinds = {s.kind for s in leaf.walk() if isinstance(s, Samples)}
         if len(kinds) > 1 or kinds == {"signed"}:
             return None
         for kind in kinds:
