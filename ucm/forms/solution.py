@@ -45,7 +45,7 @@ class Certificate:
 
     def __str__(self) -> str:
         if self.kind == "none":
-            if self.primal < math.inf:
+            if math.isfinite(self.primal):
                 return f"an upper bound only: optimum <= {self.primal:.10g}"
             if math.isfinite(self.dual):
                 return f"a lower bound only: {self.dual:.10g} <= optimum"
