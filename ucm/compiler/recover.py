@@ -44,10 +44,10 @@ def sample_weights(form: MinNorm, q: Sequence[Vec], m: int) -> Vec | None:
     return weights
 
 
-def _chains(node: Node, chain: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """For every leaf of samples, the matrices that stand above it, outermost first."""
+def _chains(node: Node, chain: tuple[Any, ...] = ()) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """For every leaf of samples, its kind and the matrices that stand above it, outermost first."""
     if isinstance(node, Samples):
-        yield chain
+        yield node.kind, chain
     elif isinstance(node, Combination):
         for U, L in node.terms():
             yield from _chains(U, chain if is_number(L) else (*chain, L))
@@ -57,12 +57,17 @@ def _chains(node: Node, chain: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
                 yield from _chains(x, chain)
 
 
-def feature_normal(U: UncertaintySet, w: Vec) -> Vec | None:
+def feature_normal(U: UncertaintySet, w: Vec, side: str | None = None) -> Vec | None:
     """`M' w` when every leaf of samples lies under the same matrices M (none: w itself); None when
-    they differ, or when there are no samples and w lives elsewhere."""
-    chains = list(_chains(U))
+    they differ, or when there are no samples and w lives elsewhere.
+
+    Parameters
+    ----------
+    side : "pos" or "neg" for the leaves of that class alone, of both for a `signed` one; None for all
+    """
+    chains = [chain for kind, chain in _chains(U) if side is None or kind in (side, "signed")]
     if not chains:
-        return w
+        return w if side is None else None
     first = chains[0]
     for other in chains[1:]:
         if len(other) != len(first) or any(
@@ -76,7 +81,13 @@ def feature_normal(U: UncertaintySet, w: Vec) -> Vec | None:
 
 
 def bias(
-    rule: str, U: UncertaintySet, form: MinNorm, data: Data, q: Sequence[Vec], w: Vec
+    rule: str,
+    U: UncertaintySet,
+    form: MinNorm,
+    data: Data,
+    q: Sequence[Vec],
+    w: Vec,
+    side: str | None = None,
 ) -> tuple[float | None, str]:
     """The bias b of `w'x + b`, and the rule that gave it.
 
@@ -89,13 +100,17 @@ def bias(
         first of "kkt", "midpoint" and "error" that applies; where the objective is 0, "error", as the others
         put b where the classes meet, and rounding decides. Where the classes have different
         weights, which the midpoint does not see and few errors show, it is "kkt" or "odds"
+    side : where the classes stand under different matrices, "pos" or "neg" says through whose a sample is
+        read; then "auto" goes by the errors of that reading, which "kkt" and "midpoint" do not see
 
     Raises
     ------
     ParameterError
         The rule is unknown, or does not apply to this set.
     """
-    normal = feature_normal(U, w)
+    normal, one_map = feature_normal(U, w), True
+    if normal is None and side is not None:
+        normal, one_map = feature_normal(U, w, side), False
     if normal is None or normal.size != data.n:
         return None, "none"
     if rule == "zero" or not w.any():
@@ -108,6 +123,7 @@ def bias(
     }
     weighted = data.class_weight[0] != data.class_weight[1]
     automatic = ("kkt", "odds", "error") if weighted else ("kkt", "midpoint", "error")
+    automatic = automatic if one_map else [n for n in automatic if n in ("odds", "error")]
     for name in automatic if rule == "auto" else (rule,):
         b = rules[name]()
         if b is not None and math.isfinite(b):

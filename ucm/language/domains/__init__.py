@@ -1,6 +1,7 @@
 """Parameter space: the sets that weights and coefficients range over."""
 
 from ucm.language.domains.box import Box
+from ucm.language.domains.cvxpy_domain import CvxpyDomain
 from ucm.language.domains.divergence import KLBall, SimplexKL
 from ucm.language.domains.intersection import DomainIntersection
 from ucm.language.domains.loss_ball import LossBall, SimplexLoss
@@ -11,6 +12,7 @@ from ucm.language.domains.simplex import CappedSimplex, Simplex
 __all__ = [
     "Box",
     "CappedSimplex",
+    "CvxpyDomain",
     "DomainIntersection",
     "KLBall",
     "LossBall",

@@ -99,7 +99,7 @@ class Hinge(ConvexLoss):
 
     def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
         if self.p == 1.0:
-            return [s >= 0, s <= 1, cp.Constant(0.0) <= size]
+            return [s >= 0, s <= 1, 0.0 * cp.sum(s) <= size]
         power = cp.power(s / self.p, self.p / (self.p - 1.0), approx=False)
         return [s >= 0, (self.p - 1.0) * cp.sum(power) / s.size <= size]
 

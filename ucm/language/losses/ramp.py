@@ -118,7 +118,7 @@ class RampPart(ConvexLoss):
         return (np.asarray(u, dtype=float) > 0.0) / value(self.mu)
 
     def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
-        return [s >= 0, s <= 1.0 / value(self.mu), cp.Constant(0.0) <= size]
+        return [s >= 0, s <= 1.0 / value(self.mu), 0.0 * cp.sum(s) <= size]
 
     def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         # f max(0, mu - t) / mu = max(0, f - (f / mu) t), and with the tail max(0, -f mu - (f / mu) t)
