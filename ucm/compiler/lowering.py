@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ucm.compiler.recover import BIAS_RULES
 from ucm.data.bound import Data
 from ucm.data.gram import Expansion
 from ucm.data.linear import Vec
+from ucm.data.weighing import Weighing
 from ucm.errors import ParameterError
 from ucm.evidence.support import vector_of
 from ucm.evidence.verify import Verification
@@ -95,6 +96,17 @@ class Parts:
     coefficients: Vec | None = None
     expansion: Expansion | None = None
     make_parts: Callable[[], tuple[Vec, ...]] | None = None
+
+    def over(self, weighing: Weighing) -> Parts:
+        """The same over the samples that were given, those of weight 0 among them."""
+        if weighing.kept is None:
+            return self
+        expansion = self.expansion
+        if expansion is not None:
+            support = weighing.kept[expansion.support]
+            expansion = replace(expansion, support=support, m=weighing.given)
+        weights, c = weighing.spread(self.weights), weighing.spread(self.coefficients)
+        return replace(self, weights=weights, coefficients=c, expansion=expansion)
 
 
 @dataclass(frozen=True)
