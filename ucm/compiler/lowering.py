@@ -130,6 +130,18 @@ class Given:
         v = getattr(self, name)
         return None if v is None else vector_of(v, size, f"certify: {name}")
 
+    def per_sample(self, name: str, data: Data) -> Vec | None:
+        """One of them as a vector with an entry for every sample that was given, without those of weight 0.
+
+        Raises
+        ------
+        DataError
+            It is none of this length.
+        """
+        weighing = data.weighing
+        size = data.m if weighing.kept is None else weighing.given
+        return weighing.gathered(self.vector(name, size))
+
     def refuse(self, why: str, *names: str) -> None:
         """Raises `ParameterError` where one of these is given."""
         for name in names:

@@ -113,9 +113,9 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
         given.refuse(
             "a kernel or a point of a set has none here; give w and b", "x", "coefficients"
         )
-        w, b = normal_of(given, self.data.n)
+        w, b = normal_of(given, self.data)
         normal = InFeatures(self.data.X, w)
-        slopes = given.vector("weights", self.data.m)
+        slopes = given.per_sample("weights", self.data)
         if slopes is not None:
             margin = self.data.y * (normal.scores + b)
             slopes = slopes - self.split.tilt(margin, w).margin
@@ -162,7 +162,7 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
         return verify_objective(self.model, self.data, solution, None, tol, **options)
 
 
-def normal_of(given: Given, size: int, name: str = "w") -> tuple[Vec, float]:
+def normal_of(given: Given, data: Data, name: str = "w") -> tuple[Vec, float]:
     """The normal, or its coefficients behind a kernel, and the bias of an answer from elsewhere.
 
     Raises
@@ -170,7 +170,8 @@ def normal_of(given: Given, size: int, name: str = "w") -> tuple[Vec, float]:
     ParameterError, DataError
         One of both is missing, or no finite number.
     """
-    w, b = given.vector(name, size), given.b
+    w = given.vector(name, data.n) if name == "w" else given.per_sample(name, data)
+    b = given.b
     if w is None or b is None:
         missing = name if w is None else "b"
         raise ParameterError(

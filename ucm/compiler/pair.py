@@ -121,13 +121,13 @@ class ToPair(Lowering[HingeDual]):
         data, form = self.data, self.form
         if form.X is None:
             given.refuse("a kernel hides the features; give coefficients and b", "w", "x")
-            c, b = normal_of(given, data.m, "coefficients")
+            c, b = normal_of(given, data, "coefficients")
             normal: Normal = BehindKernel(form.gram, c)
         else:
             given.refuse("there are features; give w and b", "x", "coefficients")
-            w, b = normal_of(given, data.n)
+            w, b = normal_of(given, data)
             normal = InFeatures(form.X, w)
-        weights = given.vector("weights", data.m)
+        weights = given.per_sample("weights", data)
         return certify_objective(self.model, data, normal, b, weights)
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:

@@ -89,7 +89,7 @@ class _Robust(Lowering[Form]):
         else:
             given.refuse("a kernel hides the features; give coefficients or weights", "w", "x")
         unit = None
-        w, c = given.vector("w", form.n), given.vector("coefficients", data.m)
+        w, c = given.vector("w", form.n), given.per_sample("coefficients", data)
         if w is not None:
             unit = data.space.direction(w, model.norm)
         elif c is not None and isinstance(data.space, GramSpace):
@@ -98,7 +98,7 @@ class _Robust(Lowering[Form]):
             unit = data.space.direction(np.asarray(data.X.T @ c), 2.0)
         if unit is None and not (w is None and c is None):
             raise ParameterError("certify: w: expected a direction, got 0; give a w other than 0")
-        x, weights = given.vector("x", form.n), given.vector("weights", data.m)
+        x, weights = given.vector("x", form.n), given.per_sample("weights", data)
         if weights is not None:
             given.refuse("weights give the point; give one of both", "x")
             x, violation = model.set.rebuild(data, iter(of_weights(form, weights)))

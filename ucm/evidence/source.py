@@ -24,6 +24,7 @@ from ucm.language.domains import (
     NormBall,
     Product,
     Simplex,
+    WeightedSimplex,
 )
 from ucm.language.domains.curved import CutSimplex
 from ucm.language.json import to_json
@@ -52,7 +53,7 @@ from ucm.language.statistics.matrices import ConstantMatrix, MatrixNode, MatrixS
 from ucm.language.statistics.samples import Covariance, Mean, Samples
 from ucm.language.statistics.vectors import ConstantVector, Origin, VectorNode, VectorSum
 from ucm.language.term_algebra import ScaledSubtracted
-from ucm.language.terms import ConvexLoss, Excess, FoldedConcave, Penalty, SubtractedPenalty
+from ucm.language.terms import ConvexLoss, Excess, FoldedConcave, Loss, Penalty, SubtractedPenalty
 from ucm.language.text import Text, called, code, joined
 
 __all__ = ["to_cvxpy_source"]
@@ -413,6 +414,9 @@ def _confine(domain: Domain, q: Text, classes: Text | None, page: _Page) -> None
         else:
             caps = joined("multiply", up, caps)
         page.demand([*_simplex(q, classes), q <= caps])
+    elif isinstance(domain, WeightedSimplex):
+        caps = joined("multiply", page.scope.spell(domain.cap), domain.copies)
+        page.demand([*_simplex(q, classes), q <= caps])
     elif isinstance(domain, CutSimplex):
         page.demand(_simplex(q, classes))
         _confine(domain.ball(), q, classes, page)
@@ -527,8 +531,15 @@ def _of_set(model: RobustMargin, page: _Page) -> list[str]:
 def _losses(losses: Iterable[ConvexLoss], page: _Page) -> Any:
     total: Any = 0.0
     for loss in losses:
-        total = joined("add", total, loss.cvxpy(Text("t"), Coefficient(), page.scope))  # type: ignore[arg-type]
+        each = loss.cvxpy(_counted(loss), Coefficient(), page.scope)  # type: ignore[arg-type]
+        total = joined("add", total, called("cp.sum", each))
     return total
+
+
+def _counted(loss: Loss, t: str = "t") -> Text:
+    """The margins of the samples that count."""
+    sides = {"pos": f"{t}[y > 0]", "neg": f"{t}[y < 0]"}
+    return Text(t if loss.counted is None else sides[loss.counted.kind])
 
 
 def _penalties(penalties: Iterable[Any], page: _Page) -> Any:
@@ -613,10 +624,10 @@ def _kinked(loss: ConvexLoss) -> tuple[str, str]:
             "write the loss as such a difference"
         )
     head = "" if c == 1.0 else f"{code(c)} * "
-    return (
-        f"{head}np.maximum(0, {code(loss.offset)} - t).sum()",
-        f"{code(-c)} * (t < {code(loss.offset)})",
-    )
+    start, short = code(loss.offset), f"t < {code(loss.offset)}"
+    if loss.counted is not None:
+        short = f"({short}) & ({'y > 0' if loss.counted.kind == 'pos' else 'y < 0'})"
+    return f"{head}np.maximum(0, {start} - {_counted(loss)}).sum()", f"{code(-c)} * ({short})"
 
 
 @functools.singledispatch
