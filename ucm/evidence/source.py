@@ -18,6 +18,7 @@ import numpy as np
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import Domain, UncertaintySet
 from ucm.language.domains import (
+    Box,
     CappedSimplex,
     CvxpyDomain,
     DomainIntersection,
@@ -128,16 +129,20 @@ class Spelled(Scope):
             return -called("np.log", self.spell(quantity.declared))
         try:
             return quantity.at(self.spell)
-        except TypeError:  # a formula that asks for numbers
+        except (TypeError, ValueError):  # a formula that asks for numbers
             return quantity.number
 
     def spell(self, scalar: Scalar) -> Any:
         """A declared scalar as text; a plain number as it is."""
         if isinstance(scalar, Derived):
             left, right = self.spell(scalar.left), self.spell(scalar.right)
-            name = {"+": "add", "-": "subtract", "*": "multiply", "/": "true_divide"}[
-                scalar.operation
-            ]
+            name = {
+                "+": "add",
+                "-": "subtract",
+                "*": "multiply",
+                "/": "true_divide",
+                "**": "power",
+            }[scalar.operation]
             return joined(name, left, right)
         if not isinstance(scalar, Param):
             return scalar
@@ -399,6 +404,21 @@ def _simplex(q: Text, classes: Text | None) -> list[Any]:
     return [q >= 0, *sides]
 
 
+def _between(domain: Box, q: Text, page: _Page) -> list[Any]:
+    """Bounds on the entries, the infinite ones left out."""
+    found = []
+    for bound, name in ((domain.lower, "greater_equal"), (domain.upper, "less_equal")):
+        if isinstance(bound, tuple):
+            kept = [k for k, x in enumerate(bound) if np.isfinite(x)]
+            if kept:
+                found.append(joined(name, q[kept], np.array(bound)[kept]))
+        elif np.isfinite(value(bound)):
+            spelled = page.scope.spell(bound)
+            copies = 1.0 if domain.copies is None else domain.copies
+            found.append(joined(name, q, joined("multiply", spelled, copies)))
+    return found
+
+
 def _confine(domain: Domain, q: Text, classes: Text | None, page: _Page) -> None:
     """Demand that q lies in a domain."""
     if isinstance(domain, DomainIntersection):
@@ -408,6 +428,7 @@ def _confine(domain: Domain, q: Text, classes: Text | None, page: _Page) -> None
         page.demand(_simplex(q, classes))
     elif isinstance(domain, CappedSimplex):
         caps = page.scope.spell(domain.cap)
+        caps = joined("true_divide", caps, q.size) if domain.relative else caps
         up, down = domain.class_weight or (1.0, 1.0)
         if classes is not None and up != down:
             caps = joined("multiply", caps, called("np.where", classes > 0, up, down))
@@ -417,6 +438,8 @@ def _confine(domain: Domain, q: Text, classes: Text | None, page: _Page) -> None
     elif isinstance(domain, WeightedSimplex):
         caps = joined("multiply", page.scope.spell(domain.cap), domain.copies)
         page.demand([*_simplex(q, classes), q <= caps])
+    elif isinstance(domain, Box):
+        page.demand(_between(domain, q, page))
     elif isinstance(domain, CutSimplex):
         page.demand(_simplex(q, classes))
         _confine(domain.ball(), q, classes, page)
