@@ -142,7 +142,8 @@ def _demo(options: argparse.Namespace) -> int:
     every = [(data, model) for data in DEMO_SETS for model in DEMO_MODELS]
     out.print(DEMO_LEAD)
     errors = Console(stderr=True, quiet=options.json)
-    with Progress(console=errors, transient=True, auto_refresh=False) as progress:
+    hidden = not errors.is_terminal
+    with Progress(console=errors, transient=True, auto_refresh=False, disable=hidden) as progress:
         task = progress.add_task("", total=2 * len(every))
 
         def step(what: str, advance: int = 1) -> None:
