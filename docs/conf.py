@@ -79,6 +79,7 @@ html_static_path = ["_static", "generated/static"]
 html_css_files = ["ucm.css"]
 html_sourcelink_suffix = ""
 html_show_sourcelink = False
+html_show_search_summary = False  # would fetch pages, which a site read from files cannot
 html_theme_options = {
     "navbar_align": "left",
     "show_toc_level": 2,
@@ -87,6 +88,7 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "show_prev_next": False,
 }
+html_context = {"default_mode": "auto"}
 html_sidebars = {"index": []}
 mathjax_path = "mathjax/tex-chtml.js"
 mathjax_options: dict[str, str] = {}
@@ -133,30 +135,28 @@ USERS = (
 CONTRACTS = set(topics.expanded(" ".join(topics.TOPICS["extend"][1].values())))
 
 
-def members_of(fullname: str) -> str:
-    """The members that the page of a class shows."""
+def members_of(fullname: str) -> list[tuple[str, str]]:
+    """The members that the page of a class shows: "method" or "property", and the name."""
     cls: Any = ucm
     for word in fullname.split(".")[1:]:
         cls = getattr(cls, word)
     own = fullname.removeprefix("ucm.") not in CONTRACTS
+    ours = {m for base in cls.__mro__ if base.__module__.startswith("ucm.") for m in vars(base)}
+    names = sorted(m for m in ours if not m.startswith("_"))
     if own and issubclass(cls, Node):
-        return ", ".join(m for m in USERS if callable(getattr(cls, m, None)) or _property(cls, m))
-    kept = [
-        m
-        for m in dir(cls)
-        if not m.startswith("_")
-        and any(m in vars(base) for base in cls.__mro__ if base.__module__.startswith("ucm."))
-        and (callable(getattr(cls, m)) or _property(cls, m))
-        and inspect.getdoc(getattr(cls, m))
-        and (_property(cls, m) or getattr(cls, m).__module__.startswith("ucm."))
-    ]
-    if own and issubclass(cls, ucm.Solver):
-        return "refuse, solve"
-    return ", ".join(kept)
+        names = [m for m in USERS if m in ours]
+    elif own and issubclass(cls, ucm.Solver):
+        names = ["refuse", "solve"]
+    found = [(_kind(cls, m), m) for m in names]
+    return [(kind, m) for kind, m in found if kind and inspect.getdoc(getattr(cls, m))]
 
 
-def _property(cls: type, name: str) -> bool:
-    return isinstance(inspect.getattr_static(cls, name, None), property)
+def _kind(cls: type, name: str) -> str:
+    if isinstance(inspect.getattr_static(cls, name), property):
+        return "property"
+    inner = getattr(cls, name)
+    written = inspect.isroutine(inner) and (inner.__module__ or "").startswith("ucm.")
+    return "method" if written else ""
 
 
 autosummary_context = {"members_of": members_of}
@@ -184,7 +184,8 @@ def _pictured(app: Any, what: str, name: str, obj: Any, options: Any, lines: lis
                 extra += [f"   :alt: {short}: {shown.words(short)}", ""]
     else:
         return
-    at = next((k for k, line in enumerate(lines) if not line.strip()), len(lines))
+    begun = next((k for k, line in enumerate(lines) if line.strip()), 0)
+    at = next((k for k in range(begun, len(lines)) if not lines[k].strip()), len(lines))
     lines[at:at] = extra
 
 

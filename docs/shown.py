@@ -31,7 +31,7 @@ SETS = {
     "Hull": ucm.Hull(pos, weights=ucm.NormBall(Param("kappa", 0.3))),
     "ReducedHull": ucm.ReducedHull(pos, nu=nu),
     "Image": ucm.Image([[1.0, 0.4], [0.0, 0.8]], ucm.NormBall(r, p=3), center=pos.mean),
-    "RobustMargin": ucm.models.mm_mpm(0.6),
+    "RobustMargin": ucm.RobustMargin(ucm.models.mm_mpm(0.6)),
 }
 DOMAINS = {
     "Simplex": ucm.Simplex(),

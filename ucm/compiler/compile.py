@@ -53,15 +53,21 @@ def compile(
 
     Parameters
     ----------
-    model : uncertainty set, RobustMargin, or Objective (`loss + lam * penalty`)
+    model
+        Uncertainty set, RobustMargin, or Objective (`loss + lam * penalty`).
     X : (m, n) array, data frame or sparse matrix
+        The samples, one a row; float64 is used as it is.
     y : (m,) labels -1 and +1
+        The class of every sample.
     kernel : None, "linear", "poly", "rbf", "sigmoid", "precomputed" (X holds k(x_i, x_j)) or a
         callable of two tables of samples
     solver : "auto", a name, or an instance such as `ucm.solvers.APG(stop="paper")`
-    class_weight : factors of the losses, or of the caps, of the samples of class +1 and of class -1
-    kernel_params : gamma, degree, coef0 as in `sklearn.svm.SVC`, and cache_size: megabytes for the
-        rows of the Gram matrix, above which it is never formed whole (see `ucm.data.kernels.kernel_of`)
+        Which method; the route table decides under auto.
+    class_weight
+        Factors of the losses, or of the caps, of the samples of class +1 and of class -1.
+    **kernel_params
+        Gamma, degree, coef0 as in `sklearn.svm.SVC`, and cache_size: megabytes for the
+        rows of the Gram matrix, above which it is never formed whole (see `ucm.data.kernels.kernel_of`).
 
     Raises
     ------
@@ -182,8 +188,16 @@ def solve(
     time_limit: float | None = None,
     **options: Any,
 ) -> Solution:
-    """Compile and solve in one call; `options` are those of `Plan.solve`, class_weight, and those of the
-    kernel. `time_limit` is that of both: compiling is finished in any case.
+    """Compile and solve in one call.
+
+    Parameters
+    ----------
+    model, X, y, kernel, solver
+        As in `ucm.compile`.
+    time_limit : float, optional
+        Seconds for both; compiling is finished in any case.
+    **options
+        Those of `Plan.solve`, of the kernel, and class_weight.
 
     Raises
     ------

@@ -136,8 +136,10 @@ def admissible(
 
     Parameters
     ----------
-    model, X, y : as in `ucm.compile`
-    time_limit : seconds for each program
+    model, X, y
+        As in `ucm.compile`.
+    time_limit
+        Seconds for each program.
 
     Raises
     ------
