@@ -42,7 +42,7 @@ exclude_patterns = [
     "**.ipynb_checkpoints",
     "generated/static",
     "generated/cache",
-    "generated/lectures.md",
+    "generated/*.md",
     *(f"generated/gallery/*.{end}" for end in ("ipynb", "py", "py.md5", "zip", "json")),
     "**sg_execution_times.rst",
 ]
@@ -118,8 +118,14 @@ def _mathjax() -> None:
 
 _mathjax()
 lectures = sorted(file.stem for file in (HERE / "lectures").glob("[0-9]*.ipynb"))
-contents = "\n".join(["```{toctree}", ":maxdepth: 1", "", *lectures, "```", ""])
-_written(GENERATED / "lectures.md", contents)
+GUIDE = (
+    "language", "weights", "objectives", "kernels", "nonconvex", "certificates", "pictures", "solvers",
+    "nearest", "speed", "errors", "adding-a-domain", "architecture",
+)  # fmt: skip
+further = {file.stem for file in HERE.glob("*.md")} - {"index", "guide", *GUIDE}
+for name, entries in (("lectures", lectures), ("guide", [*GUIDE, *sorted(further)])):
+    contents = ["```{toctree}", ":maxdepth: 1", "", *entries, "```", ""]
+    _written(GENERATED / f"{name}.md", "\n".join(contents))
 for name, text in topics.pages().items():
     _written(GENERATED / "reference" / f"{name}.rst", text)
 for name in (*shown.SETS, *shown.DOMAINS, *shown.LOSSES, *shown.PENALTIES):
@@ -206,6 +212,18 @@ def _plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[s
         lines[k] = re.sub(r"(`[^`]+`)(?=\w)", r"\1\\ ", text)  # "`Param`s"
 
 
+def _signed(
+    app: Any, what: str, name: str, obj: Any, options: Any, signature: Any, returned: Any
+) -> Any:
+    """A declaration is written with its fields, whatever `__new__` looks at first."""
+    if what == "class" and issubclass(obj, Node) and not inspect.isabstract(obj):
+        fields = inspect.signature(obj.__init__).parameters.values()
+        plain = [p.replace(annotation=p.empty) for p in fields if p.name != "self"]
+        return str(inspect.Signature(plain)), returned
+    return None
+
+
 def setup(app: Any) -> None:
+    app.connect("autodoc-process-signature", _signed)
     app.connect("autodoc-process-docstring", _plain, priority=100)
     app.connect("autodoc-process-docstring", _pictured, priority=900)

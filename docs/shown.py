@@ -136,9 +136,9 @@ def _penalty(ax: Any, name: str) -> None:
     heights = np.array([[penalty.value(np.array([u, v])) for u in w] for v in w])
     heights = np.where(np.isfinite(heights), heights, np.nan)
     if np.nanmax(heights) > np.nanmin(heights):
-        levels = np.linspace(np.nanmin(heights), np.nanmax(heights), 10)[1:-1]
-        drawn = ax.contour(w, w, heights, levels=levels, cmap="viridis", linewidths=1.5)
-        ax.clabel(drawn, fontsize=7)
+        levels = np.linspace(np.nanmin(heights), np.nanmax(heights), 8)[1:-1]
+        drawn = ax.contour(w, w, heights, levels=levels, colors=_ink()[0], linewidths=1.5)
+        ax.clabel(drawn, fontsize=7, fmt="%.2g")
     else:
         ax.fill_between([0, 2], 0, 2, color=_ink()[0], alpha=0.25)
         ax.annotate("0 here, infinite elsewhere", (0.1, 1.0), fontsize=8)

@@ -17,6 +17,7 @@ from ucm.compiler.route import check_asked, named
 from ucm.data.bound import Data, bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import KERNEL_OPTIONS
+from ucm.data.weighing import ClassWeight
 from ucm.errors import (
     CompositionError,
     EmptySetError,
@@ -46,7 +47,8 @@ def compile(
     *,
     kernel: str | Callable[..., Any] | None = None,
     solver: str | Solver[Any] = "auto",
-    class_weight: tuple[float, float] = (1.0, 1.0),
+    class_weight: ClassWeight = None,
+    sample_weight: Any = None,
     **kernel_params: Any,
 ) -> Plan:
     """Bind a declaration to data and choose its solver.
@@ -63,18 +65,22 @@ def compile(
         callable of two tables of samples
     solver : "auto", a name, or an instance such as `ucm.solvers.APG(stop="paper")`
         Which method; the route table decides under auto.
-    class_weight
-        Factors of the losses, or of the caps, of the samples of class +1 and of class -1.
+    class_weight : (factor of class +1, factor of class -1), {1: ..., -1: ...}, "balanced" or None
+        Factors of what the samples of a class weigh, "balanced" m / (2 m_o) for the m_o samples of a class;
+        m in `nu` stays.
+    sample_weight : (m,) array, not negative
+        Each sample counts as often as its weight says in losses, caps, balls of weights, means and
+        covariances, and m is the sum. Those of weight 0 are left out.
     **kernel_params
-        Gamma, degree, coef0 as in `sklearn.svm.SVC`, and cache_size: megabytes for the
-        rows of the Gram matrix, above which it is never formed whole (see `ucm.data.kernels.kernel_of`).
+        gamma, degree, coef0 as in `sklearn.svm.SVC`, and cache_size: megabytes for the rows of the Gram
+        matrix, above which it is never formed whole (see `ucm.data.kernels.kernel_of`).
 
     Raises
     ------
     DataError
-        X or y cannot be used: NaN, one class, lengths that differ, ...
+        X, y or sample_weight cannot be used: NaN, one class, lengths that differ, ...
     CompositionError
-        The declaration does not fit the data (dimensions).
+        The declaration does not fit the data (dimensions), or a domain has no meaning for weights.
     EmptySetError
         The set has no point for these parameters; the message names the admissible range.
     ParameterError
@@ -92,7 +98,8 @@ def compile(
     'optimal'
     """
     declared = model if isinstance(model, Objective) else as_model(model, "compile")
-    data = bind(X, y, class_weight)
+    square = isinstance(kernel, str) and kernel == "precomputed"
+    data = bind(X, y, class_weight, sample_weight, square=square)
     return plan_of(declared, data, behind(kernel, data, kernel_params), solver)
 
 
@@ -197,7 +204,7 @@ def solve(
     time_limit : float, optional
         Seconds for both; compiling is finished in any case.
     **options
-        Those of `Plan.solve`, of the kernel, and class_weight.
+        Those of `Plan.solve`, of the kernel, class_weight and sample_weight.
 
     Raises
     ------
@@ -211,7 +218,7 @@ def solve(
     >>> round(sol.objective, 4)
     -2.9293
     """
-    of_compile = ("class_weight", *KERNEL_OPTIONS)
+    of_compile = ("class_weight", "sample_weight", *KERNEL_OPTIONS)
     own = {name: options.pop(name) for name in of_compile if name in options}
     known = options_of(Plan.solve)
     if any(name not in known for name in options):
