@@ -70,9 +70,8 @@ class Section:
         try:
             if isinstance(model, RobustMargin):
                 plane = "features" if data.n == 2 else "normal"
-                weight = data.class_weight
                 drawn = SetDisplay.from_model(
-                    model, data.X, data.y, solution=self.solution, plane=plane, class_weight=weight
+                    model, data.X, data.y, solution=self.solution, plane=plane
                 )
                 words = "Left the samples and the set of each class, right their difference U and 0"
             else:

@@ -26,6 +26,8 @@ class Box(Copied, SemiSmooth, Polyhedral):
     ----------
     lower, upper : float or Param, optional
         Bounds of every entry; infinite ones are allowed.
+    copies : (N,) array, optional
+        How often each entry counts; None for once.
 
     Examples
     --------

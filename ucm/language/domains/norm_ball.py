@@ -104,6 +104,8 @@ class NormBall(Copied, SemiSmooth, Polyhedral):
         Non-negative.
     p : float, optional
         1 <= p <= inf.
+    copies : (N,) array, optional
+        How often each entry counts; None for once.
 
     Raises
     ------
