@@ -119,7 +119,7 @@ def _mathjax() -> None:
 _mathjax()
 lectures = sorted(file.stem for file in (HERE / "lectures").glob("[0-9]*.ipynb"))
 GUIDE = (
-    "language", "weights", "objectives", "kernels", "nonconvex", "certificates", "pictures", "solvers",
+    "language", "weights", "ambiguity", "objectives", "kernels", "nonconvex", "certificates", "pictures", "solvers",
     "nearest", "speed", "errors", "adding-a-domain", "architecture",
 )  # fmt: skip
 further = {file.stem for file in HERE.glob("*.md")} - {"index", "guide", *GUIDE}

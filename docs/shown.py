@@ -31,6 +31,12 @@ SETS = {
     "Hull": ucm.Hull(pos, weights=ucm.NormBall(Param("kappa", 0.3))),
     "ReducedHull": ucm.ReducedHull(pos, nu=nu),
     "Image": ucm.Image([[1.0, 0.4], [0.0, 0.8]], ucm.NormBall(r, p=3), center=pos.mean),
+    "CVaR": ucm.CVaR(pos, Param("beta", 0.3)),
+    "Spectral": ucm.Spectral(pos, (0.1, 0.6), (0.5, 0.5)),
+    "ChiSquare": ucm.ChiSquare(pos, Param("rho", 0.5)),
+    "TotalVariation": ucm.TotalVariation(pos, Param("d", 0.4)),
+    "Wasserstein": ucm.Wasserstein(pos, Param("epsilon", 0.3)),
+    "Gelbrich": ucm.Gelbrich(pos, Param("epsilon", 0.2), kappa),
     "RobustMargin": ucm.RobustMargin(ucm.models.mm_mpm(0.6)),
 }
 DOMAINS = {
@@ -38,6 +44,7 @@ DOMAINS = {
     "CappedSimplex": ucm.CappedSimplex(Param("cap", 0.55)),
     "NormBall": ucm.NormBall(Param("kappa", 0.7)),
     "KLBall": ucm.KLBall(Param("alpha", 0.8)),
+    "ChiSquareBall": ucm.ChiSquareBall(Param("rho", 0.5)),
     "LossBall": ucm.LossBall(ucm.Logistic(), Param("rho", -0.5)),
     "Box": ucm.Box(0.1, Param("upper", 0.6)),
     "Product": ucm.Product((ucm.NormBall(0.5), ucm.Box(0.0, 1.0)), (2, 1)),

@@ -22,12 +22,14 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
         {
             "Samples": "pos neg signed",
             "Sets in feature space": "Point Ball Ellipsoid Hull ReducedHull Image",
+            "Ambiguity: all distributions near the samples": "CVaR Spectral ChiSquare TotalVariation "
+            "Wasserstein Gelbrich",
             "Models": "RobustMargin",
         },
     ),
     "domains": (
         "Domains of weights",
-        {"Domains": "Simplex CappedSimplex NormBall KLBall LossBall Box Product"},
+        {"Domains": "Simplex CappedSimplex NormBall KLBall ChiSquareBall LossBall Box Product"},
     ),
     "objectives": (
         "Losses and penalties",
