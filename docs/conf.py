@@ -119,8 +119,8 @@ def _mathjax() -> None:
 _mathjax()
 lectures = sorted(file.stem for file in (HERE / "lectures").glob("[0-9]*.ipynb"))
 GUIDE = (
-    "language", "weights", "ambiguity", "objectives", "kernels", "nonconvex", "certificates", "pictures", "solvers",
-    "nearest", "speed", "errors", "adding-a-domain", "architecture",
+    "language", "weights", "ambiguity", "objectives", "kernels", "nonconvex", "certificates", "pictures",
+    "solvers", "nearest", "speed", "errors", "adding-a-domain", "architecture",
 )  # fmt: skip
 further = {file.stem for file in HERE.glob("*.md")} - {"index", "guide", *GUIDE}
 for name, entries in (("lectures", lectures), ("guide", [*GUIDE, *sorted(further)])):
@@ -201,15 +201,25 @@ _MARKUP = re.compile(r"(?<!\\)([*|]|(?<=\w)_(?=\W|$))")
 
 def _plain(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Docstrings are plain text with code in backticks: `*`, `|` and a final `_` mean themselves."""
+    _literal(lines)
     block = False
     for k, line in enumerate(lines):
         stripped = line.strip()
-        block = stripped.startswith((">>>", "...")) or (block and bool(stripped))
+        opens = stripped.startswith((">>>", "...")) or (stripped == "" and lines[k - 1] == "::")
+        block = opens or (block and bool(stripped))
         if block or stripped.startswith("*"):
             continue
         pieces = _CODE.split(line)
         text = "".join(p if p.startswith("`") else _MARKUP.sub(r"\\\1", p) for p in pieces)
         lines[k] = re.sub(r"(`[^`]+`)(?=\w)", r"\1\\ ", text)  # "`Param`s"
+
+
+def _literal(lines: list[str]) -> None:
+    """An indented formula before the first section is a literal block."""
+    end = next((k - 1 for k, line in enumerate(lines) if line and not line.strip("-")), len(lines))
+    for k in range(end - 1, 0, -1):
+        if lines[k].startswith("    ") and not lines[k - 1].strip():
+            lines[k:k] = ["::", ""]
 
 
 def _signed(
