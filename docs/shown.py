@@ -35,8 +35,8 @@ SETS = {
     "Spectral": ucm.Spectral(pos, (0.1, 0.6), (0.5, 0.5)),
     "ChiSquare": ucm.ChiSquare(pos, Param("rho", 0.5)),
     "TotalVariation": ucm.TotalVariation(pos, Param("d", 0.4)),
-    "Wasserstein": ucm.Wasserstein(pos, Param("epsilon", 0.3)),
-    "Gelbrich": ucm.Gelbrich(pos, Param("epsilon", 0.2), kappa),
+    "Wasserstein": ucm.Wasserstein(pos, Param("eps", 0.3)),
+    "Gelbrich": ucm.Gelbrich(pos, Param("eps", 0.2), kappa),
     "RobustMargin": ucm.RobustMargin(ucm.models.mm_mpm(0.6)),
 }
 DOMAINS = {

@@ -12,7 +12,8 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
         "Declare, solve, prove",
         {
             "From a declaration to an answer": "compile solve path Plan Solution Stats",
-            "Proofs and comparisons": "Certificate Verification admissible Interval",
+            "Proofs and comparisons": "Certificate Verification admissible Interval "
+            "Guarantees Guarantee",
             "Parameters": "Param value",
             "Files": "to_json from_json",
         },
