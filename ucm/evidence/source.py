@@ -485,10 +485,12 @@ def to_cvxpy_source(model: UncertaintySet | RobustMargin | Objective) -> str:
     Parameters
     ----------
     model : uncertainty set, RobustMargin or Objective
+        The declaration.
 
     Returns
     -------
     str
+        Python source.
 
     Raises
     ------

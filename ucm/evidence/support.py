@@ -121,8 +121,11 @@ def support(U: UncertaintySet | RobustMargin, X: Any, y: Any, d: Any) -> Height:
     Parameters
     ----------
     U : uncertainty set or RobustMargin
+        The declared set.
     X, y : as in `ucm.compile`
-    d : (n,) array, a direction of the space of U
+        Samples and labels.
+    d : (n,) array
+        A direction of the space of U.
 
     Returns
     -------

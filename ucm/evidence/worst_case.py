@@ -29,6 +29,7 @@ def worst_case(U: UncertaintySet | RobustMargin, X: Any, y: Any, w: Any) -> cp.E
     U : uncertainty set or RobustMargin
         Its sizes are numbers: change a `Param` with `with_params` and build the expression again.
     X, y : as in `ucm.compile`
+        Samples and labels.
     w : CVXPY expression or array, (n,)
         Affine in the variables.
 
