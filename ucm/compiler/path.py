@@ -144,20 +144,27 @@ def path(
 
     Parameters
     ----------
-    model, X, y, kernel, solver : as for `ucm.compile`
-    num : so many values over the admissible interval, in place of values: of a set at equal distances from
-        the end that is closed, the open one left out; of an objective from lam_max down to a thousandth of
-        it, at equal ratios. Of the one parameter, or of all relative ones together, or of the one that has
-        a lam_max
-    on_empty : "raise" where U is empty for a value, or "skip": then it is named in `Path.skipped`
-    progress : called after each solve with the place in the grid and the solution
-    time_limit : seconds for all of them; those that it cuts off have the status "time_limit"
-    options : the name of one parameter of the model with its values, as `nu=[0.2, 0.3]`, fractions where
-        it is relative; others are those of `Plan.solve` and of the kernel, class_weight and sample_weight
+    model, X, y, kernel, solver
+        As for `ucm.compile`.
+    num : int, optional
+        So many values over the admissible interval, in place of values: of a set at equal distances from the
+        end that is closed, the open one left out; of an objective from lam_max down to a thousandth of it, at
+        equal ratios. Of the one parameter, or of all relative ones together, or of the one that has a
+        lam_max.
+    on_empty : {"raise", "skip"}
+        What to do where U is empty for a value; skipped ones are in `Path.skipped`.
+    progress : callable, optional
+        Called after each solve with the place in the grid and the solution.
+    time_limit : float, optional
+        Seconds for all of them; those that it cuts off have the status "time_limit".
+    **options
+        The name of one parameter of the model with its values, as `nu=[0.2, 0.3]`, fractions where it is
+        relative; others are those of `Plan.solve` and of the kernel, class_weight and sample_weight.
 
     Returns
     -------
-    The solutions, in the order of the grid: a sequence that prints and goes to a frame.
+    Path
+        The solutions, in the order of the grid: a sequence that prints and goes to a frame.
 
     Raises
     ------
