@@ -374,6 +374,16 @@ def test_the_losses_of_balls_near_the_uniform_distribution() -> None:
         ucm.Hull(signed, weights=ucm.NormBall(0.2, 3, "uniform")).to_loss()
 
 
+def test_a_nearly_round_set_around_0_ends() -> None:
+    """Its polytope has facets without end near the nearest one."""
+    rng = np.random.default_rng(0)
+    X, y = 1e-3 * rng.standard_normal((20, 3)), np.where(np.arange(20) < 10, 1.0, -1.0)
+    plan = ucm.compile(Gelbrich(pos, 0.5, 0.8), X, y)
+    solution = plan.solve()
+    assert solution.objective == pytest.approx(0.5 * math.sqrt(1.64), rel=1e-2)
+    assert solution.plan is not None and len(solution.answer.witness.points) <= 5000
+
+
 def test_powers_of_parameters() -> None:
     kappa = Param("kappa", 0.5)
     root = (1 + kappa**2) ** 0.5

@@ -17,6 +17,7 @@ from ucm.compiler.route import check_asked, named
 from ucm.data.bound import Data, bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import KERNEL_OPTIONS
+from ucm.data.linear import Vec
 from ucm.data.weighing import ClassWeight
 from ucm.errors import (
     CompositionError,
@@ -26,7 +27,7 @@ from ucm.errors import (
     unknown_option,
 )
 from ucm.forms.monitor import check_time_limit, time_left
-from ucm.forms.objective import Composite
+from ucm.forms.objective import Composite, weighed
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
@@ -129,7 +130,7 @@ def _of_objective(
     model: Objective, data: Data, gram: Gram | None, solver: str | Solver[Any]
 ) -> tuple[Lowering[Any], ...]:
     """By pairs of multipliers, where the terms are those of a pSVM; in the coordinates of w."""
-    terms = _hinge_terms(model)
+    terms = _hinge_terms(model, data)
     pairs = () if terms is None else (ToPair(model, terms, data, gram, solver),)
     if gram is None or gram.kernel.name == "linear":
         return (*pairs, ToObjective(model, data, solver, ToPair.rules if pairs else ("auto",)))
@@ -148,17 +149,20 @@ def _of_objective(
     return pairs
 
 
-def _hinge_terms(model: Objective) -> tuple[float, float, float] | None:
-    """(p, C, lam) of `C * Hinge(p) + lam * L2()`; None for any other objective."""
-    C, loss = 1.0, model.loss
+def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec] | None:
+    """(p, C, lam, weights of the samples) of `C * Hinge(p) + lam * L2()`; None for any other objective.
+    Two such losses, one of each class, are one."""
+    losses, weights = weighed(model.loss.split()[0], data)
+    C, loss = 1.0, losses[0]
     while isinstance(loss, ScaledLoss):
         C *= loss.c()
         loss = loss.term
     added, subtracted = model.penalty.split()
     lam = Gathered(added).square
-    if not isinstance(loss, Hinge) or lam is None or subtracted:
+    if len(losses) > 1 or not isinstance(loss, Hinge) or lam is None or subtracted:
         return None
-    return loss.p, C, lam
+    c = data.factors if weights[0] is None else weights[0]
+    return (loss.p, C, lam, c) if c.all() else None
 
 
 def _of_set(

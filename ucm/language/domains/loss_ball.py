@@ -194,11 +194,12 @@ class SimplexLoss(curved.CutSimplex):
         return LossBall(self.loss, self.radius, copies=self.copies)
 
     def around(self, dim: int) -> Capped | WeightedSimplex:
-        cap = self.ball().curve(dim).cap
+        cap = self.loss.steepest() / self.count(dim)
         return CappedSimplex(cap) if self.copies is None else WeightedSimplex(cap, self.copies)
 
     def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
-        curve, radius = self.ball().curve(v.size), value(self.radius)
+        curve = ConjugateCurve(self.loss, self.count(v.size), self.copies)
+        radius = value(self.radius)
         parts = masses.groups(v.size, classes)
         return self._cut(
             v, classes, prox, curve.value, radius,

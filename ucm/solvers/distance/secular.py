@@ -29,7 +29,7 @@ from scipy import linalg
 from ucm.data.linear import Vec
 from ucm.data.maps import scaled
 from ucm.data.spectrum import Spectrum, known, spectrum
-from ucm.errors import ParameterError
+from ucm.errors import ParameterError, brief
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
@@ -77,7 +77,7 @@ class Secular(Solver[MinNorm]):
             return "the blocks are coupled by an intersection"
         for b in form.blocks:
             if not isinstance(b.domain, NormBall) or not b.domain.euclidean:
-                return f"{b.domain!r} is no Euclidean ball around 0"
+                return f"{brief(b.domain)} is no Euclidean ball around 0"
         return None
 
     def predicted_passes(self, form: MinNorm) -> float:
