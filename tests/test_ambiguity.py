@@ -379,7 +379,7 @@ def test_a_nearly_round_set_around_0_ends() -> None:
     rng = np.random.default_rng(0)
     X, y = 1e-3 * rng.standard_normal((20, 3)), np.where(np.arange(20) < 10, 1.0, -1.0)
     plan = ucm.compile(Gelbrich(pos, 0.5, 0.8), X, y)
-    solution = plan.solve()
+    solution = plan.solve(tol=1e-4)
     assert solution.objective == pytest.approx(0.5 * math.sqrt(1.64), rel=1e-2)
     assert solution.plan is not None and len(solution.answer.witness.points) <= 5000
 

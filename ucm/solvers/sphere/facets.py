@@ -32,9 +32,12 @@ class Facets(UnitSolver):
 
     Parameters
     ----------
-    most : largest dimension of the span of U
-    max_steps : limit of rounds
-    max_points : limit of the vertices of P: where U is nearly round, nearly all facets stay near
+    most
+        Largest dimension of the span of U.
+    max_steps
+        Limit of rounds.
+    max_points
+        Limit of the vertices of P: where U is nearly round, nearly all facets stay near.
 
     Notes
     -----
