@@ -56,18 +56,25 @@ def compile(
 
     Parameters
     ----------
-    model : uncertainty set, RobustMargin, or Objective (`loss + lam * penalty`)
+    model
+        Uncertainty set, RobustMargin, or Objective (`loss + lam * penalty`).
     X : (m, n) array, data frame or sparse matrix
+        The samples, one a row; float64 is used as it is.
     y : (m,) labels -1 and +1
+        The class of every sample.
     kernel : None, "linear", "poly", "rbf", "sigmoid", "precomputed" (X holds k(x_i, x_j)) or a
         callable of two tables of samples
     solver : "auto", a name, or an instance such as `ucm.solvers.APG(stop="paper")`
-    class_weight : (factor of class +1, factor of class -1), {1: ..., -1: ...}, "balanced" (m / (2 m_o) for
-        the m_o samples of a class) or None: factors of what the samples of a class weigh; m in `nu` stays
-    sample_weight : (m,) array, not negative: each sample counts as often as its weight says in losses,
-        caps, balls of weights, means and covariances, and m is the sum. Those of weight 0 are left out
-    kernel_params : gamma, degree, coef0 as in `sklearn.svm.SVC`, and cache_size: megabytes for the
-        rows of the Gram matrix, above which it is never formed whole (see `ucm.data.kernels.kernel_of`)
+        Which method; the route table decides under auto.
+    class_weight : (factor of class +1, factor of class -1), {1: ..., -1: ...}, "balanced" or None
+        Factors of what the samples of a class weigh, "balanced" m / (2 m_o) for the m_o samples of a class;
+        m in `nu` stays.
+    sample_weight : (m,) array, not negative
+        Each sample counts as often as its weight says in losses, caps, balls of weights, means and
+        covariances, and m is the sum. Those of weight 0 are left out.
+    **kernel_params
+        gamma, degree, coef0 as in `sklearn.svm.SVC`, and cache_size: megabytes for the rows of the Gram
+        matrix, above which it is never formed whole (see `ucm.data.kernels.kernel_of`).
 
     Raises
     ------
@@ -192,8 +199,16 @@ def solve(
     time_limit: float | None = None,
     **options: Any,
 ) -> Solution:
-    """Compile and solve in one call; `options` are those of `Plan.solve`, class_weight, sample_weight,
-    and those of the kernel. `time_limit` is that of both: compiling is finished in any case.
+    """Compile and solve in one call.
+
+    Parameters
+    ----------
+    model, X, y, kernel, solver
+        As in `ucm.compile`.
+    time_limit : float, optional
+        Seconds for both; compiling is finished in any case.
+    **options
+        Those of `Plan.solve`, of the kernel, class_weight and sample_weight.
 
     Raises
     ------

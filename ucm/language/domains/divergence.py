@@ -56,6 +56,8 @@ class KLBall(Copied):
     ----------
     alpha : float or Param
         0 < alpha <= 1; the smaller, the larger the ball.
+    copies : (N,) array, optional
+        How often each entry counts; None for once.
 
     Notes
     -----

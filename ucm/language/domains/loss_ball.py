@@ -72,6 +72,8 @@ class LossBall(Copied):
         Or a positive multiple of one, such as `Hinge() / nu`.
     radius : float or Param
         May be negative: at least `-l(0)`.
+    copies : (N,) array, optional
+        How often each entry counts; None for once.
 
     Raises
     ------

@@ -53,10 +53,13 @@ class Secular(Solver[MinNorm]):
 
     Parameters
     ----------
-    max_forming : passes that forming the S_k may cost, or half of a basis of their span; above, a
-        growing subspace
-    max_order : largest number of features for which they are formed
-    max_subspace : largest dimension of the subspace
+    max_forming
+        Passes that forming the S_k may cost, or half of a basis of their span; above, a
+        growing subspace.
+    max_order
+        Largest number of features for which they are formed.
+    max_subspace
+        Largest dimension of the subspace.
     """
 
     max_forming: float = 20.0
