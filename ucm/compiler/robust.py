@@ -184,8 +184,15 @@ class ToDistance(_Robust[MinNorm]):
         inside = unit.lower(center)
         if data.space.norm(center - unit.lift(inside)) > 1e-6 * norm:
             return Regime(True, "0 is not in the affine hull of U")
-        found = radial(unit, monitor.below(1e-6))(inside / norm)
+        reach = radial(unit, monitor.below(1e-6))
+        found = reach(inside / norm)
         program = "linear program" if unit.hulls is not None else "conic program"
+        if found is not None and found.s >= 0.0 and form.missed(form.centers()) > _ROUNDING:
+            # a centre that misses the couplings is not in U: 0 need not lie between; the point found is
+            center = form.matvec(found.q)
+            norm = data.space.norm(center)
+            if norm > 1e-9 * form.largest:
+                found = reach(unit.lower(center) / norm)
         if found is None:
             return Regime(True, f"the {program} for 0 in U had no answer; the solve decides")
         if found.s < 0.0:

@@ -145,6 +145,9 @@ class SimplexKL(curved.CutSimplex):
             lambda least: root(curve, v, classes, radius, least),
         )  # fmt: skip
 
+    def _pinned(self, dim: int, classes: Vec | None) -> bool:
+        return False
+
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:
         largest = 1.0
         if classes is not None:

@@ -122,9 +122,13 @@ class NormBall(SemiSmooth, Polyhedral):
         super().__post_init__()
         _check(self)
 
+    def _exponent(self, dim: int) -> float:
+        """p, or inf on a line, where all norms are one and this one is linear."""
+        return math.inf if dim == 1 else self.p
+
     def _solve(self, v: Vec) -> tuple[Vec, Vec, Vec | None]:
         """The projection; dq/du; and the gradient of the norm where the bound is active."""
-        p, radius = self.p, max(value(self.radius), 0.0)
+        p, radius = self._exponent(v.size), max(value(self.radius), 0.0)
         size = np.abs(v)
         length = norm(v, p)
         if length <= radius:
@@ -160,14 +164,15 @@ class NormBall(SemiSmooth, Polyhedral):
         top = float(np.abs(g).max(initial=0.0))
         if top == 0.0:
             return 0.0, np.zeros(g.size)
-        if self.p == 1.0:
+        p = self._exponent(g.size)
+        if p == 1.0:
             q = np.sign(g) * (np.abs(g) == top)
             q *= radius / np.abs(q).sum()
-        elif self.p == math.inf:
+        elif p == math.inf:
             q = radius * np.sign(g)
         else:
-            q = np.sign(g) * (np.abs(g) / top) ** (1.0 / (self.p - 1.0))
-            q *= radius / norm(q, self.p)
+            q = np.sign(g) * (np.abs(g) / top) ** (1.0 / (p - 1.0))
+            q *= radius / norm(q, p)
         return float(g @ q), q
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
@@ -196,11 +201,12 @@ class NormBall(SemiSmooth, Polyhedral):
     def constraints(
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
-        if self.p == 2.0:
+        p = self._exponent(q.size)
+        if p == 2.0:
             return [cp.norm2(q) <= size]
-        if self.p in (1.0, math.inf):
-            return [cp.norm(q, 1 if self.p == 1.0 else "inf") <= size]
-        return [cp.pnorm(q, self.p, approx=False) <= size]
+        if p in (1.0, math.inf):
+            return [cp.norm(q, 1 if p == 1.0 else "inf") <= size]
+        return [cp.pnorm(q, p, approx=False) <= size]
 
     def on_simplex(self) -> Domain | None:
         return (
@@ -208,10 +214,10 @@ class NormBall(SemiSmooth, Polyhedral):
         )
 
     def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
-        r = value(self.radius)
-        if self.p == math.inf:
+        r, p = value(self.radius), self._exponent(dim)
+        if p == math.inf:
             return Box(-r, r).polyhedron(dim)
-        if self.p != 1.0:
+        if p != 1.0:
             return None
         eye = sparse.eye_array(dim)  # |q| <= t, sum t <= r
         A = sparse.csr_array(
@@ -287,6 +293,8 @@ class SimplexBall(curved.CutSimplex, Polyhedral):
                 t, *theta = numerics.project_ball_simplex(v, y, radius, limit, q)
             theta = tuple(unit * x for x in theta[: 1 if classes is None else 2])
             return q, None if t >= limit else curved.Point(q, t / unit, q, t / unit, theta)
+        if self._pinned(v.size, classes):
+            return self._least(v.size, classes)
         curve, parts = PowerCurve(p, radius), masses.groups(v.size, classes)
         return self._cut(
             v, classes, prox, lambda q: norm(q, p), radius if self.flat() is None else math.inf,
@@ -294,6 +302,16 @@ class SimplexBall(curved.CutSimplex, Polyhedral):
                 curve, v, parts, radius / p, (radius / p) * (least / radius) ** p, prox=prox
             ),
         )  # fmt: skip
+
+    def _pinned(self, dim: int, classes: Vec | None) -> bool:
+        """As where one class has one entry, `radius = mass` and p is large."""
+        if self.p <= 2.0 or self.flat() is not None:
+            return False
+        sizes = masses.counts(dim, classes)
+        means = np.array([1.0 / (len(sizes) * k) for k in sizes])
+        top = float(means.max())
+        least = top * float((sizes * (means / top) ** self.p).sum()) ** (1.0 / self.p)
+        return value(self.radius) <= least * (1.0 + masses.ROUNDING)
 
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:
         least = norm(masses.uniform(dim, classes), self.p)

@@ -278,8 +278,9 @@ class _Iterate(Lagrangian):
             if bound > lower:
                 lower, self.w, self.multipliers = bound, x / upper, mu
         self.gap = (upper - lower) / floor
-        # a point that misses its couplings can be "nearer" than the optimum: both errors count
-        return -upper, self.gap, max(abs(self.gap) * max(upper, _TINY), self.residual * s)
+        # a point that misses its couplings can be "nearer" than the optimum: both errors count; 0 is a bound, too
+        off = min(abs(self.gap) * max(upper, _TINY), upper)
+        return -upper, self.gap, max(off, self.residual * s)
 
     def keep(self) -> None:
         self.kept = self.q, self.w, self.multipliers

@@ -96,6 +96,10 @@ class ScaledNewton(Solver[MinNorm]):
                 if lower > bound:
                     bound, w, multipliers = lower, v, mu
             t = _search(x, z - x, form.norm)
+            if form.couplings and not form.space.norm(z, form.norm) > (
+                1.0 + 0.1 * monitor.tol
+            ) * form.space.norm(x + t * (z - x), form.norm):
+                t = 1.0  # z is as near, and misses them less
             q = [a + t * (b - a) for a, b in zip(q, inner.q, strict=True)]
             x = x + t * (z - x)
             size = form.space.norm(x, form.norm)
