@@ -155,7 +155,7 @@ ROUTES = (
     Route(Simplex(HiGHS()), "piecewise linear, dense: compiled simplex, warm, taken in as needed"),
     Route(HiGHS(), "piecewise linear: dual simplex, warm, taken in as needed"),
     Route(DualNewton(), "one loss, squared l2 norm: some tens of products with the samples"),
-    Route(PrimalAPG(), "smooth losses: accelerated proximal gradient on the primal"),
+    Route(PrimalAPG(rest=ClarabelComposite()), "smooth losses: accelerated proximal gradient on the primal"),
     Route(ClarabelComposite(), "anything convex: interior point, through CVXPY, built once"),
 )
 """All routes: for its form the first row that fits is taken.

@@ -19,6 +19,7 @@ from ucm.solvers.accelerated import Iterate, Smooth, State, inner
 __all__ = ["PrimalAPG"]
 
 _PATIENCE = 5_000  # iterations in which the gap is not halved
+_MODERATE = 200_000  # entries of the samples
 _STUCK = 3  # steps in a row that rounding hides
 
 
@@ -32,6 +33,8 @@ class PrimalAPG(InnerSolver):
     Parameters
     ----------
     max_iter : limit of iterations
+    rest : a solver for convex problems of moderate size that the steps leave, as where a penalty is small
+        beside its losses
 
     Notes
     -----
@@ -40,6 +43,7 @@ class PrimalAPG(InnerSolver):
     """
 
     max_iter: int = 50_000
+    rest: InnerSolver | None = None
     name: ClassVar[str] = "apg-primal"
 
     def __post_init__(self) -> None:
@@ -58,7 +62,7 @@ class PrimalAPG(InnerSolver):
         return 1000.0
 
     def open(self, form: Composite, monitor: Monitor) -> Session:
-        return _Gradient(form, monitor, self.max_iter)
+        return _Gradient(form, monitor, self)
 
 
 _OVERFLOW = "the squares of the features overflow; scale the features"
@@ -101,8 +105,8 @@ class _Tilted(Smooth):
 class _Gradient(Session):
     """The iterate, and the reciprocal step L."""
 
-    def __init__(self, form: Composite, monitor: Monitor, max_iter: int) -> None:
-        self.monitor, self.max_iter = monitor, max_iter
+    def __init__(self, form: Composite, monitor: Monitor, options: PrimalAPG) -> None:
+        self.monitor, self.options = monitor, options
         self.w, self.b = np.zeros(form.n), 0.0
         X = form.X
         with np.errstate(over="ignore"):
@@ -115,7 +119,7 @@ class _Gradient(Session):
         self.w, self.b = w.copy(), b
 
     def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
-        limit = self.monitor.limit(self.max_iter)
+        limit = self.monitor.limit(self.options.max_iter)
         if not math.isfinite(self.L):
             return Answer(w=self.w, b=self.b).ended("stalled", _OVERFLOW)
         f, gap = _Tilted(form, tilt, self.unit, self.monitor), math.inf
@@ -148,8 +152,22 @@ class _Gradient(Session):
         answer = Answer(w=self.w, b=self.b, slopes=form.gradient(state.new.image))
         if gap > 0.3 * tol and self.monitor.late:
             return answer.interrupted()
+        if gap > 0.3 * tol and k < limit:
+            rest = self._rest(form, tilt, tol)
+            if rest is not None:
+                return rest
         if gap > 0.3 * tol:
             answer.status = "max_iter"
             why = "raise max_iter" if k == limit else "it falls no more; scale the features"
             answer.message = f"{k} iterations left a relative gap of {gap:.2g}; {why}"
         return answer
+
+    def _rest(self, form: Composite, tilt: Tilt, tol: float) -> Answer | None:
+        """The answer of the other solver, where there is one that is no worse."""
+        rest, entries = self.options.rest, form.m * form.n
+        if rest is None or entries > _MODERATE or tilt.margin.any() or tilt.normal.any():
+            return None
+        here = form.value(form.margins(self.w, self.b), self.w, tilt)
+        answer = rest.open(form, self.monitor).solve(form, tilt, tol)
+        there = form.value(form.margins(answer.w, answer.b), answer.w, tilt)
+        return answer if answer.slopes is not None and there <= here * (1.0 + tol) else None
