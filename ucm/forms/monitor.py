@@ -42,6 +42,7 @@ class Monitor:
     forming : what forming them took, in passes: n^2 / 2 multiplications for a row that enters or leaves,
         and one for each entry that a product with the low-rank part of a Jacobian touches
     stop : (1,) not 0 once the time is over, for compiled loops; see `alarm`
+    zero : the part of the largest norm met at which a norm counts as 0
     """
 
     tol: float = 1e-6
@@ -58,6 +59,10 @@ class Monitor:
     history: list[dict[str, float]] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
     stop: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1), repr=False)
+    zero: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.zero = self.zero or max(0.1 * self.tol, 1e-10)
 
     def limit(self, own: int) -> int:
         """The number of iterations allowed, `own` unless the caller set one."""
@@ -67,11 +72,6 @@ class Monitor:
     def goes_on(self) -> bool:
         """Whether the caller allows more iterations."""
         return self.max_iter is None or self.iterations < self.max_iter
-
-    @property
-    def zero(self) -> float:
-        """The part of the largest norm met at which a norm counts as 0."""
-        return max(0.1 * self.tol, 1e-10)
 
     @property
     def seconds(self) -> float:
@@ -109,10 +109,15 @@ class Monitor:
         finally:
             timer.cancel()
 
-    def below(self, tol: float, max_iter: int | None = None) -> Monitor:
+    def below(self, tol: float, max_iter: int | None = None, zero: float = 0.0) -> Monitor:
         """That of a problem inside of this one: the time is that of both."""
         return Monitor(
-            tol, max_iter, time_limit=self.time_limit, started=self.started, stop=self.stop
+            tol,
+            max_iter,
+            time_limit=self.time_limit,
+            started=self.started,
+            stop=self.stop,
+            zero=zero,
         )
 
     def report(self, iteration: int, objective: float, gap: float) -> bool:
