@@ -44,7 +44,7 @@ class GrowingBall(Solver[MinNorm]):
     """
 
     inner: tuple[Solver[MinNorm], ...]
-    inner_limit: int = 80
+    inner_limit: int = 50
     name: ClassVar[str] = "growing-ball"
 
     def __post_init__(self) -> None:
