@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ from ucm.data.gram import Gram
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import CenteredMap, SampleMap, UnitMap
 from ucm.data.sound import Seal, read, refuse_entry
-from ucm.errors import DataError, ParameterError, brief
+from ucm.errors import DataError, ParameterError, SolverError, UCMError, brief
 
 __all__ = ["Data", "EuclideanSpace", "GramSpace", "Space", "bind"]
 
@@ -274,6 +275,24 @@ class Data:
             return CenteredMap(X, self.mean(kind))
 
         return self.once(("centred", kind), make)
+
+    @contextlib.contextmanager
+    def powers(self) -> Iterator[None]:
+        """Where powers of the entries may leave the numbers of double precision: NumPy does not warn of that,
+        as answers are looked at, and what breaks is a SolverError that says so."""
+        if 1e-100 < self.scale < 1e100:
+            yield
+            return
+        try:
+            with np.errstate(all="ignore"):
+                yield
+        except UCMError:
+            raise
+        except (ArithmeticError, ValueError) as error:  # of NumPy's linear algebra, too
+            raise SolverError(
+                f"powers of features of size {self.scale:.3g} over- or underflow ({error}); scale "
+                "the features"
+            ) from error
 
     def covariance(self, kind: str) -> NDArray[np.float64]:
         """The 1/m covariance, dense (n, n); exactly 0 for a feature that varies by rounding only."""

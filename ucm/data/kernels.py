@@ -175,11 +175,17 @@ def kernel_of(kernel: Any, X: Any, **options: Any) -> tuple[Kernel, int]:
             )
         spread = 1.0
         if gamma == "scale":
-            if sparse.issparse(X):
-                count = X.shape[0] * X.shape[1]
-                spread = float((X.data**2).sum() / count - (X.data.sum() / count) ** 2)
-            else:
-                spread = float(X.var())
+            with np.errstate(over="ignore", invalid="ignore"):
+                if sparse.issparse(X):
+                    count = X.shape[0] * X.shape[1]
+                    spread = float((X.data**2).sum() / count - (X.data.sum() / count) ** 2)
+                else:
+                    spread = float(X.var())
+            if not spread < np.inf:
+                raise DataError(
+                    f"X: expected entries with a variance, for gamma={gamma!r}, got entries up to "
+                    f"{float(abs(X).max()):.3g}, whose squares overflow; scale the features"
+                )
         gamma = 1.0 / (X.shape[1] * spread) if spread > 0.0 else 1.0
     gamma = _number("gamma", gamma)
     if not 0.0 < gamma < np.inf:

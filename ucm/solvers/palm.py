@@ -143,17 +143,23 @@ def minimise(at: Lagrangian, late: Callable[[], bool]) -> int:
         if not start < 0.0:
             return step + 1
         ahead = at.ahead(d)
-        slopes: list[float] = []
-
-        def slope(t: float, ahead: Any) -> float:
-            slopes.append(at.slope(t, ahead))
-            return slopes[-1]
-
-        at.move(line_search(slope, ahead, start), d, ahead)
-        lost = lost + 1 if len(slopes) == TRIALS else 0
+        trials = _Counted(at)
+        at.move(line_search(trials, ahead, start), d, ahead)
+        lost = lost + 1 if trials.count == TRIALS else 0
         if lost == _LOST:
             break
     return at.most
+
+
+class _Counted:
+    """The slope, and how often it was asked for."""
+
+    def __init__(self, at: Lagrangian) -> None:
+        self.at, self.count = at, 0
+
+    def __call__(self, t: float, ahead: Any) -> float:
+        self.count += 1
+        return self.at.slope(t, ahead)
 
 
 class WeightedSum:

@@ -72,7 +72,7 @@ class _Built(Session):
             return answer
         value, gap = self._gap(form, tilt, answer)
         for power in (1.0, 0.5):
-            if not 0.0 < value < _SMALL or gap <= 0.5 * tol * value or self.monitor.late:
+            if not 1e-200 < value < _SMALL or gap <= 0.5 * tol * value or self.monitor.late:
                 break
             again = self._solve(form, tilt, value**-power)
             if again.slopes is not None:
