@@ -142,13 +142,29 @@ def _number(name: str, number: Any) -> float:
         raise ParameterError(f"{name}: expected a number, got {brief(number)}") from None
 
 
-def kernel_of(kernel: Any, X: Any, **options: Any) -> tuple[Kernel, int]:
+def _variance(X: Any, weights: Vec | None) -> float:
+    """That of all entries, the samples weighed."""
+    if weights is not None:
+        count = float(weights.sum()) * X.shape[1]
+        square = X.multiply(X) if sparse.issparse(X) else X * X
+        mean = float(np.sum(weights @ X)) / count
+        return float(np.sum(weights @ square)) / count - mean * mean
+    if sparse.issparse(X):
+        count = X.shape[0] * X.shape[1]
+        return float((X.data**2).sum() / count - (X.data.sum() / count) ** 2)
+    return float(X.var())
+
+
+def kernel_of(
+    kernel: Any, X: Any, weights: Vec | None = None, /, **options: Any
+) -> tuple[Kernel, int]:
     """The kernel that the options of `compile` describe, and the memory limit in bytes.
 
     Parameters
     ----------
     kernel : a name of `Kernel`, or a callable
     X : (m, n) samples, which gamma="scale" and "auto" refer to
+    weights : (m,) how often each of them counts in var(X); None for once
     gamma : "scale" for 1 / (n var(X)), "auto" for 1 / n, or a positive number; default "scale"
     degree : of the polynomial kernel; default 3
     coef0 : of the polynomial and the sigmoid kernel; default 0
@@ -176,11 +192,7 @@ def kernel_of(kernel: Any, X: Any, **options: Any) -> tuple[Kernel, int]:
         spread = 1.0
         if gamma == "scale":
             with np.errstate(over="ignore", invalid="ignore"):
-                if sparse.issparse(X):
-                    count = X.shape[0] * X.shape[1]
-                    spread = float((X.data**2).sum() / count - (X.data.sum() / count) ** 2)
-                else:
-                    spread = float(X.var())
+                spread = _variance(X, weights)
             if not spread < np.inf:
                 raise DataError(
                     f"X: expected entries with a variance, for gamma={gamma!r}, got entries up to "

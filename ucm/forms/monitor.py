@@ -36,13 +36,13 @@ class Monitor:
     verbose : print a table
     time_limit : seconds from `started` on; None for as long as it takes
     factor : what a reported objective is multiplied by, to be that of the declared problem
+    least : the part of the largest norm met at which a norm counts as 0; None: by the tolerance
     passes : products with the data so far, in units of one A q plus one A' w; a product with some
         rows counts as their part of all rows
     systems : linear systems so far, by a solver that forms them
     forming : what forming them took, in passes: n^2 / 2 multiplications for a row that enters or leaves,
         and one for each entry that a product with the low-rank part of a Jacobian touches
     stop : (1,) not 0 once the time is over, for compiled loops; see `alarm`
-    zero : the part of the largest norm met at which a norm counts as 0
     """
 
     tol: float = 1e-6
@@ -51,6 +51,7 @@ class Monitor:
     verbose: bool = False
     time_limit: float | None = None
     factor: float = 1.0
+    least: float | None = None
     passes: float = 0.0
     systems: int = 0
     forming: float = 0.0
@@ -59,10 +60,6 @@ class Monitor:
     history: list[dict[str, float]] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
     stop: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1), repr=False)
-    zero: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.zero = self.zero or max(0.1 * self.tol, 1e-10)
 
     def limit(self, own: int) -> int:
         """The number of iterations allowed, `own` unless the caller set one."""
@@ -72,6 +69,11 @@ class Monitor:
     def goes_on(self) -> bool:
         """Whether the caller allows more iterations."""
         return self.max_iter is None or self.iterations < self.max_iter
+
+    @property
+    def zero(self) -> float:
+        """The part of the largest norm met at which a norm counts as 0."""
+        return max(0.1 * self.tol, 1e-10) if self.least is None else self.least
 
     @property
     def seconds(self) -> float:
@@ -109,15 +111,15 @@ class Monitor:
         finally:
             timer.cancel()
 
-    def below(self, tol: float, max_iter: int | None = None, zero: float = 0.0) -> Monitor:
+    def below(self, tol: float, max_iter: int | None = None, least: float | None = None) -> Monitor:
         """That of a problem inside of this one: the time is that of both."""
         return Monitor(
             tol,
             max_iter,
             time_limit=self.time_limit,
+            least=least,
             started=self.started,
             stop=self.stop,
-            zero=zero,
         )
 
     def report(self, iteration: int, objective: float, gap: float) -> bool:
@@ -126,9 +128,9 @@ class Monitor:
         objective *= self.factor
         record = {
             "iteration": iteration,
-            "objective": objective,
-            "gap": gap,
-            "passes": self.passes,
+            "objective": float(objective),
+            "gap": float(gap),
+            "passes": float(self.passes),
             "seconds": self.seconds,
         }
         self.history.append(record)

@@ -140,12 +140,12 @@ class Polyhedral(Domain):
 
 
 class Weighable(Domain):
-    """A domain with caps on its entries, which class weights multiply."""
+    """A domain in which an entry can stand for several copies of a sample."""
 
     @abstractmethod
-    def weighed(self, class_weight: tuple[float, float]) -> Domain | None:
-        """The domain with the caps of the classes +1 and -1 multiplied by these (without `classes`, by
-        the first); None when this one has no caps."""
+    def weighed(self, weights: Vec, *, classes: Vec | None = None) -> Domain | None:
+        """The domain of the q that, entry i split evenly into weights[i] copies, lie in this one; caps are
+        multiplied by the weights. None when this one has no such meaning."""
 
 
 class Projectable(Domain):
@@ -348,6 +348,11 @@ class UncertaintySet(Arithmetic["UncertaintySet"]):
     def to_loss(self) -> Any:
         """The loss whose generalised nu-SVM this set is: `ucm.language.loss_sets.to_loss`."""
         return OPERATORS["to_loss"](self)
+
+    def problem_latex(self) -> str:
+        """The primal and the dual of this set as a classifier in LaTeX, its support function
+        written out: `ucm.language.problem.problem_latex`."""
+        return OPERATORS["problem_latex"](self)
 
     def combine(self, symbol: str, a: Any, b: Any) -> UncertaintySet:
         """The nodes of `ucm.language.sets`."""

@@ -10,6 +10,7 @@ from ucm.errors import CompositionError
 from ucm.language.arithmetic import as_factor
 from ucm.language.contracts import UncertaintySet, operator
 from ucm.language.node import Node, Notation, Scalar
+from ucm.language.operators import OPERATORS
 from ucm.language.term_algebra import LossSum, PenaltySum, multiplied, summed
 from ucm.language.terms import (
     ConvexLoss,
@@ -18,7 +19,6 @@ from ucm.language.terms import (
     ProximalPenalty,
     SubtractedPenalty,
     Term,
-    loss_value,
 )
 
 __all__ = ["ConvexPart", "Objective"]
@@ -68,11 +68,11 @@ class Objective(Term):
         margin: Vec,
         w: Vec,
         y: Vec | None = None,
-        class_weight: tuple[float, float] = (1.0, 1.0),
+        weights: Vec | None = None,
     ) -> float:
-        """The objective at the margins `y_i (w'x_i + b)` and the normal w; with labels y, the losses of
-        the samples of class +1 and -1 multiplied by `class_weight`."""
-        return loss_value(self.loss, margin, y, class_weight) + self.penalty.value(w)
+        """The objective at the margins `y_i (w'x_i + b)` and the normal w; the losses of the samples are
+        multiplied by their weights, and losses of one class need the labels y."""
+        return self.loss.value(margin, y, weights) + self.penalty.value(w)
 
     def dc(self) -> tuple[ConvexPart, ConvexPart]:
         """Convex functions (G, H) whose difference this objective is, from the splits of its terms."""
@@ -89,6 +89,11 @@ class Objective(Term):
         """Whether nothing is subtracted."""
         H = self.dc()[1]
         return not H.losses and not H.penalties
+
+    def problem_latex(self) -> str:
+        """The primal and the dual problem in LaTeX, the conjugates written out:
+        `ucm.language.problem.problem_latex`."""
+        return OPERATORS["problem_latex"](self)
 
     def __repr__(self) -> str:
         return f"{self.loss!r} + {self.penalty!r}"
@@ -119,10 +124,10 @@ class ConvexPart(Node):
         margin: Vec,
         w: Vec,
         y: Vec | None = None,
-        class_weight: tuple[float, float] = (1.0, 1.0),
+        weights: Vec | None = None,
     ) -> float:
-        """The function at the margins and the normal; y and `class_weight` as for `Objective`."""
-        return sum(loss_value(loss, margin, y, class_weight) for loss in self.losses) + sum(
+        """The function at the margins and the normal; y and weights as for `Objective`."""
+        return sum(loss.value(margin, y, weights) for loss in self.losses) + sum(
             penalty.value(w) for penalty in self.penalties
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,14 @@ from ucm.language.contracts import (
 )
 from ucm.language.domains import curved
 from ucm.language.domains.box import Box
-from ucm.language.domains.simplex import CappedSimplex, Simplex
+from ucm.language.domains.copied import Copied
+from ucm.language.domains.simplex import CappedSimplex, Simplex, WeightedSimplex
 from ucm.language.node import Notation, Param, Scalar, value
 from ucm.language.parameter import named, subject
 
-__all__ = ["NormBall", "SimplexBall"]
+__all__ = ["NormBall", "SimplexBall", "SimplexNear"]
+
+_EPS = float(np.finfo(float).eps)
 
 
 class PowerCurve(curved.Curve):
@@ -36,22 +40,25 @@ class PowerCurve(curved.Curve):
 
     On the sphere of radius r, where it is r / p, the entries of q / r are at most 1 and that of the
     gradient `(q / r)^(p-1)` for the largest is at least 1 / N: no power overflows, and what vanishes is
-    below rounding.
+    below rounding. With copies c it is `(r / p) sum c (q / (c r))^p`.
     """
 
-    def __init__(self, p: float, radius: float) -> None:
-        self.p, self.r = p, radius
+    def __init__(self, p: float, radius: float, copies: Vec | None = None) -> None:
+        self.p, self.r, self.copies = p, radius, copies
         self.exponent = p - 1.0
         self.condition = p
 
     def value(self, q: Vec) -> float:
         with np.errstate(over="ignore"):
-            return self.r / self.p * float(((q / self.r) ** self.p).sum())
+            if self.copies is None:
+                return self.r / self.p * float(((q / self.r) ** self.p).sum())
+            each = (q / (self.copies * self.r)) ** self.p
+            return self.r / self.p * float(self.copies @ each)
 
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
         p, c = self.p, lam / self.r
         x = np.empty_like(u)
-        numerics.power_root(u / self.r, c, p - 1.0, x)
+        numerics.power_root(u / self.r, np.atleast_1d(c), p - 1.0, x)
         # 1 / (1 + c (p-1) x^(p-2)), written without a negative power of 0
         if p >= 2.0:
             w = (u > 0.0) / (1.0 + c * (p - 1.0) * x ** (p - 2.0))
@@ -77,7 +84,45 @@ def norm(q: Vec, p: float) -> float:
     return top * float((scaled**p).sum() ** (1.0 / p))
 
 
-def _check(owner: NormBall | SimplexBall) -> None:
+class ShiftedCurve(curved.Curve):
+    """The p-norm of `q - c` as a separable function, c one number, `h(q) = (r / p) sum (|q_i - c| / r)^p`,
+    1 <= p < inf; c is that of a copy.
+
+    With s the sign of `u - c`, the equations are those of `PowerCurve` for `s (q - c)`, cut at q = 0; for
+    p = 1 a soft threshold."""
+
+    def __init__(self, p: float, radius: float, count: float, copies: Vec | None) -> None:
+        self.p, self.r, self.c, self.copies = p, radius, 1.0 / count, copies
+        self.exponent = 1.0
+        self.condition = p * (1.0 + count ** (1.0 / p) / (count * radius))
+
+    def value(self, q: Vec) -> float:
+        copies = np.ones(q.size) if self.copies is None else self.copies
+        with np.errstate(over="ignore"):
+            each = (np.abs(q / copies - self.c) / self.r) ** self.p
+        return self.r / self.p * float(copies @ each)
+
+    def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+        p, away = self.p, u - self.c
+        far, sign = np.abs(away), np.sign(away)
+        if p == 1.0:
+            x = np.maximum(far - lam, 0.0)
+            w, normal = (x > 0.0).astype(float), sign
+        else:
+            x, w, normal = PowerCurve(p, self.r).prox(far, lam)
+            normal = sign * normal
+            w = np.where(far > 0.0, w, 1.0 if p > 2.0 else 0.0)
+        q = self.c + sign * x
+        return np.maximum(q, 0.0), np.where(q > 0.0, w, 0.0), normal
+
+    def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+        sign = np.sign(u)
+        x, w, normal = PowerCurve(self.p, self.r).tilt(np.abs(u), lam)
+        q = self.c + sign * x
+        return np.maximum(q, 0.0), np.where(q > 0.0, w, 0.0), sign * normal
+
+
+def _check(owner: NormBall | SimplexBall | SimplexNear) -> None:
     """Refuses an exponent that gives no norm."""
     p: Any = owner.p
     if isinstance(p, Param):
@@ -91,8 +136,9 @@ def _check(owner: NormBall | SimplexBall) -> None:
         )
 
 
-class NormBall(SemiSmooth, Polyhedral):
-    """The ball `{||q||_p <= radius}`.
+class NormBall(Copied, SemiSmooth, Polyhedral):
+    """The ball `{||q||_p <= radius}`, or around the uniform distribution, `{||q - 1/N||_p <= radius}`; with
+    copies c of the entries `sum c_i |q_i / c_i|^p <= radius^p`, and N all copies.
 
     Parameters
     ----------
@@ -100,11 +146,13 @@ class NormBall(SemiSmooth, Polyhedral):
         Non-negative.
     p : float, optional
         1 <= p <= inf.
+    around : None or "uniform", optional
+        The centre: 0, or 1/N for each of the N entries.
 
     Raises
     ------
     CompositionError
-        p is no plain number, or below 1.
+        p is no plain number, or below 1; `around` is another word.
 
     Examples
     --------
@@ -113,32 +161,49 @@ class NormBall(SemiSmooth, Polyhedral):
     array([0.6, 0.8])
     >>> ucm.NormBall(1.0, p=1).support([3.0, 4.0])[0]
     4.0
+    >>> ucm.NormBall(0.1, around="uniform").project([1.0, 0.5])
+    array([0.6, 0.5])
     """
 
     radius: Scalar
     p: float = 2.0
+    around: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check(self)
+        if self.around not in (None, "uniform"):
+            raise CompositionError(
+                f'NormBall: around is None (the ball around 0) or "uniform", got {brief(self.around)}; '
+                "the ball around another point is Image(A, NormBall(radius), center=...)"
+            )
+
+    def _middle(self, dim: int) -> Any:
+        """The centre, one number where all its entries are the same."""
+        return self.c / self.count(dim) if self.around else 0.0
+
+    @property
+    def units(self) -> Any:
+        """d where the bound is `||d q||_p <= radius`: `c^(1/p - 1)`, 1 without copies."""
+        return 1.0 if self.copies is None else self.copies ** (1.0 / self.p - 1.0)
 
     def _exponent(self, dim: int) -> float:
         """p, or inf on a line, where all norms are one and this one is linear."""
-        return math.inf if dim == 1 else self.p
+        return math.inf if dim == 1 and self.copies is None else self.p
 
     def _solve(self, v: Vec) -> tuple[Vec, Vec, Vec | None]:
         """The projection; dq/du; and the gradient of the norm where the bound is active."""
         p, radius = self._exponent(v.size), max(value(self.radius), 0.0)
         size = np.abs(v)
-        length = norm(v, p)
+        length = norm(self.units * v, p)
         if length <= radius:
             return v.copy(), np.ones(v.size), None
         if radius == 0.0:
             return np.zeros(v.size), np.zeros(v.size), None
         if p == math.inf:
-            q = np.clip(v, -radius, radius)
-            return q, (size < radius).astype(float), None
-        if p == 2.0:
+            most = radius * self.c
+            return np.clip(v, -most, most), (size < most).astype(float), None
+        if p == 2.0 and self.copies is None:
             share = radius / length
             q = share * v if share > np.finfo(float).tiny else radius * (v / length)
             return q, np.full(v.size, share), q
@@ -146,41 +211,59 @@ class NormBall(SemiSmooth, Polyhedral):
         if p == 1.0:
             q = masses.soft_to_mass(v, radius)
             return q, (q != 0.0).astype(float), sign
+        if self.copies is not None:
+            curve = PowerCurve(p, radius, self.copies)
+            point = curved.solve(curve, size, [], radius / p, 0.0, prox=True)
+            return sign * point.q, point.w, sign * point.normal
         # scaled to the unit ball; h'' and h' are those of the scaled point
         far = size * (curved.FAR / length) if length > curved.FAR * radius else size / radius
         point = curved.solve(PowerCurve(p, 1.0), far, [], 1.0 / p, 0.0, prox=True)
         return radius * sign * point.q, point.w, sign * point.normal
 
     def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
-        return masses.delivered(self._solve(masses.vector(v))[0], out)
+        if self.around is None:
+            return masses.delivered(self._solve(masses.vector(v))[0], out)
+        c = self._middle(np.size(v))
+        return masses.delivered(c + self._solve(masses.vector(v) - c)[0], out)
 
     def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
-        _, w, normal = self._solve(masses.vector(v))
+        v = masses.vector(v)
+        _, w, normal = self._solve(v if self.around is None else v - self._middle(v.size))
         return masses.jacobian(w, [], normal)
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
         g = masses.vector(g)
-        radius = max(value(self.radius), 0.0)
-        top = float(np.abs(g).max(initial=0.0))
+        if self.around is not None:
+            q = self._middle(g.size) + replace(self, around=None).support(g)[1]
+            return float(g @ q), q
+        radius, d = max(value(self.radius), 0.0), self.units
+        h = g / d  # of d q
+        top = float(np.abs(h).max(initial=0.0))
         if top == 0.0:
             return 0.0, np.zeros(g.size)
         p = self._exponent(g.size)
         if p == 1.0:
-            q = np.sign(g) * (np.abs(g) == top)
+            q = np.sign(h) * (np.abs(h) == top)
             q *= radius / np.abs(q).sum()
         elif p == math.inf:
-            q = radius * np.sign(g)
+            q = radius * np.sign(h)
         else:
-            q = np.sign(g) * (np.abs(g) / top) ** (1.0 / (p - 1.0))
+            q = np.sign(h) * (np.abs(h) / top) ** (1.0 / (p - 1.0))
             q *= radius / norm(q, p)
-        return float(g @ q), q
+        return float(h @ q), q / d
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        length, radius = norm(masses.vector(q), self.p), value(self.radius)
+        q, radius = masses.vector(q), value(self.radius)
+        if self.around is None:
+            length = norm(self.units * q, self.p)
+        else:
+            c = self._middle(q.size)
+            rounding = _EPS * norm(self.units * (np.zeros(q.size) + 2.0 * c), self.p)  # of q - c
+            length = norm(self.units * (q - c), self.p) - rounding
         return masses.snap((length - radius) / radius if radius > 0.0 else length)
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
-        return np.zeros(dim)
+        return np.zeros(dim) + self._middle(dim)
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
         if 0.0 <= value(self.radius) < 1e150:
@@ -202,6 +285,10 @@ class NormBall(SemiSmooth, Polyhedral):
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
         p = self._exponent(q.size)
+        if self.around is not None:
+            q = q - self._middle(q.size)
+        if self.copies is not None:
+            q = cp.multiply(self.units, q)
         if p == 2.0:
             return [cp.norm2(q) <= size]
         if p in (1.0, math.inf):
@@ -209,26 +296,35 @@ class NormBall(SemiSmooth, Polyhedral):
         return [cp.pnorm(q, p, approx=False) <= size]
 
     def on_simplex(self) -> Domain | None:
-        return (
-            CappedSimplex(self.radius) if self.p == math.inf else SimplexBall(self.radius, self.p)
-        )
+        if self.around is not None:
+            near = self.p < math.inf
+            return SimplexNear(self.radius, self.p, copies=self.copies) if near else None
+        ball = SimplexBall(self.radius, self.p, copies=self.copies)
+        return ball.around(0) if self.p == math.inf else ball
 
     def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
-        r, p = value(self.radius), self._exponent(dim)
+        r, c, p = value(self.radius), np.zeros(dim) + self._middle(dim), self._exponent(dim)
         if p == math.inf:
-            return Box(-r, r).polyhedron(dim)
+            if self.around is None:
+                return Box(-r, r, copies=self.copies).polyhedron(dim)
+            return Box(c - r * self.c, c + r * self.c).polyhedron(dim)
         if p != 1.0:
             return None
-        eye = sparse.eye_array(dim)  # |q| <= t, sum t <= r
+        eye = sparse.eye_array(dim)  # |q - c| <= t, sum t <= r
         A = sparse.csr_array(
             sparse.block_array([[eye, -eye], [-eye, -eye], [None, np.ones((1, dim))]])
         )
-        lower, most = np.repeat([-r, 0.0], dim), np.append(np.zeros(2 * dim), r)
-        return Polyhedron(lower, np.full(2 * dim, r), A, np.full(most.size, -np.inf), most)
+        lower = np.concatenate([c - r, np.zeros(dim)])
+        upper = np.concatenate([c + r, np.full(dim, r)])
+        most = np.concatenate([c, -c, [r]])
+        return Polyhedron(lower, upper, A, np.full(most.size, -np.inf), most)
 
     def formula(self, notation: Notation) -> str:
         index = "inf" if self.p == math.inf else f"{self.p:.6g}"
-        return notation.norm("q", index) + notation.leq + notation.scalar(self.radius)
+        q = "q" if self.around is None else "q - 1/N"
+        if self.copies is not None:
+            q = f"c^(1/{index} - 1) " + ("q" if self.around is None else "(q - c/N)")
+        return notation.norm(q, index) + notation.leq + notation.scalar(self.radius)
 
 
 class SimplexBall(curved.CutSimplex, Polyhedral):
@@ -266,25 +362,28 @@ class SimplexBall(curved.CutSimplex, Polyhedral):
         _check(self)
 
     def ball(self) -> NormBall:
-        return NormBall(self.radius, self.p)
+        return NormBall(self.radius, self.p, copies=self.copies)
 
-    def flat(self) -> Capped | None:
+    def flat(self) -> Capped | WeightedSimplex | None:
         """The polyhedral domain that this one is for p = 1 and p = inf."""
         if self.p == 1.0:
             return Simplex()
-        return CappedSimplex(self.radius) if self.p == math.inf else None
+        if self.p < math.inf:
+            return None
+        plain = self.copies is None
+        return CappedSimplex(self.radius) if plain else WeightedSimplex(self.radius, self.copies)
 
     def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
         flat = self.flat()
         return None if flat is None else flat.polyhedron(dim, classes=classes)
 
-    def around(self, dim: int) -> Capped:
+    def around(self, dim: int) -> Capped | WeightedSimplex:
         flat = self.flat()
         return Simplex() if flat is None else flat
 
     def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
         p, radius = self.p, value(self.radius)
-        if p == 2.0:
+        if p == 2.0 and self.copies is None:
             q, limit, y = np.empty_like(v), 1.0 if prox else math.inf, masses.labels(classes)
             t, *theta = numerics.project_ball_simplex(v, y, radius, limit, q)
             unit = 1.0
@@ -295,9 +394,10 @@ class SimplexBall(curved.CutSimplex, Polyhedral):
             return q, None if t >= limit else curved.Point(q, t / unit, q, t / unit, theta)
         if self._pinned(v.size, classes):
             return self._least(v.size, classes)
-        curve, parts = PowerCurve(p, radius), masses.groups(v.size, classes)
+        curve, parts = PowerCurve(p, radius, self.copies), masses.groups(v.size, classes)
+        d = self.ball().units
         return self._cut(
-            v, classes, prox, lambda q: norm(q, p), radius if self.flat() is None else math.inf,
+            v, classes, prox, lambda q: norm(d * q, p), radius if self.flat() is None else math.inf,
             lambda least: curved.solve(
                 curve, v, parts, radius / p, (radius / p) * (least / radius) ** p, prox=prox
             ),
@@ -307,17 +407,144 @@ class SimplexBall(curved.CutSimplex, Polyhedral):
         """As where one class has one entry, `radius = mass` and p is large."""
         if self.p <= 2.0 or self.flat() is not None:
             return False
-        sizes = masses.counts(dim, classes)
-        means = np.array([1.0 / (len(sizes) * k) for k in sizes])
+        sizes = np.array(masses.totals(dim, classes, self.copies))
+        means = 1.0 / (sizes.size * sizes)
         top = float(means.max())
         least = top * float((sizes * (means / top) ** self.p).sum()) ** (1.0 / self.p)
         return value(self.radius) <= least * (1.0 + masses.ROUNDING)
 
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:
-        least = norm(masses.uniform(dim, classes), self.p)
+        least = norm(self.ball().units * masses.uniform(dim, classes, self.copies), self.p)
         if value(self.radius) >= least * (1.0 - masses.ROUNDING):
             return None
         return (
-            f"{self.ball()!r}: empty on the simplex, {named(self.radius, 'radius')} is below the norm of the "
-            f"uniform vector; {subject(self.radius, 'radius')} must be at least {least:.6g}"
+            f"{self.ball().bare!r}: empty on the simplex, {named(self.radius, 'radius')} is below the norm "
+            f"of the uniform vector; {subject(self.radius, 'radius')} must be at least {least:.6g}"
         )
+
+
+class SimplexNear(curved.CutSimplex):
+    """Simplex and ball around the uniform distribution, `{q >= 0, sum q = 1, ||q - 1/N||_p <= radius}`; with
+    classes, mass 1/2 in each, and 1/N for each of all N entries.
+
+    Parameters
+    ----------
+    radius : float or Param
+        At least 0; with classes of m and n entries, the distance of `1/(2m)` and `1/(2n)` from 1/N.
+    p : float, optional
+        1 <= p < inf. For p = 1 the radius is twice the total variation.
+
+    Raises
+    ------
+    CompositionError
+        p is no plain number, or below 1.
+
+    Notes
+    -----
+    As the masses are fixed, `||q - 1/N||^2 = ||q||^2 - 1/N`: for p = 2 it is a `SimplexBall`. The maximiser
+    for p = 1 moves mass from the smallest entries of g to the largest.
+
+    Examples
+    --------
+    >>> from ucm.domains import SimplexNear
+    >>> SimplexNear(0.2, p=1).project([1.0, 0.0, 0.0, 0.0])
+    array([0.35 , 0.2166..., 0.2166..., 0.2166...])
+    """
+
+    radius: Scalar
+    p: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check(self)
+
+    def ball(self) -> NormBall:
+        return NormBall(self.radius, self.p, "uniform", copies=self.copies)
+
+    def around(self, dim: int) -> Capped:
+        return Simplex()
+
+    def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
+        p, radius, N = self.p, value(self.radius), self.count(v.size)
+        d, c = self.ball().units, self.c / N
+        parts = masses.groups(v.size, classes)
+
+        def root(least: float) -> curved.Point:
+            if p == 2.0:
+                return self._sphere(v, classes, prox, least)
+            if p == 1.0 and not prox:
+                return _moved(v, np.zeros(v.size) + c, parts, radius)
+            h = (radius / p) * (least / radius) ** p
+            curve = ShiftedCurve(p, radius, N, self.copies)
+            return curved.solve(curve, v, parts, radius / p, h, prox=prox)
+
+        def height(q: Vec) -> float:
+            return norm(d * (q - c), p)
+
+        return self._cut(v, classes, prox, height, radius, root, masses.ROUNDING)
+
+    def _sphere(self, v: Vec, classes: Vec | None, prox: bool, least: float) -> curved.Point:
+        """The point of `SimplexBall`; inside of the simplex, where radii may be small, at the distance
+        `radius` from 1/N to rounding: `q - u`, u the uniform vectors of the classes, is orthogonal to `u -
+        1/N`."""
+        radius, unit = value(self.radius), 1.0 / math.sqrt(self.count(v.size))
+        same = SimplexBall(math.hypot(radius, unit), copies=self.copies)
+        q, point = same._solve(v, classes, prox=prox)
+        u = masses.uniform(v.size, classes, self.copies)
+        away = norm(self.ball().units * (q - u), 2.0) if q.min() > 0.0 else 0.0
+        reach = math.sqrt(max(radius - least, 0.0) * (radius + least))
+        if abs(reach - away) > 1e-3 * reach:  # it does not lie on the sphere, or q reaches 0
+            reach = away = 1.0
+        q = u + (reach / away) * (q - u)
+        if point is None:
+            return curved.Point(
+                q, 1.0, q, 0.0, tuple(np.nan for _ in masses.counts(v.size, classes))
+            )
+        return replace(point, q=q, normal=q / self.c)
+
+    def _pinned(self, dim: int, classes: Vec | None) -> bool:
+        return False
+
+    def _too_small(self, dim: int, classes: Vec | None) -> str | None:
+        u, c = masses.uniform(dim, classes, self.copies), self.c / self.count(dim)
+        least = norm(self.ball().units * (u - c), self.p)
+        if value(self.radius) >= least * (1.0 - masses.ROUNDING):
+            return None
+        return (
+            f"{self.ball().bare!r}: empty on the simplex, {named(self.radius, 'radius')} is below the "
+            "distance of the uniform vectors of the classes from 1/N; "
+            f"{subject(self.radius, 'radius')} must be at least {least:.6g}"
+        )
+
+
+def _moved(g: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> curved.Point:
+    """The maximiser of `<g, q>` with `sum |q - c| = radius`: mass moves from the smallest entries of g to
+    the largest of their class, first what the masses of the classes ask for, then where it gains most."""
+    q, gain, top = c.copy(), np.empty(g.size), np.zeros(g.size, dtype=bool)
+    left = radius
+    for index, mass in parts:
+        part, own = g[index], q[index].copy()
+        highest = part.max()
+        top[index] = part == highest
+        gain[index] = highest - part
+        excess = own.sum() - mass
+        left -= abs(excess)
+        if excess > 0.0:
+            order = np.argsort(part, kind="stable")
+            before = np.cumsum(own[order]) - own[order]
+            own[order] -= np.clip(excess - before, 0.0, own[order])
+            q[index] = own
+    order = np.argsort(-gain, kind="stable")
+    before = np.cumsum(q[order]) - q[order]
+    moved = np.empty(g.size)
+    moved[order] = np.clip(0.5 * left - before, 0.0, q[order])
+    taken = (moved > 0.0) & ~top
+    lam = 0.5 * float(gain[taken].min(initial=np.inf))
+    q -= moved
+    theta = []
+    for index, mass in parts:
+        own, high = q[index].copy(), top[index]
+        own[high] += (mass - own.sum()) / np.count_nonzero(high)
+        q[index] = own
+        theta.append(float(g[index].max()) - (lam if np.isfinite(lam) else 0.0))
+    return curved.Point(np.maximum(q, 0.0), 0.0, q, lam, tuple(theta))

@@ -11,7 +11,7 @@ from ucm.data.linear import LinearMap, Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size
-from ucm.language.domains import CappedSimplex, Simplex
+from ucm.language.domains import Box, CappedSimplex, Simplex
 from ucm.language.node import CoordinateFree, Notation, Param, Scalar, value
 from ucm.language.parameter import Derived
 from ucm.language.sets.weights import OfWeights, WeightSpace, weigh
@@ -36,7 +36,7 @@ class Hull(OfWeights, CoordinateFree):
     Raises
     ------
     CompositionError
-        `samples` are no samples, or `weights` no domain.
+        `samples` are no samples, or `weights` no domain, or with bounds for each sample.
 
     Examples
     --------
@@ -59,6 +59,12 @@ class Hull(OfWeights, CoordinateFree):
                 f"Hull: weights must be a domain, got {brief(self.weights)}; "
                 "use for example weights=NormBall(0.2)"
             )
+        for D in () if self.weights is None else self.weights.walk():
+            if isinstance(D, Box) and D.dimension is not None:
+                raise CompositionError(
+                    f"Hull: bounds for each sample cannot pass to other samples, got {brief(D)}; give one "
+                    "bound for all, or class_weight and sample_weight"
+                )
         super().__post_init__()
 
     def dimension(self, n: int | None) -> int | None:
@@ -67,13 +73,10 @@ class Hull(OfWeights, CoordinateFree):
     def space(self, data: Data) -> WeightSpace:
         """The weights of this hull over bound samples."""
         kind = self.samples.kind
-        factors = data.class_weight
-        if kind != "signed":
-            own = factors[kind == "neg"]
-            factors = (own, own)
-        domain = weigh(Simplex() if self.weights is None else self.weights, factors)
-        rows = data.rows(kind)
-        return WeightSpace(domain, rows.size, data.signs(kind), samples=rows)
+        rows, classes = data.rows(kind), data.signs(kind)
+        declared = Simplex() if self.weights is None else self.weights
+        domain = weigh(declared, data.copies(kind), classes)
+        return WeightSpace(domain, rows.size, classes, samples=rows)
 
     def emptiness(self, data: Data) -> str | None:
         return self.no_weights(data)
@@ -159,7 +162,7 @@ class ReducedHull(OfWeights, CoordinateFree):
     def size(self, data: Data) -> Size:
         if self.nu is None:
             return Size(self._eta())
-        m = data.m
+        m = data.total
 
         def cap(nu: float) -> float:
             return 2.0 / (m * nu) if nu > 0.0 else float("inf")
@@ -181,29 +184,26 @@ class ReducedHull(OfWeights, CoordinateFree):
             return f"{self!r}: {name} must be positive, got {value(self.nu):g}"
         if self.bound_space(data).emptiness() is None:
             return None
-        rows = data.rows(self.samples.kind).size
-        weights = {"pos": data.class_weight[0], "neg": data.class_weight[1]}
-        weight = weights[self.samples.kind]
-        cap = self.size(data).number * weight
+        counts = {kind: data.count(kind) for kind in ("pos", "neg")}
+        count, cap = counts[self.samples.kind], self.size(data).number
         if self.nu is None:
             name = self.eta.name if isinstance(self.eta, Param | Derived) else "eta"
             return (
-                f"{self!r}: empty, the cap {cap:.4g} times {rows} samples is below 1; "
-                f"{name} must be at least {1.0 / (rows * weight):.6g}"
+                f"{self!r}: empty, the cap {cap:.4g} times {count:.6g} samples is below 1; "
+                f"{name} must be at least {1.0 / count:.6g}"
             )
-        highest = min(2.0 * data.rows(k).size * w / data.m for k, w in weights.items())
-        how = " (= 2 min(m+, m-)/m)" if data.class_weight == (1.0, 1.0) else ""
+        highest = min(2.0 * number / data.total for number in counts.values())
         return (
-            f"{self!r}: empty, the cap 2/(m nu) = {cap:.4g} times {rows} samples is below 1; "
-            f"{name} must be at most {highest:.6g}{how}"
+            f"{self!r}: empty, the cap 2/(m nu) = {cap:.4g} times {count:.6g} samples is below 1; "
+            f"{name} must be at most {highest:.6g} (= 2 min(m+, m-)/m)"
         )
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         kind = self.samples.kind
         rows = data.rows(kind).size
         s = cp.Variable(rows)  # s = m_o q, entries near 1
-        weight = data.class_weight[kind == "neg"]
-        cap = scope.scalar(self.size(data)) * (weight * rows)
+        weights = data.copies(kind)
+        cap = scope.scalar(self.size(data)) * (rows if weights is None else rows * weights)
         return data.samples(kind).matrix() @ (s / rows), [s >= 0, s <= cap, cp.sum(s) == rows]
 
     def formula(self, notation: Notation) -> str:
@@ -211,7 +211,7 @@ class ReducedHull(OfWeights, CoordinateFree):
         if self.nu is None:
             cap = notation.scalar(self._eta())
         else:
-            cap = notation.fraction("2", f"m {notation.scalar(self.nu)}")
+            cap = notation.fraction("2", notation.product("m", self.nu))
         return hull_formula(self.samples, f"{q}{notation.leq}{cap}", notation)
 
 

@@ -75,7 +75,7 @@ class GrowingBall(Solver[MinNorm]):
             met = _met(form, max(lower, 0.0))
             # of a distance that is some `best` of the optimum more than tol / best is not asked
             tol = max(1e-3 * min(best, 1.0), 0.1 * min(monitor.tol / best, 1.0))
-            below = monitor.below(max(tol, 1e-7), self.inner_limit, zero=_ZERO)
+            below = monitor.below(max(tol, 1e-7), self.inner_limit, least=_ZERO)
             found = solver.solve(met, below, Answer([*q, ball]))
             monitor.passes += below.passes
             monitor.systems += below.systems

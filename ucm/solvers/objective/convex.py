@@ -56,9 +56,7 @@ class _Built(Session):
             w, b, t = cp.Variable(form.n) / unit, cp.Variable(), cp.Variable(form.m)
             v, u, size = cp.Parameter(form.m), cp.Parameter(form.n), cp.Parameter(nonneg=True)
             plain = Numbers()
-            total = sum(
-                loss_cvxpy(loss, t, form.y, form.class_weight, plain) for loss in form.losses
-            )
+            total = sum(loss_cvxpy(loss, t, c, plain) for loss, c in form.parts)
             total += sum(penalty.cvxpy(w, Coefficient(), plain) for penalty in form.penalties)
             equation = t == cp.multiply(form.y, (form.X / unit) @ (unit * w) + b)
             problem = cp.Problem(cp.Minimize(size * total - v @ t - u @ w), [equation])

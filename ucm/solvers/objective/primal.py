@@ -19,8 +19,10 @@ from ucm.solvers.accelerated import Iterate, Smooth, State, inner
 __all__ = ["PrimalAPG"]
 
 _PATIENCE = 5_000  # iterations in which the gap is not halved
-_MODERATE = 200_000  # entries of the samples
+_MODERATE = 200_000  # entries of the samples, of which another solver may be asked
+_LONG = 10_000  # iterations before it is
 _STUCK = 3  # steps in a row that rounding hides
+_HIDDEN = 100  # of them in all
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ class _Gradient(Session):
 
     def __init__(self, form: Composite, monitor: Monitor, options: PrimalAPG) -> None:
         self.monitor, self.options = monitor, options
+        self.other: Session | None = None  # that goes on where the steps have stalled
         self.w, self.b = np.zeros(form.n), 0.0
         X = form.X
         with np.errstate(over="ignore"):
@@ -119,15 +122,19 @@ class _Gradient(Session):
         self.w, self.b = w.copy(), b
 
     def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
-        limit = self.monitor.limit(self.options.max_iter)
+        if self.other is not None:
+            return self.other.solve(form, tilt, tol)
+        limit = until = self.monitor.limit(self.options.max_iter)
+        if self.options.rest is not None and form.m * form.n <= _MODERATE:
+            until = min(limit, _LONG)
         if not math.isfinite(self.L):
             return Answer(w=self.w, b=self.b).ended("stalled", _OVERFLOW)
         f, gap = _Tilted(form, tilt, self.unit, self.monitor), math.inf
-        best, since, stuck = math.inf, 0, 0
+        best, since, stuck, hidden = math.inf, 0, 0, 0
         begin = np.concatenate([self.w, [self.b / self.unit]])
         state = State(Iterate([begin], form.margins(self.w, self.b)), self.L)
         k = 0
-        for k in range(1, limit + 1):
+        for k in range(1, until + 1):
             state.L *= 0.95
             state.step(f, 1.5)
             late = self.monitor.late
@@ -138,8 +145,8 @@ class _Gradient(Session):
                 if late or (gap <= 0.3 * tol and violation <= tol):
                     break
                 best, since = (gap, k) if gap < 0.5 * best else (best, since)
-            stuck = stuck + 1 if state.stuck else 0
-            if k - since > _PATIENCE or stuck > _STUCK:
+            stuck, hidden = (stuck + 1, hidden + 1) if state.stuck else (0, hidden)
+            if k - since > _PATIENCE or stuck > _STUCK or hidden > _HIDDEN:
                 break
             if state.stuck:
                 state.restart(state.z)
@@ -163,11 +170,15 @@ class _Gradient(Session):
         return answer
 
     def _rest(self, form: Composite, tilt: Tilt, tol: float) -> Answer | None:
-        """The answer of the other solver, where there is one that is no worse."""
+        """The answer of the other solver, where there is one that is no worse: it is asked from then on."""
         rest, entries = self.options.rest, form.m * form.n
-        if rest is None or entries > _MODERATE or tilt.margin.any() or tilt.normal.any():
+        if rest is None or entries > _MODERATE:
             return None
         here = form.value(form.margins(self.w, self.b), self.w, tilt)
-        answer = rest.open(form, self.monitor).solve(form, tilt, tol)
+        other = rest.open(form, self.monitor)
+        answer = other.solve(form, tilt, tol)
         there = form.value(form.margins(answer.w, answer.b), answer.w, tilt)
-        return answer if answer.slopes is not None and there <= here * (1.0 + tol) else None
+        if answer.slopes is None or there > here + tol * abs(here):
+            return None
+        self.other = other
+        return answer
