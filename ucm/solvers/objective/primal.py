@@ -34,9 +34,11 @@ class PrimalAPG(InnerSolver):
 
     Parameters
     ----------
-    max_iter : limit of iterations
-    rest : a solver for convex problems of moderate size that the steps leave, as where a penalty is small
-        beside its losses
+    max_iter
+        Limit of iterations.
+    rest
+        A solver for problems of moderate size that the steps leave, as where a penalty is small beside
+        its losses.
 
     Notes
     -----
