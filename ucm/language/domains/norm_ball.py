@@ -180,6 +180,11 @@ class NormBall(Copied, SemiSmooth, Polyhedral):
                 "the ball around another point is Image(A, NormBall(radius), center=...)"
             )
 
+    @property
+    def euclidean(self) -> bool:
+        """Whether it is `{||q||_2 <= radius}`, around 0 and without copies."""
+        return self.p == 2.0 and self.around is None and self.copies is None
+
     def _middle(self, dim: int) -> Any:
         """The centre, one number where all its entries are the same."""
         return self.c / self.count(dim) if self.around else 0.0

@@ -82,8 +82,8 @@ class Secular(Solver[MinNorm]):
         if form.couplings:
             return "the blocks are coupled by an intersection"
         for b in form.blocks:
-            if not isinstance(b.domain, NormBall) or b.domain.p != 2.0:
-                return f"{brief(b.domain)} is no Euclidean ball"
+            if not isinstance(b.domain, NormBall) or not b.domain.euclidean:
+                return f"{brief(b.domain)} is no Euclidean ball around 0"
         return None
 
     def predicted_passes(self, form: MinNorm) -> float:
