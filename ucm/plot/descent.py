@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -98,8 +99,7 @@ class DescentDisplay:
     def from_solution(
         cls, solution: Solution | Sequence[Solution], *, ax: Any = None
     ) -> DescentDisplay:
-        """Of one solution or of several, by their `history`. In that of several starts (`starts=k`) a new
-        start is where the objective goes up: DCA itself never does that.
+        """Of one solution or of several, by their `history`, a curve for each start that its records name.
 
         Raises
         ------
@@ -188,11 +188,9 @@ class DescentDisplay:
 
 
 def _descents(s: Solution) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """The records of a solve, a new run where the objective goes up."""
-    h = np.array([record["objective"] for record in s.history], dtype=np.float64)
-    gap = np.array([record["gap"] for record in s.history], dtype=np.float64)
-    gap = np.where(np.isfinite(gap), gap, np.nan)
-    if not h.size:
-        return []
-    up = np.flatnonzero(np.diff(h) > 1e-9 * np.abs(h[:-1])) + 1
-    return list(zip(np.split(h, up), np.split(gap, up)))
+    """The records of a solve, start by start."""
+    runs = []
+    for _, records in itertools.groupby(s.history, key=lambda record: record["start"]):
+        h, gap = np.array([(r["objective"], r["gap"]) for r in records], dtype=np.float64).T
+        runs.append((h, np.where(np.isfinite(gap), gap, np.nan)))
+    return runs
