@@ -198,7 +198,8 @@ def _lipschitz(model: Any, quick: bool) -> float:
 def _largest(X: Any) -> float:
     """The largest eigenvalue of X'X."""
     rows = X if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
-    return float(svds(rows, k=1, return_singular_vectors=False, v0=np.ones(min(rows.shape)))[0]) ** 2
+    values: Any = svds(rows, k=1, return_singular_vectors=False, v0=np.ones(min(rows.shape)))
+    return float(values[0]) ** 2
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
