@@ -145,7 +145,8 @@ assert "optimal" not in (shown.status["mdm"], shown.status["clip-gsk"])
 # %% tags=["hide-cell"]
 # 1. L is the lowest score below the cap, U the highest with weight.
 a, mu = np.array([0.5, 0.0, 0.0, 0.5]), 0.5
-for step in range(100):
+steps = 0
+while steps < 100:
     scores = four @ (four.T @ a)
     low = int(np.argmin(np.where(a < mu - 1e-15, scores, np.inf)))
     high = int(np.argmax(np.where(a > 1e-15, scores, -np.inf)))
@@ -153,8 +154,8 @@ for step in range(100):
         break
     move = (scores[high] - scores[low]) / np.sum((four[high] - four[low]) ** 2)
     move = min(move, mu - a[low], a[high])
-    a[low], a[high] = a[low] + move, a[high] - move
-print(step, "steps:", a.round(6))
+    a[low], a[high], steps = a[low] + move, a[high] - move, steps + 1
+print(steps, "steps:", a.round(6))
 assert np.allclose(a, [0, 0.25, 0.25, 0.5], atol=1e-4)
 
 # %% tags=["hide-cell"]

@@ -183,7 +183,7 @@ assert counts == sorted(counts)
 # 2. Start by start.
 for start in range(len(solution.ends)):
     heights = [r["objective"] for r in solution.history if r["start"] == start]
-    assert all(b <= a + 1e-9 for a, b in zip(heights, heights[1:]))
+    assert all(np.diff(heights) <= 1e-9)
     print(f"start {start}: {np.round(heights, 4)}")
 
 # %% tags=["hide-cell"]

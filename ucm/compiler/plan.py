@@ -238,7 +238,7 @@ class Plan:
         ends = [each.objective for each in proofs] if len(proofs) > 1 else monitor.ends
         if starts > 1 and len(ends) > 1:
             message += _reached(np.array(ends))
-        parts = lowering.recover(proof, bias_rule)
+        parts = lowering.recover(proof, bias_rule).over(self.data.weighing)
         return Solution(
             objective=proof.objective,
             certificate=proof.certificate,

@@ -6,7 +6,6 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +17,8 @@ from ucm.data.gram import Gram
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import CenteredMap, SampleMap, UnitMap
 from ucm.data.sound import Seal, read, refuse_entry
-from ucm.errors import DataError, ParameterError, brief
+from ucm.data.weighing import PLAIN, Weighing, check_class_weight, read_weights, weighing_of
+from ucm.errors import DataError
 
 __all__ = ["Data", "EuclideanSpace", "GramSpace", "Space", "bind"]
 
@@ -145,7 +145,7 @@ class Data:
     ----------
     X : (m, n) array or CSR matrix of float64
     y : (m,) array of +1.0 and -1.0
-    class_weight : factors of the caps of class +1 and class -1
+    weighing : what each sample weighs
     gram : None, or the Gram matrix of a kernel; then X holds coordinates of the samples in its
         feature space
     seal : tells whether the samples that were given are still what they were
@@ -155,7 +155,7 @@ class Data:
         self,
         X: Any,
         y: Vec,
-        class_weight: tuple[float, float] = (1.0, 1.0),
+        weighing: Weighing = PLAIN,
         gram: Gram | None = None,
         space: Space | None = None,
         seal: Seal | None = None,
@@ -163,7 +163,7 @@ class Data:
         self.X, self.y = X, y
         self.gram = gram
         self.seal = seal
-        self.class_weight = class_weight
+        self.weighing = weighing
         self.m, self.n = X.shape
         self.space = EuclideanSpace(self.n) if space is None else space
         self._cache: dict[Hashable, Any] = {}
@@ -174,7 +174,7 @@ class Data:
         unit = functools.partial(sparse.eye_array, self.m, format="csr")
         return self.once(
             ("rows", gram),
-            lambda: Data(unit(), self.y, self.class_weight, gram, GramSpace(gram), self.seal),
+            lambda: Data(unit(), self.y, self.weighing, gram, GramSpace(gram), self.seal),
         )
 
     @functools.cached_property
@@ -189,7 +189,7 @@ class Data:
         so that inner products, norms, means and covariances are those of the feature space."""
         return self.once(
             ("features", gram),
-            lambda: Data(gram.factor(), self.y, self.class_weight, gram, seal=self.seal),
+            lambda: Data(gram.factor(), self.y, self.weighing, gram, seal=self.seal),
         )
 
     @functools.cached_property
@@ -197,7 +197,7 @@ class Data:
         """The same samples as unit vectors: any point made of them is its own coefficients."""
         if isinstance(self.space, GramSpace):
             return self
-        return Data(sparse.eye_array(self.m, format="csr"), self.y, self.class_weight, self.gram)
+        return Data(sparse.eye_array(self.m, format="csr"), self.y, self.weighing, self.gram)
 
     @functools.cached_property
     def by_spectrum(self) -> Data:
@@ -205,12 +205,35 @@ class Data:
         Gram matrix: for references, which compute in their own way."""
         if self.gram is None:
             return self
-        return Data(self.gram.spectral(), self.y, self.class_weight, self.gram)
+        return Data(self.gram.spectral(), self.y, self.weighing, self.gram)
 
     @functools.cached_property
     def factors(self) -> Vec:
-        """(m,) the weight of each sample, that of its class."""
-        return np.where(self.y > 0.0, *self.class_weight)
+        """(m,) the weight of each sample, its own times that of its class."""
+        found = np.where(self.y > 0.0, *self.weighing.classes)
+        return found if self.weighing.samples is None else found * self.weighing.samples
+
+    @property
+    def weights(self) -> Vec | None:
+        """`factors`, or None where each is 1."""
+        return None if self.weighing.plain else self.factors
+
+    @functools.cached_property
+    def total(self) -> float:
+        """m, each sample counted as often as its weight says."""
+        samples = self.weighing.samples
+        return float(self.m if samples is None else samples.sum())
+
+    def copies(self, kind: str) -> Vec | None:
+        """The weights of the samples of `pos`, `neg` or `signed`; None where each is 1."""
+        if self.weighing.plain:
+            return None
+        return self.once(("copies", kind), lambda: self.factors[self.rows(kind)])
+
+    def count(self, kind: str) -> float:
+        """The sum of these weights."""
+        copies = self.copies(kind)
+        return float(self.rows(kind).size if copies is None else copies.sum())
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What `make()` returns, computed at the first call with this key."""
@@ -240,17 +263,23 @@ class Data:
             return UnitMap(self.rows(kind), self.m, self.signs(kind))
         return self.once(("samples", kind), lambda: SampleMap(self._matrix(kind), self.signs(kind)))
 
+    def _counts(self, kind: str) -> Vec | None:
+        """What samples weigh in means and covariances; None where all weigh the same."""
+        one_class = kind != "signed" and self.weighing.samples is None
+        return None if one_class else self.copies(kind)
+
     def mean(self, kind: str) -> Vec:
-        """The mean of the samples, (n,)."""
+        """The mean of the samples by their weights, (n,)."""
 
         def make() -> Vec:
-            count = self.rows(kind).size
-            return self.samples(kind).matvec(np.full(count, 1.0 / count))
+            count, counts = self.rows(kind).size, self._counts(kind)
+            q = np.full(count, 1.0 / count) if counts is None else counts / counts.sum()
+            return self.samples(kind).matvec(q)
 
         return self.once(("mean", kind), make)
 
     def covariance_factor(self, kind: str) -> LinearMap:
-        """F with F F' the 1/m covariance of the samples, through the samples themselves.
+        """F with F F' the 1/m covariance of the samples by their weights, through the samples themselves.
 
         Raises
         ------
@@ -271,7 +300,7 @@ class Data:
                     if sparse.issparse(X)
                     else (X * self.y[:, None])
                 )
-            return CenteredMap(X, self.mean(kind))
+            return CenteredMap(X, self.mean(kind), self._counts(kind))
 
         return self.once(("centred", kind), make)
 
@@ -308,21 +337,29 @@ def _taken(X: Any, rows: NDArray[np.intp]) -> Any:
     return X[rows[0] : rows[-1] + 1] if together else X[rows]
 
 
-def bind(X: Any, y: Any, class_weight: tuple[float, float] = (1.0, 1.0)) -> Data:
-    """Validate samples and labels.
+def bind(
+    X: Any, y: Any, class_weight: Any = None, sample_weight: Any = None, *, square: bool = False
+) -> Data:
+    """Validate samples, labels and weights; samples of weight 0 are left out.
 
     Parameters
     ----------
     X : (m, n) array, data frame or sparse matrix
     y : (m,) labels in {-1, +1}, both present
+    class_weight, sample_weight : as in `ucm.compile`
+    square : whether X holds inner products of the samples, so that its columns are samples too
 
     Raises
     ------
     DataError
-        NaN or inf, no samples or features, lengths that differ, labels other than both -1 and +1.
+        NaN or inf, no samples or features, lengths that differ, labels other than both -1 and +1, weights
+        that are none.
+    ParameterError
+        `class_weight` is none.
     """
-    factors = _pair(class_weight)
+    check_class_weight(class_weight)
     X = read(X)
+    weights = read_weights(sample_weight, X.shape[0])
     try:
         if np.ma.is_masked(y):
             raise TypeError("a masked array with hidden labels")
@@ -357,22 +394,15 @@ def bind(X: Any, y: Any, class_weight: tuple[float, float] = (1.0, 1.0)) -> Data
             f"y: expected two classes, got one (all labels are {values[0]:+g}); "
             "add samples of the other class"
         )
+    weighing = PLAIN
+    if weights is not None or class_weight is not None:
+        weighing = weighing_of(values, weights, class_weight)
+    if weighing.kept is not None:
+        X, values = X[weighing.kept], values[weighing.kept]
+        X = np.ascontiguousarray(X[:, weighing.kept]) if square else X
     seal = Seal(X, values)
     if not seal.finite:
         refuse_entry(X)
     labels = values.copy()
     labels.flags.writeable = False
-    return Data(X, labels, factors, seal=seal)
-
-
-def _pair(class_weight: Any) -> tuple[float, float]:
-    """The factors of class +1 and class -1."""
-    given = class_weight.tolist() if isinstance(class_weight, np.ndarray) else class_weight
-    if isinstance(given, tuple | list) and len(given) == 2:
-        numbers = [float(w) for w in given if isinstance(w, Real) and not isinstance(w, bool)]
-        if len(numbers) == 2 and all(0 < w < math.inf for w in numbers):
-            return numbers[0], numbers[1]
-    raise ParameterError(
-        "class_weight: expected two positive numbers, the factors of class +1 and of class -1, got "
-        f'{brief(class_weight)}; only ucm.Classifier takes None, "balanced" and weights by label'
-    )
+    return Data(X, labels, weighing, seal=seal)

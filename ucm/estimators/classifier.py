@@ -18,11 +18,18 @@ from ucm.compiler.plan import Plan
 from ucm.data.gram import Expansion
 from ucm.data.kernels import Kernel
 from ucm.data.sound import refuse_unsound
+from ucm.data.weighing import read_weights
 from ucm.errors import ParameterError, SolverError
 from ucm.estimators.multiclass import Pair, one_vs_one_scores, pairs_of, solve_pairs
 from ucm.estimators.options import check_options, kernel_options
 from ucm.estimators.probability import agreeing, calibrated
-from ucm.estimators.validation import class_weights, data_errors, labels_of, normal_in_features
+from ucm.estimators.validation import (
+    class_weights,
+    counted,
+    data_errors,
+    labels_of,
+    normal_in_features,
+)
 from ucm.evidence.sparsity import sparsity
 from ucm.forms.monitor import time_left
 from ucm.forms.solution import Solution
@@ -82,12 +89,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
         With more than two classes, whether `decision_function` has one column per class, or one per
         problem that was solved.
     class_weight : None, "balanced" or dict {label: weight}, default=None
-        Multiplies the losses of the samples; with sets, the caps on their weights (`ReducedHull`,
-        `CappedSimplex`) and the cost of their errors in the bias rules "error" and "odds".
-        "balanced" means m / (2 m_o) for the m_o samples of a class. A label that the dict leaves out
-        has weight 1.
-        Constants cancel in means and covariances; domains without caps refuse. The rest in "ovr" has
-        the mean weight of its samples.
+        Multiplies what the samples of a class weigh: in losses; with sets, in the caps and balls of their
+        weights, and as the cost of their errors in the bias rules "error" and "odds"; m in `nu` stays.
+        "balanced" means m / (k m_o) for the m_o samples of one of k classes. A label that the dict
+        leaves out has weight 1. Constants cancel in the mean and the covariance of a class. The rest in
+        "ovr" has the mean weight of its samples.
     n_jobs : int, default=None
         Number of two-class problems solved at a time, in threads.
     probability : bool, default=False
@@ -145,7 +151,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     -----
     A fit that raises, or is interrupted, leaves the estimator as it was before.
 
-    There is no `sample_weight`: means, covariances and hulls would each have to give it a meaning.
+    A weight of a sample is a repetition: whole weights give what repeated samples give.
 
     Examples
     --------
@@ -255,25 +261,28 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return tags
 
     # --- fit -------------------------------------------------------------------------------
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Compile the model for these samples and solve it.
 
         Parameters
         ----------
         X : (m, n) array, data frame or sparse matrix of finite numbers
         y : (m,) two or more different labels, numbers or strings
+        sample_weight : (m,) array of numbers that are not negative, optional
+            Each sample counts as often as its weight says, in losses, caps, balls of weights, means,
+            covariances, the bias, gamma="scale" and calibration; one of weight 0 is left out.
         """
         former = dict(vars(self))
         try:
             for name in [name for name in former if name.endswith("_")]:
                 delattr(self, name)
-            return self._fit(X, y)
+            return self._fit(X, y, sample_weight)
         except BaseException:  # Ctrl-C too
             vars(self).clear()
             vars(self).update(former)
             raise
 
-    def _fit(self, X: Any, y: Any) -> Self:
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         check_options(self)
         began = time.perf_counter()
         model = models.mm_fda(0.05) if self.model is None else self.model
@@ -284,18 +293,29 @@ class Classifier(ClassifierMixin, BaseEstimator):
             refuse_unsound(y, "Classifier: y")
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C")
             classes, index = labels_of(y)
-        weights = class_weights(self.class_weight, classes, y)[index]
-        kernel, options = kernel_options(self, X)
+        given = read_weights(sample_weight, index.size)
+        counts = counted(given, classes, index)
+        weights = class_weights(self.class_weight, classes, counts)[index]
+        kernel, options = kernel_options(self, X, given)
         pairs = list(pairs_of(index, classes.size, self.multi_class))
 
         def work(pair: Pair) -> tuple[Plan, Solution]:
             part = X if pair.rows.size == index.size else X[pair.rows]
             if self.kernel == "precomputed" and pair.rows.size != index.size:
                 part = np.ascontiguousarray(part[:, pair.rows])
-            own = weights[pair.rows]
-            factors = (float(own[pair.signs > 0].mean()), float(own[pair.signs < 0].mean()))
+            own, taken = weights[pair.rows], None if given is None else given[pair.rows]
+            factors = tuple(
+                float(np.average(own[side], weights=None if taken is None else taken[side]))
+                for side in (pair.signs > 0, pair.signs < 0)
+            )
             plan = compile(
-                model, part, pair.signs, solver=self.solver, class_weight=factors, **options
+                model,
+                part,
+                pair.signs,
+                solver=self.solver,
+                class_weight=factors,  # type: ignore[arg-type]
+                sample_weight=taken,
+                **options,
             )
             solution = plan.solve(
                 tol=self.tol,
@@ -315,7 +335,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self._keep(model, X, kernel, pairs, [plan for plan, _ in found], [s for _, s in found])
         if self.probability:
             plain: Any = clone(self)
-            self.calibration_ = calibrated(plain.set_params(probability=False), X, y)
+            if given is not None and self.kernel != "precomputed":  # whose columns are samples
+                kept = np.flatnonzero(given)
+                X, y, given = X[kept], y[kept], given[kept]
+            self.calibration_ = calibrated(plain.set_params(probability=False), X, y, given)
         return self
 
     def _keep(

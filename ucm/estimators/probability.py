@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.calibration import CalibratedClassifierCV
 
+from ucm.data.linear import Vec
 from ucm.errors import DataError
 
 __all__ = ["agreeing", "calibrated"]
@@ -15,9 +17,12 @@ __all__ = ["agreeing", "calibrated"]
 _HAIR = 1e-6
 
 
-def calibrated(classifier: Any, X: Any, y: NDArray[Any]) -> CalibratedClassifierCV:
+def calibrated(
+    classifier: Any, X: Any, y: NDArray[Any], weights: Vec | None
+) -> CalibratedClassifierCV:
     """Sigmoids of the decision values, by cross-validation over at most five folds; one for each class,
-    so that for two classes probabilities are in the order of the decision values.
+    so that for two classes probabilities are in the order of the decision values. The weights of the
+    samples go to every fit, and to the sigmoids.
 
     Raises
     ------
@@ -32,7 +37,10 @@ def calibrated(classifier: Any, X: Any, y: NDArray[Any]) -> CalibratedClassifier
             "probability out"
         )
     one: Any = False  # sigmoid for a class, which the stubs of scikit-learn take for a string
-    return CalibratedClassifierCV(classifier, cv=min(5, rarest), ensemble=one).fit(X, y)
+    if weights is not None and get_config()["enable_metadata_routing"]:
+        classifier = classifier.set_fit_request(sample_weight=True)
+    folds = CalibratedClassifierCV(classifier, cv=min(5, rarest), ensemble=one)
+    return folds.fit(X, y) if weights is None else folds.fit(X, y, sample_weight=weights)
 
 
 def agreeing(probabilities: NDArray[np.float64], answer: NDArray[np.intp]) -> NDArray[np.float64]:

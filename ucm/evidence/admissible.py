@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ucm.data.bound import Data, bind
+from ucm.data.weighing import ClassWeight
 from ucm.display import sheet
 from ucm.errors import CompositionError, EmptySetError, SolverError
 from ucm.forms.monitor import Monitor
@@ -125,6 +126,8 @@ def admissible(
     X: Any,
     y: Any,
     *,
+    class_weight: ClassWeight = None,
+    sample_weight: Any = None,
     time_limit: float = math.inf,
 ) -> dict[str, Interval]:
     """The interval of every hyperparameter in which U is not empty and 0 is not in U.
@@ -136,7 +139,7 @@ def admissible(
 
     Parameters
     ----------
-    model, X, y : as in `ucm.compile`
+    model, X, y, class_weight, sample_weight : as in `ucm.compile`
     time_limit : seconds for each program
 
     Raises
@@ -153,10 +156,10 @@ def admissible(
     (0.666667, 1.0)
     """
     if isinstance(model, Objective):
-        bind(X, y)
+        bind(X, y, class_weight, sample_weight)
         return {name: _declared(model, name) for name in model.params()}
     robust = as_model(model, "admissible")
-    data = bind(X, y)
+    data = bind(X, y, class_weight, sample_weight)
     robust.set.dimension(data.n)
     data = _in_their_span(robust, data)
     return {name: _interval(robust, data, name, time_limit) for name in robust.params()}
@@ -179,7 +182,7 @@ def _in_their_span(model: RobustMargin, data: Data) -> Data:
     if not turns or data.n <= data.m or not isinstance(data.X, np.ndarray):
         return data
     factor = np.asarray(np.linalg.qr(data.X.T, mode="r"))
-    return Data(np.ascontiguousarray(factor.T), data.y, data.class_weight)
+    return Data(np.ascontiguousarray(factor.T), data.y, data.weighing)
 
 
 def _interval(model: RobustMargin, data: Data, name: str, time_limit: float) -> Interval:

@@ -67,13 +67,10 @@ class Hull(OfWeights, CoordinateFree):
     def space(self, data: Data) -> WeightSpace:
         """The weights of this hull over bound samples."""
         kind = self.samples.kind
-        factors = data.class_weight
-        if kind != "signed":
-            own = factors[kind == "neg"]
-            factors = (own, own)
-        domain = weigh(Simplex() if self.weights is None else self.weights, factors)
-        rows = data.rows(kind)
-        return WeightSpace(domain, rows.size, data.signs(kind), samples=rows)
+        rows, classes = data.rows(kind), data.signs(kind)
+        declared = Simplex() if self.weights is None else self.weights
+        domain = weigh(declared, data.copies(kind), classes)
+        return WeightSpace(domain, rows.size, classes, samples=rows)
 
     def emptiness(self, data: Data) -> str | None:
         return self.no_weights(data)
@@ -159,7 +156,7 @@ class ReducedHull(OfWeights, CoordinateFree):
     def size(self, data: Data) -> Size:
         if self.nu is None:
             return Size(self._eta())
-        m = data.m
+        m = data.total
 
         def cap(nu: float) -> float:
             return 2.0 / (m * nu) if nu > 0.0 else float("inf")
@@ -181,29 +178,26 @@ class ReducedHull(OfWeights, CoordinateFree):
             return f"{self!r}: {name} must be positive, got {value(self.nu):g}"
         if self.bound_space(data).emptiness() is None:
             return None
-        rows = data.rows(self.samples.kind).size
-        weights = {"pos": data.class_weight[0], "neg": data.class_weight[1]}
-        weight = weights[self.samples.kind]
-        cap = self.size(data).number * weight
+        counts = {kind: data.count(kind) for kind in ("pos", "neg")}
+        count, cap = counts[self.samples.kind], self.size(data).number
         if self.nu is None:
             name = self.eta.name if isinstance(self.eta, Param | Derived) else "eta"
             return (
-                f"{self!r}: empty, the cap {cap:.4g} times {rows} samples is below 1; "
-                f"{name} must be at least {1.0 / (rows * weight):.6g}"
+                f"{self!r}: empty, the cap {cap:.4g} times {count:.6g} samples is below 1; "
+                f"{name} must be at least {1.0 / count:.6g}"
             )
-        highest = min(2.0 * data.rows(k).size * w / data.m for k, w in weights.items())
-        how = " (= 2 min(m+, m-)/m)" if data.class_weight == (1.0, 1.0) else ""
+        highest = min(2.0 * number / data.total for number in counts.values())
         return (
-            f"{self!r}: empty, the cap 2/(m nu) = {cap:.4g} times {rows} samples is below 1; "
-            f"{name} must be at most {highest:.6g}{how}"
+            f"{self!r}: empty, the cap 2/(m nu) = {cap:.4g} times {count:.6g} samples is below 1; "
+            f"{name} must be at most {highest:.6g} (= 2 min(m+, m-)/m)"
         )
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         kind = self.samples.kind
         rows = data.rows(kind).size
         s = cp.Variable(rows)  # s = m_o q, entries near 1
-        weight = data.class_weight[kind == "neg"]
-        cap = scope.scalar(self.size(data)) * (weight * rows)
+        weights = data.copies(kind)
+        cap = scope.scalar(self.size(data)) * (rows if weights is None else rows * weights)
         return data.samples(kind).matrix() @ (s / rows), [s >= 0, s <= cap, cp.sum(s) == rows]
 
     def formula(self, notation: Notation) -> str:
