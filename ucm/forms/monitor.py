@@ -40,6 +40,7 @@ class Monitor:
     trace : k to keep every k-th iterate whole, with what the solver says of it; 0 to keep its reports
     start : the place of the start at work, of solvers that try several
     ends : the objective at the end of every start so far
+    least : the part of the largest norm met at which a norm counts as 0; None: by the tolerance
     passes : products with the data so far, in units of one A q plus one A' w; a product with some
         rows counts as their part of all rows
     systems : linear systems so far, by a solver that forms them
@@ -57,6 +58,7 @@ class Monitor:
     trace: int = 0
     start: int = 0
     ends: list[float] = field(default_factory=list)
+    least: float | None = None
     passes: float = 0.0
     systems: int = 0
     forming: float = 0.0
@@ -78,7 +80,7 @@ class Monitor:
     @property
     def zero(self) -> float:
         """The part of the largest norm met at which a norm counts as 0."""
-        return max(0.1 * self.tol, 1e-10)
+        return max(0.1 * self.tol, 1e-10) if self.least is None else self.least
 
     @property
     def seconds(self) -> float:
@@ -116,10 +118,15 @@ class Monitor:
         finally:
             timer.cancel()
 
-    def below(self, tol: float, max_iter: int | None = None) -> Monitor:
+    def below(self, tol: float, max_iter: int | None = None, least: float | None = None) -> Monitor:
         """That of a problem inside of this one: the time is that of both."""
         return Monitor(
-            tol, max_iter, time_limit=self.time_limit, started=self.started, stop=self.stop
+            tol,
+            max_iter,
+            time_limit=self.time_limit,
+            least=least,
+            started=self.started,
+            stop=self.stop,
         )
 
     def due(self, iteration: int) -> bool:
