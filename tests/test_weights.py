@@ -25,8 +25,10 @@ from ucm.data.bound import bind
 from ucm.errors import CompositionError, DataError, EmptySetError, SolverError
 from ucm.language.domains import (
     SimplexBall,
+    SimplexChiSquare,
     SimplexKL,
     SimplexLoss,
+    SimplexNear,
     WeightedSimplex,
 )
 from ucm.testing import check_domain, check_loss
@@ -124,6 +126,17 @@ def test_losses_of_the_catalogue_are_weighed(loss: Any) -> None:
         SimplexLoss(ucm.Logistic() / 0.3, -1.1, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
         SimplexLoss(ucm.SquaredHinge(), 0.5, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
         ucm.NormBall(0.5, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        ucm.NormBall(0.5, around="uniform", copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        ucm.NormBall(0.4, 1, around="uniform", copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        ucm.NormBall(0.2, np.inf, "uniform", copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        ucm.NormBall(0.3, 3, "uniform", copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        ucm.ChiSquareBall(rho=0.3, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        SimplexNear(0.3, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        SimplexNear(0.5, 1, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        SimplexNear(0.4, 1.5, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        SimplexNear(0.2, 3, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        SimplexChiSquare(rho=0.4, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        SimplexChiSquare(level=0.95, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
         ucm.NormBall(0.5, p=1.5, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
         ucm.NormBall(0.2, p=np.inf, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
         ucm.KLBall(0.6, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
