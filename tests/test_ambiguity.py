@@ -14,11 +14,12 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from conftest import load_shared
+from scipy import sparse
 from sklearn.preprocessing import scale
 
 import ucm
 from ucm import CVaR, Gelbrich, Param, Spectral, TotalVariation, Wasserstein, neg, pos, signed
-from ucm.domains import SimplexChiSquare, SimplexNear
+from ucm.language.domains import SimplexChiSquare, SimplexNear
 
 SETS = (*bundled.NAMES, "sonar", "heart")
 TIGHT: dict[str, Any] = {
@@ -40,8 +41,9 @@ Risk = Callable[[Any, int], tuple[Any, list[Any]]]
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     """At most 30 samples of each class, which keeps the twins small, at unit variance."""
-    X, y = bundled.load(name) if name in bundled.NAMES else load_shared(name)
-    X, y = np.asarray(X.todense() if hasattr(X, "todense") else X), np.asarray(y, float)
+    found: tuple[Any, Any] = bundled.load(name) if name in bundled.NAMES else load_shared(name)
+    X, y = found
+    X, y = X.toarray() if sparse.issparse(X) else X, np.asarray(y, float)
     kept = np.sort(np.concatenate([np.flatnonzero(y == label)[:30] for label in (1.0, -1.0)]))
     return np.asarray(scale(X[kept])), y[kept]
 
@@ -231,7 +233,7 @@ def test_names_are_lines_of_the_language() -> None:
         Spectral(pos, (0.2, 1.0), (Param("c", 0.4), 1 - Param("c", 0.4))),
         Wasserstein(pos, Param("eps", 0.1), beta=Param("beta", 0.2), norm=1),
         Gelbrich(neg, Param("eps", 0.1), Param("kappa", 0.5)),
-        ucm.Image(np.eye(2), ucm.Box([0.0, -math.inf], [1.0, 2.0])),
+        ucm.Image(np.eye(2), ucm.Box((0.0, -math.inf), (1.0, 2.0))),
     ],
 )
 def test_they_print_and_travel(U: Any) -> None:
@@ -251,7 +253,7 @@ def test_the_size_follows_the_samples_of_a_fold() -> None:
         plan = ucm.compile(U, X[rows], y[rows])
         solution = plan.solve()
         for label in (1.0, -1.0):
-            q = solution.weights[y[rows] == label]
+            q = np.asarray(solution.weights)[y[rows] == label]
             assert q.size * (q @ q) - 1.0 <= 1.6448536269514722**2 / q.size * (1 + 1e-9)
         assert plan.verify().agrees
 
@@ -339,9 +341,9 @@ def test_a_radius_that_empties_the_set_is_refused_when_bound(text: str) -> None:
 # --- boxes of features, powers of parameters -----------------------------------------------------
 def test_a_bound_for_every_feature() -> None:
     X, y = bundled.load("iris")
-    reach = [0.1, 0.3]
+    reach = (0.1, 0.3)
     U = ucm.Hull(pos, weights=ucm.NormBall(0.2)) - ucm.Hull(neg, weights=ucm.NormBall(0.2))
-    moved = ucm.Image(np.eye(2), ucm.Box(np.negative(reach), reach))
+    moved = ucm.Image(np.eye(2), ucm.Box((-0.1, -0.3), reach))
     plan = ucm.compile(U + moved, X, y)
     solution = plan.solve()
     assert solution.status == "optimal"

@@ -17,6 +17,8 @@ from .errors import UCMError as UCMError
 from .estimators.classifier import Classifier as Classifier
 from .evidence.admissible import Interval as Interval
 from .evidence.admissible import admissible as admissible
+from .evidence.guarantees import Guarantee as Guarantee
+from .evidence.guarantees import Guarantees as Guarantees
 from .evidence.verify import Verification as Verification
 from .forms.answer import Answer as Answer
 from .forms.distance import MinNorm as MinNorm

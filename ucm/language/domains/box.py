@@ -20,7 +20,7 @@ from ucm.language.parameter import as_number, named, subject
 __all__ = ["Box"]
 
 
-def _as_bound(x: Any, where: str) -> Any:
+def _as_bound(x: Any, where: str = "") -> Any:
     """One bound, or a vector of them; infinite entries are allowed."""
     if not isinstance(x, list | tuple | np.ndarray) or np.ndim(x) == 0:
         return x if isinstance(x, Tunable) else as_number(x, where)
@@ -161,8 +161,9 @@ class Box(Copied, SemiSmooth, Polyhedral):
         return [*below, *([] if unbounded else [q <= size * self.c])]
 
     def on_simplex(self) -> Domain | None:
-        vector = isinstance(self.lower, tuple) or isinstance(self.upper, tuple)
-        if vector or value(self.lower) > 0.0:
+        if isinstance(self.lower, tuple) or isinstance(self.upper, tuple):
+            return None
+        if value(self.lower) > 0.0:
             return None
         plain = self.copies is None
         return CappedSimplex(self.upper) if plain else WeightedSimplex(self.upper, self.copies)

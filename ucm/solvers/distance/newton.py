@@ -28,7 +28,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Capped, SemiSmooth
 from ucm.numerics.steps import accuracy
-from ucm.solvers.distance.curvature import ConjugateGradients, Formed, Systems
+from ucm.solvers.curvature import ConjugateGradients, Formed, Systems
 from ucm.solvers.palm import Lagrangian, run
 from ucm.solvers.threads import blas_threads
 
