@@ -23,7 +23,6 @@ from ucm import Param, neg, pos, value
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 
-
 # %% [markdown]
 # ## The declaration of a domain
 #
