@@ -63,7 +63,7 @@ class Plan:
     solver: Solver[Any]
     setup_time: float = 0.0
     others: tuple[Lowering[Any], ...] = ()
-    _last: list[tuple[Solution, float]] = field(default_factory=list, compare=False)
+    _last: list[tuple[Solution, float]] = field(default_factory=list, init=False, compare=False)
     # one, with the tolerance it was solved to, for `verify`
 
     @property

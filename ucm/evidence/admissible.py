@@ -148,8 +148,10 @@ def admissible(
 
     Parameters
     ----------
-    model, X, y, class_weight, sample_weight : as in `ucm.compile`
-    time_limit : seconds for each end
+    model, X, y, class_weight, sample_weight
+        As in `ucm.compile`.
+    time_limit
+        Seconds for each end.
 
     Raises
     ------

@@ -46,6 +46,9 @@ class Monitor:
     systems : linear systems so far, by a solver that forms them
     forming : what forming them took, in passes: n^2 / 2 multiplications for a row that enters or leaves,
         and one for each entry that a product with the low-rank part of a Jacobian touches
+    kernel_operations : inner products of samples, where the solver counts them
+    iterations, history : what was reported: how far, and every record
+    started : when it began, by `time.perf_counter`
     stop : (1,) not 0 once the time is over, for compiled loops; see `alarm`
     """
 

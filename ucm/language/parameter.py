@@ -307,7 +307,13 @@ def _combined(operation: str, left: Any, right: Any) -> Any:
 
 
 def value(scalar: Scalar) -> float:
-    """The number behind a constant, a `Param` or arithmetic of them."""
+    """The number behind a constant, a `Param` or arithmetic of them.
+
+    Parameters
+    ----------
+    scalar : float, Param or arithmetic of them
+        As it stands in a declaration.
+    """
     return scalar.value if isinstance(scalar, Tunable) else scalar
 
 
@@ -380,6 +386,12 @@ class Size(Quantity):
 
     `derived(value)` is the scalar that stands in the constraint (a radius, a cap, -log alpha);
     the set never shrinks when it grows. `inverse` undoes `derived`.
+
+    Attributes
+    ----------
+    declared : the scalar as it was written
+    derived, inverse : the functions from it, and back
+    key : what tells one `derived` from another; equal keys, the same function
     """
 
     declared: Scalar
@@ -404,7 +416,13 @@ class Size(Quantity):
 
 @dataclass(frozen=True)
 class Coefficient(Quantity):
-    """A product of declared scalars, `prod(times) / prod(over) * prod(1 - rest)`: a factor."""
+    """A product of declared scalars, `prod(times) / prod(over) * prod(1 - rest)`: a factor.
+
+    Attributes
+    ----------
+    times, over, rest : the scalars
+    signed : whether it may be negative
+    """
 
     times: tuple[Scalar, ...] = ()
     over: tuple[Scalar, ...] = ()

@@ -33,9 +33,11 @@ class ChiSquareBall(Copied, SemiSmooth):
     Parameters
     ----------
     rho : float or Param, >= 0
+        The bound.
     level : float or Param in [0.5, 1)
-
-    With copies c of the entries it is `(1/N) sum c_i (N q_i / c_i - 1)^2`, N all copies.
+        In place of it: a confidence.
+    copies : (N,) array, optional
+        How often each entry counts: with copies c it is `(1/N) sum c_i (N q_i / c_i - 1)^2`, N all copies.
 
     Raises
     ------

@@ -148,6 +148,8 @@ class NormBall(Copied, SemiSmooth, Polyhedral):
         1 <= p <= inf.
     around : None or "uniform", optional
         The centre: 0, or 1/N for each of the N entries.
+    copies : (N,) array, optional
+        How often each entry counts; None for once.
 
     Raises
     ------

@@ -29,6 +29,7 @@ class Hull(OfWeights, CoordinateFree):
     Parameters
     ----------
     samples : pos, neg or signed
+        What is combined.
     weights : Domain, optional
         Confines q further; `KLBall` and `LossBall` refer to the uniform distribution over the
         hull's own samples.
@@ -120,8 +121,11 @@ class ReducedHull(OfWeights, CoordinateFree):
     Parameters
     ----------
     samples : pos or neg
+        The class.
     eta : float or Param in [1/m_o, inf)
+        The cap of every weight, m_o the samples of the class.
     nu : float or Param in (0, 2 m_o / m]
+        In place of it: the share of all m samples that the weights are spread over at least.
 
     Raises
     ------

@@ -47,10 +47,13 @@ class Newton(Solver[MinNorm]):
 
     Parameters
     ----------
-    max_order : largest number of features, the order of the linear systems; with couplings, whose
-        equations count too, twice that, as first-order methods take long there
-    max_inner : Newton steps within one outer step
-    iterative : solve the linear systems by conjugate gradients, of any order
+    max_order
+        Largest number of features, the order of the linear systems; with couplings, whose
+        equations count too, twice that, as first-order methods take long there.
+    max_inner
+        Newton steps within one outer step.
+    iterative
+        Solve the linear systems by conjugate gradients, of any order.
     """
 
     max_order: int = 1500

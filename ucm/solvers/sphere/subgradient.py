@@ -25,8 +25,10 @@ class Subgradient(UnitSolver):
 
     Parameters
     ----------
-    step : first step
-    max_steps : limit
+    step
+        First step.
+    max_steps
+        Limit.
 
     Notes
     -----
