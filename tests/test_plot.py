@@ -694,6 +694,11 @@ def test_the_landscape_of_the_convex_side() -> None:
     assert np.cos(below[0, 0] - np.arctan2(w[1], w[0])) > 0.9999
 
 
+def test_a_display_prints_in_a_word() -> None:
+    shown = plot.SetDisplay.from_model(models.nu_svm(0.35), X, Y)
+    assert repr(shown) == "<SetDisplay: 2 axes>"
+
+
 def test_descents_never_go_up() -> None:
     shown = plot.DescentDisplay.from_model(models.rlsvm2(0.02), CLOSE, Y, starts=6)
     assert len(shown.runs) == 6

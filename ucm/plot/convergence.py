@@ -14,7 +14,7 @@ from ucm.errors import ParameterError, brief
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.plot.names import Names, dense, settle
-from ucm.plot.style import LINES, axes_of, canvas, palette
+from ucm.plot.style import LINES, Display, axes_of, canvas, palette
 
 __all__ = ["ConvergenceDisplay"]
 
@@ -31,8 +31,8 @@ _NUMBERS = {
 _FLOOR = 1e-16
 
 
-@dataclass
-class ConvergenceDisplay:
+@dataclass(repr=False)
+class ConvergenceDisplay(Display):
     """The gap of one or several solvers of one problem against their work, both logarithmic.
 
     A point is a report of the solver; where it reports no gap, the distance of its objective from the best

@@ -16,7 +16,7 @@ from ucm.forms.objective import DifferenceOfConvex
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.plot.names import Names, dense, settle
-from ucm.plot.style import axes_of, canvas, palette
+from ucm.plot.style import Display, axes_of, canvas, palette
 
 __all__ = ["DescentDisplay"]
 
@@ -24,8 +24,8 @@ _FLOOR = 1e-13
 _SAME = 1e-6  # of the objective: the same minimum
 
 
-@dataclass
-class DescentDisplay:
+@dataclass(repr=False)
+class DescentDisplay(Display):
     """Objective and criticality over the convex problems that DCA solves, a curve for each start.
 
     The objective never goes up. Criticality is what the next convex problem can gain at most, relative to the

@@ -15,7 +15,7 @@ from ucm.forms.solution import Solution
 from ucm.plot.names import Names, settle
 from ucm.plot.outline import outline
 from ucm.plot.problem import Problem, problem_of, problem_of_estimator
-from ucm.plot.style import axes_of, canvas, palette
+from ucm.plot.style import Display, axes_of, canvas, palette
 from ucm.plot.support import Shadow
 
 __all__ = ["LandscapeDisplay"]
@@ -24,8 +24,8 @@ _GRID = 1440
 _FINE = 1e-4  # of the outline that the heights come from
 
 
-@dataclass
-class LandscapeDisplay:
+@dataclass(repr=False)
+class LandscapeDisplay(Display):
     """`f(w) = max over x in U of -w'x` over the directions w of the plane, `||w||_p = 1`.
 
     Where 0 lies outside of U one minimum lies below 0, and no other: the convex side. Where 0 lies in U there
