@@ -13,7 +13,8 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
         {
             "From a declaration to an answer": "compile solve path Plan Solution Stats",
             "Proofs and comparisons": "Certificate Verification admissible Interval "
-            "Guarantees Guarantee",
+            "Guarantees Guarantee support",
+            "CVXPY in both directions": "worst_case to_cvxpy_source",
             "Parameters": "Param value",
             "Files": "to_json from_json",
         },
@@ -30,7 +31,9 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "domains": (
         "Domains of weights",
-        {"Domains": "Simplex CappedSimplex NormBall KLBall ChiSquareBall LossBall Box Product"},
+        {
+            "Domains": "Simplex CappedSimplex NormBall KLBall ChiSquareBall LossBall Box Product CvxpyDomain"
+        },
     ),
     "objectives": (
         "Losses and penalties",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.compiler.lowering import Lowering, Proof, Regime, Verdict
+from ucm.compiler.lowering import Given, Lowering, Proof, Regime, Verdict
 from ucm.compiler.recover import BIAS_RULES
 from ucm.compiler.route import choose, table, unknown, verdicts
 from ucm.data.bound import Data
@@ -31,7 +31,7 @@ from ucm.evidence.guarantees import Guarantees, guarantees
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor, check_time_limit
-from ucm.forms.solution import Solution, Stats
+from ucm.forms.solution import Certificate, Solution, Stats
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
@@ -369,6 +369,59 @@ class Plan:
                 "use reference()"
             )
         return problem
+
+    def certify(
+        self,
+        *,
+        w: Any = None,
+        b: float | None = None,
+        x: Any = None,
+        weights: Any = None,
+        coefficients: Any = None,
+    ) -> Certificate:
+        """What the declaration proves of an answer from elsewhere, whoever found it.
+
+        Of a set, w proves the upper bound `max over U of -w'x`, and a point of U the lower one,
+        `-||x||_q`. The side that is missing is infinite, and the kind "none". Of `loss + lam * penalty`,
+        (w, b) has a value, and weights, the slopes of the losses, prove how far it is from the least.
+
+        Parameters
+        ----------
+        w : (n,) array, optional
+            Of any length; that of x where it is left out.
+        b : float, optional
+            Of `loss + lam * penalty` only.
+        x : (n,) array, optional
+            A point of U: whether it is one, a conic program tells, relative in `violation`. One that lies
+            outside by more than 1e-6 bounds nothing.
+        weights : (m,) array, optional
+            As `Solution.weights`: where every sample has one, they give the point, and their domains decide.
+        coefficients : (m,) array, optional
+            Behind a kernel, in place of w: `w = sum_i c_i phi(x_i)`, as `Solution.coefficients`.
+
+        Raises
+        ------
+        ParameterError
+            Nothing is given, what does not belong to the model, or w = 0.
+        DataError
+            No vector of finite numbers of the length that is wanted; X or y were changed in place.
+
+        Examples
+        --------
+        >>> import ucm
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.svm import NuSVC
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> y = 2 * y - 1
+        >>> svc = NuSVC(kernel="linear", nu=0.5, tol=1e-9).fit(X, y)
+        >>> plan = ucm.compile(ucm.models.nu_svm(0.5), X, y)
+        >>> print(plan.certify(w=svc.coef_[0]).dual)
+        -inf
+        >>> plan.certify(w=svc.coef_[0], x=plan.solve().x).relative_gap < 1e-4
+        True
+        """
+        self._sealed()
+        return self.lowering.certify_given(Given(w, b, x, weights, coefficients))
 
     def verify(self, **options: Any) -> Verification:
         """Compare the last solution (a new one when there is none) with the CVXPY twin, at the tolerance

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.compiler.lowering import Form, Lowering, Parts, Proof, Regime, Verdict, other_shape
-from ucm.compiler.recover import bias, coefficients_of, sample_weights
+from ucm.compiler.lowering import Form, Given, Lowering, Parts, Proof, Regime, Verdict, other_shape
+from ucm.compiler.recover import bias, coefficients_of, sample_weights, summand_points
 from ucm.compiler.route import choose, table, verdicts
 from ucm.data.bound import Data, EuclideanSpace, GramSpace
 from ucm.data.gram import Expansion
@@ -19,6 +19,7 @@ from ucm.errors import ParameterError, SolverError
 from ucm.evidence.admissible import advice
 from ucm.evidence.bounds import lower_bound
 from ucm.evidence.certificate import certify
+from ucm.evidence.outside import both_sides, nearest_member, of_weights
 from ucm.evidence.reference import twin
 from ucm.evidence.stationary import at_kink, certify_unit, pinned, proven
 from ucm.evidence.verify import Verification, verify
@@ -80,6 +81,43 @@ class _Robust(Lowering[Form]):
         cost = f"one product of this form costs {form.pass_cost():.3g} of a pass"
         return [*lines, f"a pass    {2 * data.stored:,} multiplications; {cost}"]
 
+    def certify_given(self, given: Given) -> Certificate:
+        model, data, form = self.model, self.data, self.image
+        given.refuse("b is none of a set: its objective has no bias", "b")
+        if data.gram is None:
+            given.refuse("there is no kernel; give w", "coefficients")
+        else:
+            given.refuse("a kernel hides the features; give coefficients or weights", "w", "x")
+        unit = None
+        w, c = given.vector("w", form.n), given.per_sample("coefficients", data)
+        if w is not None:
+            unit = data.space.direction(w, model.norm)
+        elif c is not None and isinstance(data.space, GramSpace):
+            unit = data.space.dual_vector(c, 2.0) if data.space.norm(c) > 0.0 else None
+        elif c is not None:
+            unit = data.space.direction(np.asarray(data.X.T @ c), 2.0)
+        if unit is None and not (w is None and c is None):
+            raise ParameterError("certify: w: expected a direction, got 0; give a w other than 0")
+        x, weights = given.vector("x", form.n), given.per_sample("weights", data)
+        if weights is not None:
+            given.refuse("weights give the point; give one of both", "x")
+            x, violation = model.set.rebuild(data, iter(of_weights(form, weights)))
+        elif x is not None:
+            violation = nearest_member(model, data, form, x)
+        else:
+            violation = math.nan
+        if unit is None and x is None:
+            raise ParameterError(
+                "certify: expected an answer, got none; give w, weights of the samples or a point x of U"
+            )
+        return both_sides(model, data, unit, x, violation)
+
+    def _parts(self, q: list[Vec]) -> tuple[Vec, ...]:
+        """The points of the summands."""
+        if self.data.seal is not None:
+            self.data.seal.check()
+        return summand_points(self.model.set, self.data, q)
+
     def recover(self, proof: Proof, bias_rule: str) -> Parts:
         model, data, w, x = self.model, self.data, proof.w, proof.x
         weights = None
@@ -95,7 +133,9 @@ class _Robust(Lowering[Form]):
             b, rule = bias(bias_rule, model.set, self.image, data, proof.answer.q, w)
         gram = data.gram
         if gram is None or w is None or x is None:
-            return Parts(w, b, x, weights, rule)
+            known = gram is None and x is not None and len(proof.answer.q) == len(self.image.blocks)
+            make = functools.partial(self._parts, proof.answer.q) if known else None
+            return Parts(w, b, x, weights, rule, make_parts=make)
         c, point = coefficients_of(model, data, gram, proof.answer.q, w, x)
         if gram.kernel.name == "linear":  # then w and x are features too
             w, x = np.asarray(gram.X.T @ c), np.asarray(gram.X.T @ point)

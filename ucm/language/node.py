@@ -12,6 +12,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
@@ -75,7 +76,7 @@ def _frozen_array(x: Any, where: str) -> Any:
 
 def _freeze(x: Any, where: str, kind: type | None = float) -> Any:
     """The field as it is kept; `kind`: numbers become floats, whole numbers, or (None) stay what they are."""
-    if isinstance(x, Node | Tunable | str | type(None) | bool):
+    if isinstance(x, Node | Tunable | str | type(None) | bool | FunctionType):
         return x
     if isinstance(x, tuple):
         return tuple(_freeze(item, where, kind) for item in x)
@@ -378,6 +379,8 @@ def source(x: Any) -> str:
         return f"csr_matrix(({parts}), shape={x.shape})"
     if isinstance(x, np.ndarray):
         return _rows(x, _SHOWN)
+    if isinstance(x, FunctionType):
+        return x.__qualname__
     if isinstance(x, tuple):
         inner = ", ".join(source(item) for item in x)
         return f"({inner},)" if len(x) == 1 else f"({inner})"

@@ -99,7 +99,7 @@ class ChiSquareBall(Copied, SemiSmooth):
         away = N * q - self.c
         if self.copies is not None:
             away = cp.multiply(self.copies**-0.5, away)
-        return [cp.norm2(away if self.rho is None else away / math.sqrt(N)) <= size]
+        return [cp.norm2(away if self.rho is None else away / N**0.5) <= size]
 
     def on_simplex(self) -> Domain | None:
         return SimplexChiSquare(self.rho, self.level, copies=self.copies)
