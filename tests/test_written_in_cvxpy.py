@@ -228,7 +228,7 @@ def test_what_is_no_domain_is_refused_before_any_work(
     build: Any, error: type[Exception], words: str
 ) -> None:
     U = ucm.Image(np.eye(3), ucm.CvxpyDomain(build), center=pos.mean)
-    for work in (ucm.compile, ucm.solve, lambda *given: ucm.worst_case(*given, cp.Variable(3))):
+    for work in (ucm.compile, ucm.solve, lambda U, X, y: ucm.worst_case(U, X, y, cp.Variable(3))):
         with pytest.raises(error, match=words):
             work(U, X, Y)
     with pytest.raises(error, match=words):

@@ -45,6 +45,7 @@ __all__ = ["Plan", "options_of"]
 _REPRODUCED = 1e-9  # of the objective: the same minimum
 _UNLIMITED = 2**31 - 1  # iterations, and the most that foreign solvers count
 _OUTSIDE = 1e-2  # violation, relative: no accuracy of a solver that has converged
+_REGULAR = 1e-100  # sizes above it and below its inverse have powers that are numbers
 
 
 @dataclass(frozen=True, repr=False)
@@ -208,7 +209,7 @@ class Plan:
         self._sealed()
         limit = None if max_iter is None else min(int(max_iter), _UNLIMITED)
         monitor = Monitor(tol, limit, callback, verbose, time_limit, trace=int(trace or 0))
-        with monitor.alarm():
+        with monitor.alarm(), self.data.powers():
             solution = self._solve(monitor, warm_start, starts, bias_rule)
         self._last[:] = [(solution, monitor.tol)]
         return solution
@@ -262,10 +263,13 @@ class Plan:
         if verdict is None and inside and abs(gap) <= tol and certificate.kind == "global":
             verdict = Verdict("optimal", f"proven: {certificate}")
         if verdict is None and inside and gap < -self.lowering.slack(proof, tol):
-            raise SolverError(
-                f"{name}: the certificate contradicts the answer (relative gap {gap:.2g}, "
-                f"{self.lowering.wrong} is wrong: please report it"
-            )
+            where = f"{name}: the certificate contradicts the answer (relative gap {gap:.2g}"
+            if not _REGULAR < max(self.data.scale, proof.size) < 1.0 / _REGULAR:
+                raise SolverError(
+                    f"{where}): powers of numbers of size {max(self.data.scale, proof.size):.3g} over- or "
+                    "underflow; scale the features"
+                )
+            raise SolverError(f"{where}, {self.lowering.wrong} is wrong: please report it")
         if verdict is None:
             message = (
                 f"{name} stopped with a relative gap of {gap:.2g} and a violation of "

@@ -17,7 +17,9 @@ from ucm.language.contracts import Leveled, UncertaintySet
 from ucm.language.node import Node
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination, is_number, times
+from ucm.language.statistics.matrices import MatrixNode
 from ucm.language.statistics.samples import Samples
+from ucm.language.statistics.vectors import VectorSum
 
 __all__ = [
     "BIAS_RULES",
@@ -198,10 +200,36 @@ def class_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, 
     return (point["pos"], point["neg"]) if len(point) == 2 else None
 
 
+def _moves(x: Any, factor: float = 1.0) -> Iterator[tuple[str, float]]:
+    """How far a set goes along where all samples of a kind move by one: a hull or a mean as far, a covariance
+    not at all, a multiple its factor as far, sets that meet as far as the first."""
+    if isinstance(x, Samples):
+        yield x.kind, factor
+    elif isinstance(x, Combination):
+        for V, L in x.terms():
+            yield from _moves(V, factor * L if is_number(L) else factor)
+    elif isinstance(x, VectorSum):
+        for c, v in x.terms:
+            yield from _moves(v, factor * c)
+    elif isinstance(x, Node) and not isinstance(x, MatrixNode):
+        below = list(x.below())
+        for y in [y for y in below if isinstance(y, UncertaintySet)][:1] or below:
+            yield from _moves(y, factor)
+
+
 def _midpoint(U: UncertaintySet, data: Data, q: Sequence[Vec], w: Vec) -> float | None:
-    """The hyperplane half-way between the class points."""
+    """The hyperplane half-way between the class points, each in the units of its samples."""
     points = class_points(U, data, q)
-    return None if points is None else -0.5 * data.space.inner(w, points[0] + points[1])
+    if points is None:
+        return None
+    moved = {"pos": 0.0, "neg": 0.0}
+    for kind, factor in _moves(U):
+        moved[kind] += factor if kind == "pos" else -factor
+    if min(moved.values()) <= _ROUNDING:  # it stays where it is while the samples move
+        return None
+    return -0.5 * sum(
+        data.space.inner(w, x) / moved[kind] for kind, x in zip(moved, points, strict=True)
+    )
 
 
 def _odds(data: Data, normal: Vec) -> float | None:

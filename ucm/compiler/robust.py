@@ -224,8 +224,15 @@ class ToDistance(_Robust[MinNorm]):
         inside = unit.lower(center)
         if data.space.norm(center - unit.lift(inside)) > 1e-6 * norm:
             return Regime(True, "0 is not in the affine hull of U")
-        found = radial(unit, monitor.below(1e-6))(inside / norm)
+        reach = radial(unit, monitor.below(1e-6))
+        found = reach(inside / norm)
         program = "linear program" if unit.hulls is not None else "conic program"
+        if found is not None and found.s >= 0.0 and form.missed(form.centers()) > _ROUNDING:
+            # a centre that misses the couplings is not in U: 0 need not lie between; the point found is
+            center = form.matvec(found.q)
+            norm = data.space.norm(center)
+            if norm > 1e-9 * form.largest:
+                found = reach(unit.lower(center) / norm)
         if found is None:
             return Regime(True, f"the {program} for 0 in U had no answer; the solve decides")
         if found.s < 0.0:
@@ -337,7 +344,7 @@ class ToDistance(_Robust[MinNorm]):
         size = self.form.size(answer.q)
         if abs(certificate.relative_gap) > tol:  # not proven to be off 0: how large is U?
             size = max(size, self.form.largest)
-        inside = certificate.violation <= max(tol, 1e-6)
+        inside = certificate.violation <= max(10.0 * tol, 1e-6)
         if inside and norm <= max(tol, self.data.space.resolution) * size:
             certificate = Certificate(0.0, -norm, norm, 0.0, certificate.violation, "global")
             return Proof(answer, certificate, 0.0, zero, None, x, size)
@@ -345,7 +352,7 @@ class ToDistance(_Robust[MinNorm]):
 
     def _zero(self, proof: Proof, tol: float) -> bool:
         """Whether 0 lies in U: w = 0, and the point near 0 is one of U."""
-        inside = proof.certificate.violation <= max(tol, 1e-6)
+        inside = proof.certificate.violation <= max(10.0 * tol, 1e-6)
         return inside and proof.w is not None and not proof.w.any()
 
     def _refuse_emptiness(self) -> None:
@@ -360,7 +367,7 @@ class ToDistance(_Robust[MinNorm]):
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         tol = monitor.tol
         if proof.answer.status == "infeasible":
-            hint = advice(self.model, self.data.in_coordinates, monitor)
+            hint = advice(self.model, self.data.in_coordinates, monitor, empty=True)
             return Verdict("infeasible", f"U is empty: {proof.answer.message}. {hint}")
         if not self._zero(proof, tol):
             return None

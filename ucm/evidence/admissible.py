@@ -339,12 +339,13 @@ def _program(
     return max(float(scope.t.value), 0.0), how
 
 
-def advice(model: RobustMargin, data: Data, monitor: Monitor) -> str:
+def advice(model: RobustMargin, data: Data, monitor: Monitor, *, empty: bool = False) -> str:
     """Which values of the hyperparameters would make the model work, in a sentence, as far as the time
-    allows."""
+    allows; of a set that is empty, or holds 0."""
     names: Sequence[str] = list(model.params())
     if not names:
-        return "Make the set smaller: name its size with a Param to be told how far."
+        change = "one of the sets that meet larger" if empty else "the set smaller"
+        return f"Make {change}: name its size with a Param to be told how far."
     words = []
     data = _in_their_span(model, data)
     for name in names:

@@ -297,7 +297,11 @@ def _(U: Hull, page: _Page) -> Any:
 def _(U: ReducedHull, page: _Page) -> Any:
     k, rows = page.letter(), page.rows(U.samples)
     spelled = page.scope.spell
-    cap = 2.0 / (page.m() * spelled(U.nu)) if U.eta is None and U.nu is not None else spelled(U.eta)
+    cap = (
+        2.0 / (page.m() * spelled(U.nu))
+        if U.eta is None and U.nu is not None
+        else spelled(0.0 if U.eta is None else U.eta)
+    )
     q = _weights(k, rows, f"{_short(U)}: weights of the samples, none above a cap", page)
     page.demand([*_simplex(q, None), q <= cap])
     page.say(f"x_{k} = {rows}.T @ q_{k}", "")

@@ -48,6 +48,60 @@ class Text:
     __iter__ = None
     __hash__ = object.__hash__
 
+    def __neg__(self) -> Text:
+        return Text(f"-{code(self, 3)}", 3)
+
+    def __add__(self, other: Any) -> Text:
+        return joined("add", self, other)
+
+    def __radd__(self, other: Any) -> Text:
+        return joined("add", other, self)
+
+    def __sub__(self, other: Any) -> Text:
+        return joined("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Text:
+        return joined("subtract", other, self)
+
+    def __mul__(self, other: Any) -> Text:
+        return joined("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Text:
+        return joined("multiply", other, self)
+
+    def __truediv__(self, other: Any) -> Text:
+        return joined("true_divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Text:
+        return joined("true_divide", other, self)
+
+    def __matmul__(self, other: Any) -> Text:
+        return joined("matmul", self, other)
+
+    def __rmatmul__(self, other: Any) -> Text:
+        return joined("matmul", other, self)
+
+    def __pow__(self, other: Any) -> Text:
+        return joined("power", self, other)
+
+    def __rpow__(self, other: Any) -> Text:
+        return joined("power", other, self)
+
+    def __le__(self, other: Any) -> Text:
+        return joined("less_equal", self, other)
+
+    def __ge__(self, other: Any) -> Text:
+        return joined("greater_equal", self, other)
+
+    def __lt__(self, other: Any) -> Text:
+        return joined("less", self, other)
+
+    def __gt__(self, other: Any) -> Text:
+        return joined("greater", self, other)
+
+    def __eq__(self, other: object) -> Text:  # type: ignore[override]
+        return joined("equal", self, other)
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         name = "absolute" if ufunc is np.abs else ufunc.__name__
         if method != "__call__" or options:
@@ -82,22 +136,6 @@ def joined(name: str, a: Any, b: Any) -> Text:
 
 def _is(x: Any, number: float) -> bool:
     return isinstance(x, int | float) and x == number
-
-
-def _operators() -> None:
-    words = {
-        "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide",
-        "matmul": "matmul", "pow": "power", "le": "less_equal", "ge": "greater_equal", "lt": "less",
-        "gt": "greater", "eq": "equal",
-    }  # fmt: skip
-    for word, name in words.items():
-        setattr(Text, f"__{word}__", lambda a, b, name=name: joined(name, a, b))
-        if word not in ("le", "ge", "lt", "gt", "eq"):
-            setattr(Text, f"__r{word}__", lambda b, a, name=name: joined(name, a, b))
-    Text.__neg__ = lambda a: Text(f"-{code(a, 3)}", 3)  # type: ignore[attr-defined]
-
-
-_operators()
 
 
 def _text(x: Any) -> Text:

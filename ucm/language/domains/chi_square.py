@@ -148,6 +148,9 @@ class SimplexChiSquare(curved.CutSimplex):
         near = SimplexNear(_radius(self, v.size), copies=self.copies)
         return near._solve(v, classes, prox=prox)
 
+    def _pinned(self, dim: int, classes: Vec | None) -> bool:
+        return False
+
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:
         reason = _out_of_range(self.ball().bare)
         if reason is not None or classes is None:

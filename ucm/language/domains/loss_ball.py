@@ -211,6 +211,9 @@ class SimplexLoss(curved.CutSimplex):
             lambda least: curved.solve(curve, v, parts, radius, least, prox=prox), masses.ROUNDING,
         )  # fmt: skip
 
+    def _pinned(self, dim: int, classes: Vec | None) -> bool:
+        return False
+
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:
         ball = self.ball()
         curve = ball.curve(dim)
