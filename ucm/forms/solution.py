@@ -128,7 +128,9 @@ class Solution:
         "stationary" or "unattained"
     message : what happened, in a sentence, and what to try
     stats : how it was found
-    history : one dict per reported iteration
+    history : one dict per reported iteration: iteration, objective, gap, passes, seconds, start (the place
+        of the start that it belongs to). With `trace=k` one per k-th iterate, and what the solver says of it
+    ends : the objective at the end of every start, of models that are not convex
     bias_rule : the rule that b came from
     size : how large the points of U are that the solve met, `||c|| + sum ||A_k q_k||`; the unit in
         which "0 lies in U" is judged
@@ -150,7 +152,7 @@ class Solution:
     status: str
     message: str
     stats: Stats
-    history: list[dict[str, float]]
+    history: list[dict[str, Any]]
     bias_rule: str = "none"
     size: float = 0.0
     answer: Any = field(default=None, repr=False, compare=False)
@@ -161,6 +163,7 @@ class Solution:
         default=None, repr=False, compare=False
     )
     plan: Any = field(default=None, repr=False, compare=False)
+    ends: tuple[float, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "plan": None, "make_parts": None}

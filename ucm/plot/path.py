@@ -21,7 +21,7 @@ from ucm.language.robust import RobustMargin, as_model
 from ucm.plot.grid import grid_of
 from ucm.plot.names import Names, dense, settle
 from ucm.plot.plane import feature_names
-from ucm.plot.style import LINES, axes_of, canvas, palette
+from ucm.plot.style import LINES, Display, axes_of, canvas, palette
 
 __all__ = ["PathDisplay"]
 
@@ -30,8 +30,8 @@ _NAMED = 6  # coefficients with a name
 _PICTURES = ("coefficients", "objective", "support", "score")
 
 
-@dataclass
-class PathDisplay:
+@dataclass(repr=False)
+class PathDisplay(Display):
     """What a model becomes as one parameter moves.
 
     Where 0 lies in U the problem is not convex, and where U is empty there is none: both are shaded, and the
