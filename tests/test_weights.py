@@ -213,7 +213,8 @@ HONOUR = {
     "newton-cg": models.nu_svm(0.6), "alm": models.coherent_mm_mpm(0.5), "ecos": models.nu_svm(0.6),
     "scs": models.nu_svm(0.6), "highs": models.one_norm_svm(0.5), "simplex": models.one_norm_svm(0.5),
     "newton-dual": models.psvm(), "psmo": models.psvm(1.0), "clarabel-loss": models.psvm(),
-    "apg-primal": models.psvm(2.0), "secular": models.mm_fda(0.3), "dca": models.rlsvm1(0.5),
+    "apg-primal": models.psvm(2.0), "prox-newton": ucm.Logistic() + ucm.L1(),
+    "secular": models.mm_fda(0.3), "dca": models.rlsvm1(0.5),
     "highs-distance": ucm.RobustMargin(models.nu_svm(0.6), norm=1.0),
     "scaled-newton": models.enu_svm(0.6, 1.5), "linearize": models.enu_svm(0.1),
     "facets": models.enu_svm(0.1),
@@ -281,6 +282,14 @@ def test_class_weights_are_weights_of_the_samples(name: str) -> None:
     by_class = untyped.solve(model, X, Y, class_weight={1: 1.5, -1: 0.75})
     by_sample = untyped.solve(model, X, Y, sample_weight=c)
     assert by_class.objective == pytest.approx(by_sample.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("name", ["nu_svm", "mm_mpm", "biased_l2_nu_svm"])
+def test_guarantees_are_those_of_repetitions(name: str) -> None:
+    found = untyped.compile(NAMED[name], X, Y, sample_weight=COPIES).guarantees()
+    wanted = untyped.compile(NAMED[name], X2, Y2).guarantees()
+    assert [g.assumption for g in found] == [g.assumption for g in wanted]
+    assert_allclose([g.value for g in found], [g.value for g in wanted], rtol=1e-5)
 
 
 def test_the_path_takes_weights() -> None:
@@ -386,6 +395,21 @@ def test_two_losses_of_one_class_are_class_weights(penalty: Any) -> None:
         assert plan.verify().agrees
 
 
+@pytest.mark.parametrize("options", [{}, {"kernel": "rbf"}], ids=str)
+def test_two_hinges_of_one_class_each_are_one_of_pairs(options: dict[str, Any]) -> None:
+    """Multipliers changed in pairs, linear and behind a kernel."""
+    apart = ucm.Hinge(on=pos) + 3 * ucm.Hinge(on=neg) + 0.5 * ucm.L2()
+    plan = untyped.compile(apart, X, Y, solver="psmo", sample_weight=GENERAL, **options)
+    found = plan.solve()
+    wanted = untyped.solve(
+        models.psvm(1.0), X, Y, class_weight=(1, 3), sample_weight=GENERAL, **options
+    )
+    assert found.status == "optimal" and plan.verify().agrees
+    assert found.objective == pytest.approx(wanted.objective, rel=2e-6)
+    with pytest.raises(ucm.UCMError, match=r"psmo|kernel"):
+        untyped.compile(ucm.Hinge(on=pos) + ucm.L2(), X, Y, solver="psmo", **options)
+
+
 def test_a_loss_of_one_class_alone_is_met_by_b() -> None:
     found = untyped.solve(ucm.Hinge(on=pos) + ucm.L2(), X, Y)
     assert found.objective == pytest.approx(0.0, abs=1e-9) and found.b >= 1.0 - 1e-9
@@ -463,4 +487,10 @@ def test_pictures_with_weights() -> None:
     found = ucm.Classifier(models.nu_svm(0.6)).fit(X[:, :2], Y, sample_weight=COPIES)
     shown = ucm.plot.SetDisplay.from_estimator(found, X[:, :2], Y)
     assert shown is not None
-    ucm.plot.SetDisplay.from_model(models.nu_svm(0.6), X[:, :2], Y, sample_weight=COPIES)
+    kept = COPIES > 0
+    zeros = ucm.Classifier(models.nu_svm(0.6)).fit(X[:, :2], Y, sample_weight=kept)
+    ucm.plot.SetDisplay.from_estimator(zeros, X[:, :2], Y)
+    options: dict[str, Any] = {"sample_weight": COPIES, "class_weight": {1: 1.5}}
+    ucm.plot.SetDisplay.from_model(models.nu_svm(0.6), X[:, :2], Y, **options)
+    weights = ucm.plot.WeightsDisplay.from_model(models.nu_svm(0.6), X, Y, **options).weights[""]
+    assert weights[1].size + weights[-1].size == kept.sum()

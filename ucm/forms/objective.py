@@ -28,7 +28,9 @@ from ucm.language.terms import (
     SubtractedPenalty,
 )
 
-__all__ = ["Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt", "curvature"]
+__all__ = [
+    "Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt", "curvature", "weighed",
+]  # fmt: skip
 
 _GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go
 _WIDE = 100.0  # where the classes differ so much in size that the best b lies beyond

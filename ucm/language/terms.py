@@ -217,7 +217,13 @@ def loss_cvxpy(
 
 # --- penalties -------------------------------------------------------------------------------------
 class Penalty(Term):
-    """A penalty of the normal w, never of the bias b."""
+    """A penalty of the normal w, never of the bias b.
+
+    Parameters
+    ----------
+    *args, **kwargs
+        The fields of the class; others are refused by name.
+    """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Penalty:
         names = cls._names

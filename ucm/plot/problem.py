@@ -113,7 +113,7 @@ def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
     signs = np.where(np.asarray(y) == classes[1], 1.0, -1.0)
     return problem_of(
         plan.model, X, signs, estimator.solution_, who, class_weight=plan.data.weighing.classes,
-        sample_weight=plan.data.weighing.spread(plan.data.weighing.samples),
+        sample_weight=plan.data.weighing.given_weights,
     )  # fmt: skip
 
 

@@ -33,9 +33,11 @@ def check_set(
     Parameters
     ----------
     U : UncertaintySet
+        What is looked at.
     X : (m, n) array or sparse matrix, optional
         Samples to bind it to; random ones by default.
     y : (m,) labels -1 and +1, optional
+        Of these samples.
     seed : int
         For the samples and the directions.
     tol : float

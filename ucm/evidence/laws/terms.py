@@ -33,8 +33,11 @@ def check_loss(loss: Loss, seed: int = 0, *, tol: float = 1e-8) -> None:
     Parameters
     ----------
     loss : Loss
-    seed : of the random margins
-    tol : relative to the numbers compared
+        What is looked at.
+    seed
+        Of the random margins.
+    tol
+        Relative to the numbers compared.
 
     Raises
     ------
@@ -137,8 +140,11 @@ def check_penalty(penalty: Penalty, dim: int = 6, seed: int = 0, *, tol: float =
     Parameters
     ----------
     penalty : Penalty
-    dim : number of weights
-    seed, tol : as in `check_loss`
+        What is looked at.
+    dim
+        Number of weights.
+    seed, tol
+        As in `check_loss`.
 
     Raises
     ------

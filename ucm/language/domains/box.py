@@ -46,6 +46,8 @@ class Box(Copied, SemiSmooth, Polyhedral):
         Bounds of every entry, or one for each; infinite ones are allowed. Arrays are for coordinates of
         features, as in `Image(A, Box(lower, upper))`: bounds for each sample could not pass to other
         samples.
+    copies : (N,) array, optional
+        How often each entry counts; None for once.
 
     Raises
     ------

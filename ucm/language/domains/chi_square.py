@@ -33,9 +33,11 @@ class ChiSquareBall(Copied, SemiSmooth):
     Parameters
     ----------
     rho : float or Param, >= 0
+        The bound.
     level : float or Param in [0.5, 1)
-
-    With copies c of the entries it is `(1/N) sum c_i (N q_i / c_i - 1)^2`, N all copies.
+        In place of it: a confidence.
+    copies : (N,) array, optional
+        How often each entry counts: with copies c it is `(1/N) sum c_i (N q_i / c_i - 1)^2`, N all copies.
 
     Raises
     ------
@@ -97,7 +99,7 @@ class ChiSquareBall(Copied, SemiSmooth):
         away = N * q - self.c
         if self.copies is not None:
             away = cp.multiply(self.copies**-0.5, away)
-        return [cp.norm2(away if self.rho is None else away / math.sqrt(N)) <= size]
+        return [cp.norm2(away if self.rho is None else away / N**0.5) <= size]
 
     def on_simplex(self) -> Domain | None:
         return SimplexChiSquare(self.rho, self.level, copies=self.copies)
@@ -145,6 +147,9 @@ class SimplexChiSquare(curved.CutSimplex):
     def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
         near = SimplexNear(_radius(self, v.size), copies=self.copies)
         return near._solve(v, classes, prox=prox)
+
+    def _pinned(self, dim: int, classes: Vec | None) -> bool:
+        return False
 
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:
         reason = _out_of_range(self.ball().bare)

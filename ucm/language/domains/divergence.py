@@ -56,6 +56,8 @@ class KLBall(Copied):
     ----------
     alpha : float or Param
         0 < alpha <= 1; the smaller, the larger the ball.
+    copies : (N,) array, optional
+        How often each entry counts; None for once.
 
     Notes
     -----
@@ -149,7 +151,8 @@ class SimplexKL(curved.CutSimplex):
         return Simplex()
 
     def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
-        curve, radius = self.ball().curve(v.size), _radius(value(self.alpha))
+        curve = EntropyCurve(self.count(v.size), self.copies)
+        radius = _radius(value(self.alpha))
         root = _nearest if prox else _tilted
         if self.copies is not None:
             parts = masses.groups(v.size, classes)
@@ -161,6 +164,9 @@ class SimplexKL(curved.CutSimplex):
             v, classes, prox, curve.value, radius,
             lambda least: root(curve, v, classes, radius, least),
         )  # fmt: skip
+
+    def _pinned(self, dim: int, classes: Vec | None) -> bool:
+        return False
 
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:
         largest = 1.0
@@ -194,7 +200,9 @@ def _tilted(
     q = np.empty_like(g)
     lam, *theta = numerics.support_entropy(g, masses.labels(classes), radius, least, q)
     levels = tuple(unit * x for x in theta[: 1 if classes is None else 2])
-    return curved.Point(q, q / lam / unit, curve.normal(q), unit * lam, levels)
+    with np.errstate(over="ignore"):  # the slope in directions next to 0
+        w = q / lam / unit
+    return curved.Point(q, w, curve.normal(q), unit * lam, levels)
 
 
 def _radius(alpha: float) -> float:

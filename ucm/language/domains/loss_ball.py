@@ -72,6 +72,8 @@ class LossBall(Copied):
         Or a positive multiple of one, such as `Hinge() / nu`.
     radius : float or Param
         May be negative: at least `-l(0)`.
+    copies : (N,) array, optional
+        How often each entry counts; None for once.
 
     Raises
     ------
@@ -138,9 +140,12 @@ class LossBall(Copied):
     def constraints(
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
-        count, c = self.count(q.size), np.ones(q.size) * self.c
-        height, inside = self.loss.conjugate_cvxpy(cp.multiply(count / c, q))
-        return [*inside, c @ height / count <= size]
+        count = self.count(q.size)
+        if self.copies is None:
+            height, inside = self.loss.conjugate_cvxpy(count * q)
+            return [*inside, cp.sum(height) / count <= size]
+        height, inside = self.loss.conjugate_cvxpy(cp.multiply(count / self.copies, q))
+        return [*inside, self.copies @ height / count <= size]
 
     def on_simplex(self) -> Domain | None:
         return SimplexLoss(self.loss, self.radius, copies=self.copies)
@@ -194,16 +199,20 @@ class SimplexLoss(curved.CutSimplex):
         return LossBall(self.loss, self.radius, copies=self.copies)
 
     def around(self, dim: int) -> Capped | WeightedSimplex:
-        cap = self.ball().curve(dim).cap
+        cap = self.loss.steepest() / self.count(dim)
         return CappedSimplex(cap) if self.copies is None else WeightedSimplex(cap, self.copies)
 
     def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
-        curve, radius = self.ball().curve(v.size), value(self.radius)
+        curve = ConjugateCurve(self.loss, self.count(v.size), self.copies)
+        radius = value(self.radius)
         parts = masses.groups(v.size, classes)
         return self._cut(
             v, classes, prox, curve.value, radius,
             lambda least: curved.solve(curve, v, parts, radius, least, prox=prox), masses.ROUNDING,
         )  # fmt: skip
+
+    def _pinned(self, dim: int, classes: Vec | None) -> bool:
+        return False
 
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:
         ball = self.ball()

@@ -103,7 +103,7 @@ class Hinge(OfClass, ConvexLoss):
 
     def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
         if self.p == 1.0:
-            return cp.Constant(np.zeros(s.size)), [s >= 0, s <= 1]
+            return 0.0 * s, [s >= 0, s <= 1]
         power = cp.power(s / self.p, self.p / (self.p - 1.0), approx=False)
         return (self.p - 1.0) * power, [s >= 0]
 
@@ -123,6 +123,11 @@ class Hinge(OfClass, ConvexLoss):
 
 def SquaredHinge(*, on: Samples | None = None) -> Hinge:
     """The squared hinge loss, `Hinge(2)`; of the class `on` alone where it is given.
+
+    Parameters
+    ----------
+    on : pos or neg, optional
+        The class whose samples count; None for all.
 
     Examples
     --------

@@ -36,6 +36,7 @@ def CVaR(samples: Samples, beta: Scalar) -> UncertaintySet:
     Parameters
     ----------
     samples : pos, neg or signed
+        What is weighed.
     beta : float or Param in (0, 1]
         The part of the samples; some texts index by 1 - beta. Over `signed` at most 2 min(m+, m-)/m.
 
@@ -73,8 +74,11 @@ def ChiSquare(
     Parameters
     ----------
     samples : pos, neg or signed
+        What is weighed.
     rho : float or Param, >= 0
+        The bound of the divergence.
     level : float or Param in [0.5, 1)
+        In place of it: a confidence.
 
     Raises
     ------
@@ -110,7 +114,9 @@ def TotalVariation(samples: Samples, d: Scalar) -> UncertaintySet:
     Parameters
     ----------
     samples : pos, neg or signed
+        What is weighed.
     d : float or Param in [0, 1]
+        The distance.
 
     Raises
     ------
@@ -142,8 +148,11 @@ def Spectral(samples: Samples, betas: Any, weights: Any) -> UncertaintySet:
     Parameters
     ----------
     samples : pos, neg or signed
+        What is weighed.
     betas : sequence of floats or Params in (0, 1]
-    weights : sequence of floats or Params, as many, not negative, of sum 1
+        The parts.
+    weights : sequence of floats or Params, as many
+        lambda, not negative, of sum 1.
 
     Raises
     ------
@@ -200,10 +209,15 @@ def Wasserstein(
     Parameters
     ----------
     samples : pos, neg or signed
-    eps : float or Param, >= 0, in the units of the features
+        What is weighed.
+    eps : float or Param, >= 0
+        The distance, in the units of the features.
     order : 1 or inf
-    beta : float or Param in (0, 1], the part of Q whose mean counts; 1 is the mean of all
-    norm : float in [1, inf], the norm in which moves are measured
+        Of the distance: the mean of the moves, or the longest.
+    beta : float or Param in (0, 1]
+        The part of Q whose mean counts; 1 is the mean of all.
+    norm : float in [1, inf]
+        The norm in which moves are measured.
 
     Raises
     ------
@@ -244,8 +258,11 @@ def Gelbrich(samples: Samples, eps: Scalar, kappa: Scalar) -> UncertaintySet:
     Parameters
     ----------
     samples : pos, neg or signed
-    eps : float or Param, >= 0, in the units of the features
-    kappa : float or Param, >= 0, in standard deviations
+        What is weighed.
+    eps : float or Param, >= 0
+        The distance, in the units of the features.
+    kappa : float or Param, >= 0
+        In standard deviations.
 
     Raises
     ------

@@ -23,8 +23,11 @@ class Ball(OfWeights):
     Parameters
     ----------
     center : statistic, (n,) array, or 0
-    radius : float or Param, >= 0, in the units of the features
-    p : float in [1, inf], the norm
+        The middle of the ball.
+    radius : float or Param
+        >= 0, in the units of the features.
+    p : float in [1, inf]
+        The norm.
 
     Examples
     --------
@@ -63,7 +66,9 @@ class Ball(OfWeights):
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         c = self.center.evaluate(data)
-        v = cp.Variable(c.size)  # u in units of the largest entry of X
+        v = cp.Variable(
+            c.size, name=f"u / {data.scale:.3g}"
+        )  # u in units of the largest entry of X
         radius = scope.scalar(self._domain.size()) / data.scale
         return c + data.scale * v, self._domain.constraints(v, radius)
 

@@ -35,8 +35,11 @@ class Ellipsoid(UncertaintySet, CoordinateFree):
     Parameters
     ----------
     center : statistic, (n,) array, or 0
+        Its middle c.
     shape : covariance, sum of covariances, or positive semidefinite (n, n) array S
-    radius : float or Param, >= 0, in standard deviations when S is a covariance
+        The matrix S, whose root maps the unit ball.
+    radius : float or Param
+        >= 0, in standard deviations when S is a covariance.
 
     Notes
     -----
@@ -84,7 +87,7 @@ class Ellipsoid(UncertaintySet, CoordinateFree):
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         roots = [_root(F) for F in self.shape.factors(data)]
-        u = cp.Variable(sum(F.shape[1] for F in roots))
+        u = cp.Variable(sum(F.shape[1] for F in roots), name="u")
         x = self.center.evaluate(data)
         for F, start in zip(roots, np.cumsum([0] + [F.shape[1] for F in roots]), strict=False):
             x = x + F @ u[start : start + F.shape[1]]

@@ -29,6 +29,7 @@ class Hull(OfWeights, CoordinateFree):
     Parameters
     ----------
     samples : pos, neg or signed
+        What is combined.
     weights : Domain, optional
         Confines q further; `KLBall` and `LossBall` refer to the uniform distribution over the
         hull's own samples.
@@ -89,7 +90,8 @@ class Hull(OfWeights, CoordinateFree):
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         space = self.bound_space(data)
-        q = cp.Variable(space.dim) / space.dim  # entries of the variable are near 1
+        name = f"{space.dim} q_{self.samples.kind}"  # entries of the variable are near 1
+        q = cp.Variable(space.dim, name=name) / space.dim
         constraints = [] if self.weights is None else space.twin(q, scope)
         if self.weights is None or self.weights.on_simplex() != self.weights:
             constraints += Simplex().constraints(q, None, classes=space.classes)
@@ -120,8 +122,11 @@ class ReducedHull(OfWeights, CoordinateFree):
     Parameters
     ----------
     samples : pos or neg
+        The class.
     eta : float or Param in [1/m_o, inf)
+        The cap of every weight, m_o the samples of the class.
     nu : float or Param in (0, 2 m_o / m]
+        In place of it: the share of all m samples that the weights are spread over at least.
 
     Raises
     ------
@@ -201,7 +206,7 @@ class ReducedHull(OfWeights, CoordinateFree):
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         kind = self.samples.kind
         rows = data.rows(kind).size
-        s = cp.Variable(rows)  # s = m_o q, entries near 1
+        s = cp.Variable(rows, name=f"{rows} q_{kind}")  # s = m_o q, entries near 1
         weights = data.copies(kind)
         cap = scope.scalar(self.size(data)) * (rows if weights is None else rows * weights)
         return data.samples(kind).matrix() @ (s / rows), [s >= 0, s <= cap, cp.sum(s) == rows]

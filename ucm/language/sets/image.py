@@ -39,8 +39,11 @@ class Image(OfWeights):
     Parameters
     ----------
     A : (n, d) array or sparse matrix
+        Maps the domain into feature space.
     domain : Domain
+        Of vectors of length d.
     center : statistic, (n,) array, or 0
+        Where the image of 0 lies.
 
     Examples
     --------
@@ -90,7 +93,7 @@ class Image(OfWeights):
         return None
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        q = cp.Variable(self.A.shape[1])
+        q = cp.Variable(self.A.shape[1], name="q")
         return self.image(data)[0] + self.A @ q, self.bound_space(data).twin(q, scope)
 
     def formula(self, notation: Notation) -> str:
