@@ -43,7 +43,8 @@ class KinkedNewton(InnerSolver):
 
     Parameters
     ----------
-    max_outer : limit of multiplier steps
+    max_outer : int, optional
+        Limit of multiplier steps.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Proximal Newton steps on the primal, for smooth losses and penalties of single weights.
+"""Proximal Newton steps on the primal, for smooth losses and penalties with a proximal map.
 
 At (w, b), with the slopes beta and the curvatures h of the losses at the margins, a step minimises
 
@@ -7,7 +7,8 @@ At (w, b), with the slopes beta and the curvatures h of the losses at the margin
 over d and e: Z are the samples times their labels, v and r the tilts of the margins and of the normal. The
 bias e is eliminated, which leaves the Gram matrix of the samples about their mean, both weighted by h. For
 `R = c ||w||_2^2` the step is a linear system; where the slopes of R have walls (l1 norms, weighted or of one
-sign) coordinate descent and Newton steps on its support take turns, on the matrix alone.
+sign) coordinate descent and Newton steps on its support take turns, on the matrix alone; for other penalties see
+`ucm.solvers.objective.splitting`. Large systems of L2 are solved by conjugate gradients.
 
 Of the features only those enter that are not 0 or whose slope leaves its walls, of the samples those with
 h_i > 0. While a step still gains much, every so many of the samples stand for all in the matrix; near the
@@ -71,7 +72,7 @@ _NONE = np.zeros((0, 0))  # with conjugate gradients
 
 @dataclass(frozen=True)
 class ProxNewton(InnerSolver):
-    """Proximal Newton steps: smooth losses with L2, l1 norms and constraints of sign.
+    """Proximal Newton steps: smooth losses with any penalty that has a proximal map.
 
     Parameters
     ----------
