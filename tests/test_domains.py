@@ -463,7 +463,7 @@ def test_a_ball_that_leaves_the_uniform_weights_alone(p: float) -> None:
 def test_every_ball_on_a_line_is_a_segment() -> None:
     for p in (1.0, 1.001, 1.5, 2.0, 30.0, np.inf):
         D = ucm.NormBall(0.75, p)
-        assert D.project([3.0])[0] == 0.75 and D.project([-0.5])[0] == -0.5
-        assert D.support([-2.0]) == (1.5, np.array([-0.75]))
+        assert D.project(np.array([3.0]))[0] == 0.75 and D.project(np.array([-0.5]))[0] == -0.5
+        assert D.support(np.array([-2.0])) == (1.5, np.array([-0.75]))
         q = cp.Variable(1)
         assert all(c.args[0].is_pwl() for c in D.constraints(q, 0.75))
