@@ -90,7 +90,8 @@ class Hull(OfWeights, CoordinateFree):
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         space = self.bound_space(data)
-        q = cp.Variable(space.dim) / space.dim  # entries of the variable are near 1
+        name = f"{space.dim} q_{self.samples.kind}"  # entries of the variable are near 1
+        q = cp.Variable(space.dim, name=name) / space.dim
         constraints = [] if self.weights is None else space.twin(q, scope)
         if self.weights is None or self.weights.on_simplex() != self.weights:
             constraints += Simplex().constraints(q, None, classes=space.classes)
@@ -205,7 +206,7 @@ class ReducedHull(OfWeights, CoordinateFree):
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         kind = self.samples.kind
         rows = data.rows(kind).size
-        s = cp.Variable(rows)  # s = m_o q, entries near 1
+        s = cp.Variable(rows, name=f"{rows} q_{kind}")  # s = m_o q, entries near 1
         weights = data.copies(kind)
         cap = scope.scalar(self.size(data)) * (rows if weights is None else rows * weights)
         return data.samples(kind).matrix() @ (s / rows), [s >= 0, s <= cap, cp.sum(s) == rows]
