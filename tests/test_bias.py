@@ -133,7 +133,7 @@ def test_rules_that_do_not_apply() -> None:
             plan.solve(bias_rule=rule)
     with pytest.raises(ParameterError, match=r"bias"):
         plan.solve(bias_rule="median")
-    assert set(BIAS_RULES) == {"auto", "kkt", "midpoint", "error", "odds", "zero"}
+    assert set(BIAS_RULES) == {"auto", "kkt", "midpoint", "means", "error", "odds", "zero"}
 
 
 def brute_force(X: np.ndarray, y: np.ndarray, w: np.ndarray) -> int:
@@ -218,6 +218,18 @@ def test_every_model_has_a_bias_that_separates_what_can_be() -> None:
         assert least <= found <= np.sum(halfway != y), (model, sol.bias_rule)
         np.testing.assert_allclose(sol.decision(X), X @ sol.w + sol.b)
     assert bind(X, y).m == 178
+
+
+def test_half_way_between_the_means() -> None:
+    """MM-FDA in Table 9 of Ito, Takeda and Toh (2015); by name only, as errors tell more."""
+    X, y = load("breast_cancer")
+    plan = ucm.compile(ucm.models.mm_fda(0.5), X, y)
+    sol = plan.solve(bias_rule="means")
+    centre = 0.5 * (X[y > 0].mean(axis=0) + X[y < 0].mean(axis=0))
+    assert sol.b == pytest.approx(-float(sol.w @ centre), rel=1e-12) and sol.bias_rule == "means"
+    assert plan.solve().bias_rule == "error"
+    linear = ucm.compile(ucm.models.mm_fda(0.5), X, y, kernel="linear").solve(bias_rule="means")
+    assert linear.b == pytest.approx(sol.b, rel=1e-4)
 
 
 def test_the_midpoint_of_a_multiple_is_that_of_the_set() -> None:

@@ -453,6 +453,7 @@ class ToSphere(_Robust[UnitNorm]):
         form, generator = self.form, np.random.default_rng(0)
         answers = [self.answer(solver, monitor, start)]
         while len(answers) < starts and answers[-1].status != "interrupted" and not monitor.late:
+            monitor.start += 1
             w = form.lift(generator.standard_normal(form.rank))
             answers.append(self.answer(solver, monitor, Answer(w=w)))
         return answers
