@@ -7,8 +7,8 @@ At (w, b), with the slopes beta and the curvatures h of the losses at the margin
 over d and e: Z are the samples times their labels, v and r the tilts of the margins and of the normal. The
 bias e is eliminated, which leaves the Gram matrix of the samples about their mean, both weighted by h. For
 `R = c ||w||_2^2` the step is a linear system; where the slopes of R have walls (l1 norms, weighted or of one
-sign) coordinate descent and Newton steps on its support take turns, on the matrix alone; for other penalties see
-`ucm.solvers.objective.splitting`. Large systems of L2 are solved by conjugate gradients.
+sign) coordinate descent and Newton steps on its support take turns, on the matrix alone; for other penalties
+see `ucm.solvers.objective.splitting`. Large systems of L2 are solved by conjugate gradients.
 
 Of the features only those enter that are not 0 or whose slope leaves its walls, of the samples those with
 h_i > 0. While a step still gains much, every so many of the samples stand for all in the matrix; near the
