@@ -23,7 +23,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt, curvature
 from ucm.language.terms import ConvexLoss
 from ucm.numerics.steps import MOST, PATIENCE, growth, idle
-from ucm.solvers.objective.prox_newton import ProxNewton, Step
+from ucm.solvers.objective.proximal_step import Step, penalised
 
 __all__ = ["KinkedNewton"]
 
@@ -39,7 +39,7 @@ _STILL = 1e-12  # of the objective, the proximal step that sigma need not grow f
 
 @dataclass(frozen=True)
 class KinkedNewton(InnerSolver):
-    """Proximal augmented Lagrangian around `ProxNewton`, for convex losses with kinks.
+    """Proximal augmented Lagrangian around proximal Newton steps, for convex losses with kinks.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class KinkedNewton(InnerSolver):
             raise ParameterError("KinkedNewton: max_outer must be at least 1")
 
     def refuse(self, form: Composite) -> str | None:
-        return ProxNewton().penalised(form)
+        return penalised(form)
 
     def predicted_passes(self, form: Composite) -> float:
         return 60.0
@@ -74,7 +74,8 @@ class _Enveloped:
 
     Attributes
     ----------
-    alpha : for each loss its multipliers, or None for a smooth one
+    alpha : for each loss its multipliers; of a smooth one they are not read
+    kinked : whether it is not smooth
     sigma : the proximal parameter
     """
 
@@ -86,7 +87,8 @@ class _Enveloped:
             (loss, np.where(counts, c, 1.0))
             for (loss, _), c, counts in zip(form.parts, weights, self.counted, strict=True)
         ]
-        self.alpha = [None if loss.smooth() else np.zeros(form.m) for loss, _ in self.parts]
+        self.kinked = [not loss.smooth() for loss, _ in self.parts]
+        self.alpha = [np.zeros(form.m) for _ in self.parts]
 
     def _maximiser(self, k: int, margin: Vec) -> tuple[Vec, Vec]:
         """a / c of a loss with kinks, and what its proximal map was asked for."""
@@ -98,7 +100,7 @@ class _Enveloped:
         """The value."""
         total = 0.0
         for k, (loss, c) in enumerate(self.parts):
-            if self.alpha[k] is None:
+            if not self.kinked[k]:
                 total += loss.value(margin, self.y, c)
                 continue
             a, _ = self._maximiser(k, margin)
@@ -115,7 +117,7 @@ class _Enveloped:
         """Minus the slopes of each loss."""
         found = []
         for k, (loss, c) in enumerate(self.parts):
-            smooth = self.alpha[k] is None
+            smooth = not self.kinked[k]
             s = loss.gradient(loss.offset - margin) if smooth else self._maximiser(k, margin)[0]
             found.append(np.where(self.counted[k], c * s, 0.0))
         return found
@@ -124,7 +126,7 @@ class _Enveloped:
         """The second derivatives."""
         total = np.zeros(margin.size)
         for k, (loss, c) in enumerate(self.parts):
-            if self.alpha[k] is None:
+            if not self.kinked[k]:
                 total += c * curvature(loss, margin)
             else:
                 a, v = self._maximiser(k, margin)
@@ -134,19 +136,15 @@ class _Enveloped:
 
     def advance(self, margin: Vec) -> float:
         """alpha becomes a; what the proximal step counts in the objective."""
-        moved = 0.0
-        for k, a in enumerate(self._slopes(margin)):
-            if self.alpha[k] is not None:
-                moved += float(((a - self.alpha[k]) ** 2).sum()) / (2.0 * self.sigma)
-                self.alpha[k] = a
+        moved = self.step(margin)
+        self.alpha = self._slopes(margin)
         return moved
 
     def step(self, margin: Vec) -> float:
         """What the proximal step counts at these margins."""
-        pairs = zip(self._slopes(margin), self.alpha, strict=True)
-        return sum(
-            float(((a - b) ** 2).sum()) / (2.0 * self.sigma) for a, b in pairs if b is not None
-        )
+        known = zip(self._slopes(margin), self.alpha, self.kinked, strict=True)
+        moved = sum(float(((a - b) ** 2).sum()) for a, b, kinked in known if kinked)
+        return moved / (2.0 * self.sigma)
 
 
 class _Multipliers(Session):
