@@ -28,7 +28,7 @@ WEIGHTS = (1.0, 0.1, 10.0)
 BESIDE = ("basehock", "pcmac")  # sets of text, beside those of the table
 TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8)
 CLOSE = 1e-6  # of the least objective, what a peer must reach
-INTERCEPT = 10.0  # LIBLINEAR penalises the bias over this; at 1 it solves another problem
+INTERCEPT = 10  # LIBLINEAR penalises the bias over this; at 1 it solves another problem
 MANY = 1500  # features beyond which newton-cholesky takes minutes
 
 Fit = Callable[[float], Any]
