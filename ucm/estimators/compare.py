@@ -35,7 +35,7 @@ from ucm.errors import (
 )
 from ucm.estimators.classifier import Classifier
 from ucm.estimators.validation import labels_of
-from ucm.evidence.relative import with_relative_sizes
+from ucm.evidence.relative import resolved, with_relative_sizes
 from ucm.forms.solution import Solution
 from ucm.language import models as named_models
 from ucm.language.node import Node
@@ -590,10 +590,12 @@ def _best(
         A, t = _safe_indexing(X, train), y[train]
         B, s = _safe_indexing(X, test), y[test]
         found = None
-        if len(names) == 1 and classes.size == 2 and _is_path(estimator):
+        plain = classes.size == 2 and _is_path(estimator)
+        if plain and len(names) == 1:
             found = _along_a_path(estimator, model, fractions, A, t, classes)
         if found is None:
-            found = _one_by_one(estimator, model, fractions, A, t)
+            data = bind(A, np.where(t == classes[1], 1.0, -1.0)) if plain else None
+            found = _one_by_one(estimator, model, fractions, A, t, data)
         for k in range(values):
             total[k] += score(found[k], B, s) if k in found else -math.inf
     if not np.isfinite(total).any():
@@ -640,12 +642,14 @@ def _along_a_path(
 
 
 def _one_by_one(
-    estimator: Classifier, model: Any, fractions: Any, X: Any, y: Any
+    estimator: Classifier, model: Any, fractions: Any, X: Any, y: Any, data: Data | None
 ) -> dict[int, Any]:
+    """Fits at every fraction; over bound data their intervals are found once."""
     found = {}
     for k, fraction in enumerate(fractions.tolist()):
         at = model.with_params(**dict.fromkeys(model.relative(), fraction))
         try:
+            at = at if data is None else resolved(at, data)
             found[k] = clone(estimator).set_params(model=at).fit(X, y)
         except UCMError:
             continue

@@ -22,7 +22,7 @@ _WIDTH = 24  # letters of a name before it breaks
 class ComparisonDisplay(Display):
     """The mean scores with their standard errors, best on top, the folds behind; and the seconds of a fit.
 
-    A model that failed has its folds that worked and the word, no mean. Declared models are round and
+    A model that failed on a fold has no score, and says so in its place. Declared models are round and
     filled, other estimators are open diamonds.
 
     Attributes
@@ -113,16 +113,16 @@ class ComparisonDisplay(Display):
         ax.set_axisbelow(True)
         for k, one in enumerate(self.comparison):
             colour = self._colour(colours, k)
-            spread = np.linspace(-0.16, 0.16, one.fold_scores.size)  # so that equal ones are seen
-            ax.plot(
-                one.fold_scores, k + spread, "o", ms=4.5, mec="none", color=colour, alpha=0.4, zorder=2
-            )  # fmt: skip
             if one.score is None:
                 word = f"failed on {len(one.failures)} of {self.comparison.folds} folds"
                 ax.text(
                     0.02, k, word, transform=ax.get_yaxis_transform(), color=colour, va="center", size=11
                 )  # fmt: skip
                 continue
+            spread = np.linspace(-0.16, 0.16, one.fold_scores.size)  # so that equal ones are seen
+            ax.plot(
+                one.fold_scores, k + spread, "o", ms=4.5, mec="none", color=colour, alpha=0.4, zorder=2
+            )  # fmt: skip
             ax.errorbar(
                 one.score, k, xerr=one.error or 0.0, color=colour, capsize=4, elinewidth=2.2, zorder=3,
                 marker="o" if one.ours else "D", ms=8 if one.ours else 7,
