@@ -22,6 +22,7 @@ _CATALOGUE = (
     "clarabel",
     "dca",
     "dca_speed",
+    "default",
     "erch",
     "imports",
     "kernels",

@@ -60,7 +60,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     model : UncertaintySet, RobustMargin or Objective, default=None
-        None means `ucm.models.mm_fda(0.05)`.
+        None means `ucm.models.psvm(2.0, 0.1)`, the squared hinge with `L2()`, the one of several that
+        classifies best over 46 data sets (docs/default.md).
     kernel : None, "linear", "poly", "rbf", "sigmoid", "precomputed" or callable, default=None
         As in `sklearn.svm.SVC`; None and "linear" mean the same.
     gamma : "scale", "auto" or float, default="scale"
@@ -257,7 +258,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         if not isinstance(self.model, Node):
             raise ParameterError(
                 f"set_params: {_NESTED}{next(iter(nested))} is a parameter of the model, and the "
-                f"model is {self.model!r}; give one first, such as ucm.models.mm_fda(0.05)"
+                f"model is {self.model!r}; give one first, such as ucm.models.psvm(2.0, 0.1)"
             )
         self.model = self.model.with_params(**nested)
         return self
@@ -293,7 +294,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         check_options(self)
         began = time.perf_counter()
-        model = models.mm_fda(0.05) if self.model is None else self.model
+        model = models.psvm(2.0, 0.1) if self.model is None else self.model
         if not isinstance(model, Objective):
             model = as_model(model, "Classifier")
         with data_errors("fit"):
