@@ -17,6 +17,7 @@ from ucm.compiler.compile import compile
 from ucm.estimators import Classifier
 from ucm.evidence.sparsity import Sparsity, sparsity
 from ucm.language import models
+from ucm.solvers import DCA
 
 __all__ = ["BENCHMARK", "DC_MODELS", "ITERATIONS", "MODELS"]
 
@@ -58,11 +59,13 @@ FOLDS = 5
 
 @dataclass(frozen=True)
 class Run:
-    """What one fit on one split showed. `used` says which features have |w_j| > 1e-6."""
+    """What one fit on one split showed: convex problems solved to a certified end and to the paper's stop;
+    `used` says which features have |w_j| > 1e-6."""
 
     accuracy: float
     sparsity: Sparsity
     iterations: int
+    printed: int
     used: NDArray[np.bool_]
 
 
@@ -74,6 +77,7 @@ QUANTITIES: dict[str, Callable[[Run], float]] = {
     "false positives": lambda run: run.used[TRUE:].mean(),
     "false negatives": lambda run: 1.0 - run.used[:TRUE].mean(),
     "iterations": lambda run: run.iterations,
+    "iterations, change < 1e-3": lambda run: run.printed,
 }
 
 
@@ -155,9 +159,11 @@ def _uci(data: str, X: Any, y: Any, repeats: int) -> Iterator[Row]:
         runs = [_tuned_fit(make, X, y, seed) for seed in range(repeats)]
         yield from _rows(data, name, runs, ("figure 10", "parameters"), *used)
         if name in DC_MODELS:
-            yield from _rows(data, name, runs, ("figure 12", "iterations"))
-            most = max(most, *(run.iterations for run in runs))
-    yield {**_row("order", data, "all", "most iterations", [most]), "within": most <= ITERATIONS}
+            counts = ("iterations", "iterations, change < 1e-3")
+            yield from _rows(data, name, runs, *(("figure 12", what) for what in counts))
+            most = max(most, *(run.printed for run in runs))
+    what = "most iterations, change < 1e-3"
+    yield {**_row("order", data, "all", what, [most]), "within": most <= ITERATIONS}
     yield from _table_2(data, X, y, repeats)
 
 
@@ -188,7 +194,10 @@ def _fit(model: Any, train: Samples, test: Samples) -> Run:
     solution = plan.solve()
     used = np.abs(solution.w) > 1e-6
     shares = sparsity(model, plan.data, solution)
-    return Run(accuracy(solution, *test), shares, solution.stats.iterations, used)
+    count = printed = solution.stats.iterations
+    if not model.convex:
+        printed = compile(model, *train, solver=DCA(stop="paper")).solve().stats.iterations
+    return Run(accuracy(solution, *test), shares, count, printed, used)
 
 
 def _tuned(

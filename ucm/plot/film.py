@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.path import path
+from ucm.data.bound import bind
 from ucm.errors import MissingExtraError, ParameterError
+from ucm.evidence.relative import resolved
 from ucm.language.notation import LATEX
 from ucm.language.robust import as_model
 from ucm.plot.grid import grid_of
@@ -21,7 +23,7 @@ from ucm.plot.names import settle
 from ucm.plot.plane import plane_of
 from ucm.plot.problem import problem_of
 from ucm.plot.sets import SetDisplay
-from ucm.plot.style import axes_of, canvas, palette, pyplot
+from ucm.plot.style import Display, axes_of, canvas, palette, pyplot
 from ucm.plot.support import Frame
 
 __all__ = ["SetFilm"]
@@ -30,8 +32,8 @@ _COUNT = 16
 _PANELS = ("classes", "set")
 
 
-@dataclass
-class SetFilm:
+@dataclass(repr=False)
+class SetFilm(Display):
     """`SetDisplay` over values of one parameter, all in one frame.
 
     In a notebook it shows itself with a slider that needs neither a kernel nor a network; `to_html` writes
@@ -80,7 +82,7 @@ class SetFilm:
         >>> len(film.displays)
         2
         """
-        declared = as_model(model, "SetFilm")
+        declared = resolved(as_model(model, "SetFilm"), bind(X, y))
         name, values = grid_of(declared, X, y, grid, _COUNT, "SetFilm")
         asked: dict[str, Any] = {name: values}
         found = path(declared, X, y, **asked)
