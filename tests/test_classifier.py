@@ -120,6 +120,32 @@ def test_no_model_is_the_squared_hinge(apart: tuple) -> None:
     assert_array_equal(clf.coef_, ucm.Classifier(psvm(2.0, 0.1)).fit(*apart).coef_)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"kernel": "rbf"}, {"multi_class": "ovr", "class_weight": "balanced"}],
+    ids=repr,
+)
+def test_no_model_with_classes_weights_and_kernels(options: dict) -> None:
+    """A weight is a repetition, for two classes and for three."""
+    X, y = load_iris(return_X_y=True)
+    weights = np.random.default_rng(0).integers(0, 3, y.size)
+    for kept in (y < 2, y < 3):
+        part, labels, w = X[kept], y[kept], weights[kept]
+        clf = untyped.Classifier(**options).fit(part, labels, sample_weight=w)
+        again = untyped.Classifier(**options).fit(np.repeat(part, w, axis=0), np.repeat(labels, w))
+        assert clf.score(part, labels) > 0.9
+        expected = again.decision_function(part)
+        assert_allclose(clf.decision_function(part), expected, atol=1e-3)
+
+
+def test_no_model_behind_sparse_features_and_with_probabilities(mixed: tuple) -> None:
+    X, y = mixed
+    clf = ucm.Classifier(probability=True).fit(X, y)
+    assert_array_equal(clf.classes_[clf.predict_proba(X).argmax(axis=1)], clf.predict(X))
+    scores = ucm.Classifier().fit(sparse.csr_matrix(X), y).decision_function(X)
+    assert_allclose(scores, clf.decision_function(X), atol=1e-6)
+
+
 def test_support_only_where_the_set_is_made_of_samples(apart: tuple) -> None:
     clf = ucm.Classifier(nu_svm(0.3)).fit(*apart)
     assert hasattr(clf, "support_")

@@ -60,8 +60,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     model : UncertaintySet, RobustMargin or Objective, default=None
-        None means `ucm.models.psvm(2.0, 0.1)`, the squared hinge with `L2()`, the one of several that
-        classifies best over 46 data sets (docs/default.md).
+        None means `ucm.models.psvm(2.0, 0.1)`, the squared hinge with `L2()`, chosen by
+        measurement over 46 data sets (docs/default.md).
     kernel : None, "linear", "poly", "rbf", "sigmoid", "precomputed" or callable, default=None
         As in `sklearn.svm.SVC`; None and "linear" mean the same.
     gamma : "scale", "auto" or float, default="scale"
