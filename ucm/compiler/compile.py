@@ -34,6 +34,7 @@ from ucm.language.losses import Hinge
 from ucm.language.objective import Objective
 from ucm.language.penalties.gathered import Gathered
 from ucm.language.robust import RobustMargin, as_model
+from ucm.language.statistics.samples import SampleNode
 from ucm.language.term_algebra import ScaledLoss
 
 __all__ = ["behind", "compile", "plan_of", "solve"]
@@ -47,6 +48,7 @@ def compile(
     kernel: str | Callable[..., Any] | None = None,
     solver: str | Solver[Any] = "auto",
     class_weight: tuple[float, float] = (1.0, 1.0),
+    subgroup: Any = None,
     **kernel_params: Any,
 ) -> Plan:
     """Bind a declaration to data and choose its solver.
@@ -60,13 +62,15 @@ def compile(
         callable of two tables of samples
     solver : "auto", a name, or an instance such as `ucm.solvers.APG(stop="paper")`
     class_weight : factors of the losses, or of the caps, of the samples of class +1 and of class -1
+    subgroup : (m,) the group of every sample, a string or a number, for `pos.group("A")`
     kernel_params : gamma, degree, coef0 as in `sklearn.svm.SVC`, and cache_size: megabytes for the
         rows of the Gram matrix, above which it is never formed whole (see `ucm.data.kernels.kernel_of`)
 
     Raises
     ------
     DataError
-        X or y cannot be used: NaN, one class, lengths that differ, ...
+        X or y cannot be used: NaN, one class, lengths that differ, ...; a group has no samples, or there are
+        no groups.
     CompositionError
         The declaration does not fit the data (dimensions).
     EmptySetError
@@ -86,7 +90,7 @@ def compile(
     'optimal'
     """
     declared = model if isinstance(model, Objective) else as_model(model, "compile")
-    data = bind(X, y, class_weight)
+    data = bind(X, y, class_weight, subgroup)
     return plan_of(declared, data, behind(kernel, data, kernel_params), solver)
 
 
@@ -111,6 +115,9 @@ def plan_of(
     """The plan of a model for bound data."""
     check_asked(solver)
     began = time.perf_counter()
+    for node in model.walk():
+        if isinstance(node, SampleNode):
+            node.rows(data)  # refuses a group without samples before anything is computed
     if isinstance(model, Objective):
         lowerings = _of_objective(model, data, gram, solver)
     else:
@@ -182,8 +189,8 @@ def solve(
     time_limit: float | None = None,
     **options: Any,
 ) -> Solution:
-    """Compile and solve in one call; `options` are those of `Plan.solve`, class_weight, and those of the
-    kernel. `time_limit` is that of both: compiling is finished in any case.
+    """Compile and solve in one call; `options` are those of `Plan.solve`, class_weight, subgroup, and
+    those of the kernel. `time_limit` is that of both: compiling is finished in any case.
 
     Raises
     ------
@@ -197,7 +204,7 @@ def solve(
     >>> round(sol.objective, 4)
     -2.9293
     """
-    of_compile = ("class_weight", *KERNEL_OPTIONS)
+    of_compile = ("class_weight", "subgroup", *KERNEL_OPTIONS)
     own = {name: options.pop(name) for name in of_compile if name in options}
     known = options_of(Plan.solve)
     if any(name not in known for name in options):

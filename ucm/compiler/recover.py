@@ -17,7 +17,7 @@ from ucm.language.contracts import Leveled, UncertaintySet
 from ucm.language.node import Node
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination, is_number, times
-from ucm.language.statistics.samples import Samples
+from ucm.language.statistics.samples import Samples, kinds_of
 
 __all__ = [
     "BIAS_RULES",
@@ -156,7 +156,7 @@ def _terms(U: UncertaintySet, data: Data, q: Iterator[Vec]) -> Iterator[tuple[se
             for kinds, x in _terms(V, data, q):
                 yield kinds, times(L, x)
     else:
-        yield {s.kind for s in U.walk() if isinstance(s, Samples)}, U.rebuild(data, q)[0]
+        yield kinds_of(U), U.rebuild(data, q)[0]
 
 
 def class_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, Vec] | None:

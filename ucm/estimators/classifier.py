@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
 from ucm.data.gram import Expansion
+from ucm.data.groups import groups_of
 from ucm.data.kernels import Kernel
 from ucm.data.sound import refuse_unsound
 from ucm.errors import ParameterError, SolverError
@@ -145,6 +146,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
     -----
     A fit that raises, or is interrupted, leaves the estimator as it was before.
 
+    The samples of a group, `pos.group("A")`, are those of the fold, the pair of classes, or the part left to
+    calibrate on that is fitted; `m` in `nu` counts all samples of it.
+
     There is no `sample_weight`: means, covariances and hulls would each have to give it a meaning.
 
     Examples
@@ -255,25 +259,29 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return tags
 
     # --- fit -------------------------------------------------------------------------------
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, subgroup: Any = None) -> Self:
         """Compile the model for these samples and solve it.
 
         Parameters
         ----------
         X : (m, n) array, data frame or sparse matrix of finite numbers
         y : (m,) two or more different labels, numbers or strings
+        subgroup : (m,) array of strings or numbers, optional
+            The group of every sample, for models with `pos.group("A")`. scikit-learn's tools pass it on,
+            fold by fold, after `sklearn.set_config(enable_metadata_routing=True)` and
+            `set_fit_request(subgroup=True)`.
         """
         former = dict(vars(self))
         try:
             for name in [name for name in former if name.endswith("_")]:
                 delattr(self, name)
-            return self._fit(X, y)
+            return self._fit(X, y, subgroup)
         except BaseException:  # Ctrl-C too
             vars(self).clear()
             vars(self).update(former)
             raise
 
-    def _fit(self, X: Any, y: Any) -> Self:
+    def _fit(self, X: Any, y: Any, subgroup: Any) -> Self:
         check_options(self)
         began = time.perf_counter()
         model = models.mm_fda(0.05) if self.model is None else self.model
@@ -285,6 +293,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C")
             classes, index = labels_of(y)
         weights = class_weights(self.class_weight, classes, y)[index]
+        groups = groups_of(subgroup, index.size)
+        labels = None if groups is None else np.array(groups.labels, dtype=object)
         kernel, options = kernel_options(self, X)
         pairs = list(pairs_of(index, classes.size, self.multi_class))
 
@@ -295,7 +305,13 @@ class Classifier(ClassifierMixin, BaseEstimator):
             own = weights[pair.rows]
             factors = (float(own[pair.signs > 0].mean()), float(own[pair.signs < 0].mean()))
             plan = compile(
-                model, part, pair.signs, solver=self.solver, class_weight=factors, **options
+                model,
+                part,
+                pair.signs,
+                solver=self.solver,
+                class_weight=factors,
+                subgroup=None if labels is None else labels[pair.rows],
+                **options,
             )
             solution = plan.solve(
                 tol=self.tol,
@@ -315,7 +331,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self._keep(model, X, kernel, pairs, [plan for plan, _ in found], [s for _, s in found])
         if self.probability:
             plain: Any = clone(self)
-            self.calibration_ = calibrated(plain.set_params(probability=False), X, y)
+            self.calibration_ = calibrated(plain.set_params(probability=False), X, y, labels)
         return self
 
     def _keep(

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import config_context
 from sklearn.calibration import CalibratedClassifierCV
 
 from ucm.errors import DataError
@@ -15,7 +16,9 @@ __all__ = ["agreeing", "calibrated"]
 _HAIR = 1e-6
 
 
-def calibrated(classifier: Any, X: Any, y: NDArray[Any]) -> CalibratedClassifierCV:
+def calibrated(
+    classifier: Any, X: Any, y: NDArray[Any], subgroup: NDArray[Any] | None
+) -> CalibratedClassifierCV:
     """Sigmoids of the decision values, by cross-validation over at most five folds; one for each class,
     so that for two classes probabilities are in the order of the decision values.
 
@@ -32,7 +35,12 @@ def calibrated(classifier: Any, X: Any, y: NDArray[Any]) -> CalibratedClassifier
             "probability out"
         )
     one: Any = False  # sigmoid for a class, which the stubs of scikit-learn take for a string
-    return CalibratedClassifierCV(classifier, cv=min(5, rarest), ensemble=one).fit(X, y)
+    calibration = CalibratedClassifierCV(classifier, cv=min(5, rarest), ensemble=one)
+    if subgroup is None:
+        return calibration.fit(X, y)
+    with config_context(enable_metadata_routing=True):
+        classifier.set_fit_request(subgroup=True)
+        return calibration.fit(X, y, subgroup=subgroup)
 
 
 def agreeing(probabilities: NDArray[np.float64], answer: NDArray[np.intp]) -> NDArray[np.float64]:

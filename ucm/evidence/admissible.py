@@ -121,6 +121,7 @@ def admissible(
     y: Any,
     *,
     time_limit: float = math.inf,
+    subgroup: Any = None,
 ) -> dict[str, Interval]:
     """The interval of every hyperparameter in which U is not empty and 0 is not in U.
 
@@ -131,7 +132,7 @@ def admissible(
 
     Parameters
     ----------
-    model, X, y : as in `ucm.compile`
+    model, X, y, subgroup : as in `ucm.compile`
     time_limit : seconds for each program
 
     Raises
@@ -148,10 +149,10 @@ def admissible(
     (0.666667, 1.0)
     """
     if isinstance(model, Objective):
-        bind(X, y)
+        bind(X, y, subgroup=subgroup)
         return {name: _declared(model, name) for name in model.params()}
     robust = as_model(model, "admissible")
-    data = bind(X, y)
+    data = bind(X, y, subgroup=subgroup)
     robust.set.dimension(data.n)
     data = _in_their_span(robust, data)
     return {name: _interval(robust, data, name, time_limit) for name in robust.params()}
@@ -174,7 +175,7 @@ def _in_their_span(model: RobustMargin, data: Data) -> Data:
     if not turns or data.n <= data.m or not isinstance(data.X, np.ndarray):
         return data
     factor = np.asarray(np.linalg.qr(data.X.T, mode="r"))
-    return Data(np.ascontiguousarray(factor.T), data.y, data.class_weight)
+    return data.written(np.ascontiguousarray(factor.T))
 
 
 def _interval(model: RobustMargin, data: Data, name: str, time_limit: float) -> Interval:

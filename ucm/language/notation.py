@@ -16,6 +16,9 @@ _GREEK = {
     "Delta": "Δ", "Sigma": "Σ", "alpha": "α", "beta": "β", "delta": "δ", "eta": "η", "gamma": "γ",
     "kappa": "κ", "lam": "λ", "mu": "μ", "nu": "ν", "rho": "ρ", "sigma": "σ", "tau": "τ", "theta": "θ",
 }  # fmt: skip
+_ESCAPED = str.maketrans(
+    {c: rf"\{c}" for c in "_%&#${} "} | dict.fromkeys("\\^~\n", " ")
+)  # of a label
 _SUBSCRIPTS = str.maketrans("0123456789+-", "₀₁₂₃₄₅₆₇₈₉₊₋")
 
 
@@ -61,6 +64,10 @@ class Notation(ABC):
     def word(self, text: str) -> str: ...
 
     @abstractmethod
+    def label(self, label: str | float) -> str:
+        """The label of a group, as it is."""
+
+    @abstractmethod
     def under(self, operation: str, index: str) -> str:
         """An operation with its index below, as in a minimum over a set."""
 
@@ -102,6 +109,7 @@ class _Text(Notation):
 
     def sub(self, base: str, index: str) -> str:
         plain = index.translate(_SUBSCRIPTS)
+        index = f"{{{index}}}" if "," in index else index
         return base + (plain if all(ch in "₀₁₂₃₄₅₆₇₈₉₊₋" for ch in plain) else f"_{index}")
 
     def power(self, base: str, exponent: str) -> str:
@@ -125,6 +133,9 @@ class _Text(Notation):
 
     def word(self, text: str) -> str:
         return "∞" if text == "inf" else text
+
+    def label(self, label: str | float) -> str:
+        return str(label)
 
     def under(self, operation: str, index: str) -> str:
         return f"{operation}_{{{index}}}"
@@ -167,6 +178,9 @@ class _Latex(Notation):
 
     def word(self, text: str) -> str:
         return r"\infty" if text == "inf" else rf"\mathrm{{{text}}}"
+
+    def label(self, label: str | float) -> str:
+        return rf"\mathrm{{{str(label).translate(_ESCAPED)}}}"
 
     def under(self, operation: str, index: str) -> str:
         return rf"\{operation}_{{{index}}}"

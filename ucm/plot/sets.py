@@ -90,6 +90,7 @@ class SetDisplay:
         solution: Solution | None = None,
         plane: Any = None,
         class_weight: tuple[float, float] = (1.0, 1.0),
+        subgroup: Any = None,
         show: str = "both",
         rtol: float = 2e-3,
         ax: Any = None,
@@ -105,7 +106,7 @@ class SetDisplay:
         plane : None, "features", "normal" or (2, n) array
             Two features need none. "normal" is spanned by w and the widest direction across it; the rows of
             an array are made orthonormal.
-        class_weight : as in `ucm.compile`
+        class_weight, subgroup : as in `ucm.compile`
         show : "both", "classes" or "set"
         rtol : bound of the error of an outline, as a part of its diameter
         ax : None for a new figure, or as many axes as pictures are shown
@@ -125,7 +126,8 @@ class SetDisplay:
         >>> shown.outline.error <= 2e-3 * shown.outline.size
         True
         """
-        found = problem_of(model, X, y, solution, "SetDisplay", class_weight=class_weight)
+        weights = {"class_weight": class_weight, "subgroup": subgroup}
+        found = problem_of(model, X, y, solution, "SetDisplay", **weights)
         return cls._of(found, plane, rtol).plot(ax, show=show)
 
     @classmethod

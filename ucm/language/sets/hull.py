@@ -15,7 +15,7 @@ from ucm.language.domains import CappedSimplex, Simplex
 from ucm.language.node import CoordinateFree, Notation, Param, Scalar, value
 from ucm.language.parameter import Derived
 from ucm.language.sets.weights import OfWeights, WeightSpace, weigh
-from ucm.language.statistics.samples import Samples
+from ucm.language.statistics.samples import SampleNode, kinds_of, neg, pos
 
 __all__ = ["Hull", "ReducedHull", "hull_formula"]
 
@@ -28,7 +28,7 @@ class Hull(OfWeights, CoordinateFree):
 
     Parameters
     ----------
-    samples : pos, neg or signed
+    samples : pos, neg, signed, or those of a group, as pos.group("A")
     weights : Domain, optional
         Confines q further; `KLBall` and `LossBall` refer to the uniform distribution over the
         hull's own samples.
@@ -45,11 +45,11 @@ class Hull(OfWeights, CoordinateFree):
     Hull(signed, weights=NormBall(Param('kappa', 0.2)))
     """
 
-    samples: Samples
+    samples: SampleNode
     weights: Domain | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.samples, Samples):
+        if not isinstance(self.samples, SampleNode):
             raise CompositionError(
                 f"Hull: expected pos, neg or signed, got {brief(self.samples)}; "
                 "to add points write Hull(pos) + Point(v)"
@@ -62,18 +62,16 @@ class Hull(OfWeights, CoordinateFree):
         super().__post_init__()
 
     def dimension(self, n: int | None) -> int | None:
-        return n
+        return self.samples.dimension(n)
 
     def space(self, data: Data) -> WeightSpace:
         """The weights of this hull over bound samples."""
-        kind = self.samples.kind
-        factors = data.class_weight
-        if kind != "signed":
-            own = factors[kind == "neg"]
-            factors = (own, own)
-        domain = weigh(Simplex() if self.weights is None else self.weights, factors)
-        rows = data.rows(kind)
-        return WeightSpace(domain, rows.size, data.signs(kind), samples=rows)
+        samples = self.samples
+        domain = weigh(
+            Simplex() if self.weights is None else self.weights, samples.class_weight(data)
+        )
+        count = samples.map(data).shape[1]
+        return WeightSpace(domain, count, samples.classes(data), samples=samples.rows(data))
 
     def emptiness(self, data: Data) -> str | None:
         return self.no_weights(data)
@@ -82,7 +80,8 @@ class Hull(OfWeights, CoordinateFree):
         return None
 
     def image(self, data: Data) -> tuple[Vec, LinearMap]:
-        return np.zeros(data.n), data.samples(self.samples.kind)
+        A = self.samples.map(data)
+        return np.zeros(A.shape[0]), A
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         space = self.bound_space(data)
@@ -90,33 +89,30 @@ class Hull(OfWeights, CoordinateFree):
         constraints = [] if self.weights is None else space.twin(q, scope)
         if self.weights is None or self.weights.on_simplex() != self.weights:
             constraints += Simplex().constraints(q, None, classes=space.classes)
-        return data.samples(self.samples.kind).matrix() @ q, constraints
+        return self.samples.map(data).matrix() @ q, constraints
 
     def formula(self, notation: Notation) -> str:
         domain = None if self.weights is None else self.weights.formula(notation)
         return hull_formula(self.samples, domain, notation)
 
 
-def hull_formula(samples: Samples, condition: str | None, notation: Notation) -> str:
+def hull_formula(samples: SampleNode, condition: str | None, notation: Notation) -> str:
     """`{sum_i q_i x_i : q in the simplex, condition}`."""
-    q, x, y = notation.sub("q", "i"), notation.sub("x", "i"), notation.sub("y", "i")
-    if samples.kind == "signed":
-        term = notation.sum_over("i", f"{q} {y} {x}")
-    else:
-        term = notation.sum_over(f"{y} = {'+1' if samples.kind == 'pos' else '-1'}", f"{q} {x}")
     simplex = f"q{notation.element}{notation.symbol('Delta')}"
-    return notation.set_of(term, simplex if condition is None else f"{simplex}, {condition}")
+    return notation.set_of(
+        samples.weighted_sum(notation), simplex if condition is None else f"{simplex}, {condition}"
+    )
 
 
 class ReducedHull(OfWeights, CoordinateFree):
     """The reduced convex hull `{sum_i q_i x_i : sum q = 1, 0 <= q <= eta}` of one class.
 
     Give either the cap `eta` or `nu`, which stands for `eta = 2 / (m nu)`, m all samples of both
-    classes: `ReducedHull(pos, nu=nu) - ReducedHull(neg, nu=nu)` is the nu-SVM.
+    classes and every group: `ReducedHull(pos, nu=nu) - ReducedHull(neg, nu=nu)` is the nu-SVM.
 
     Parameters
     ----------
-    samples : pos or neg
+    samples : pos, neg, or those of a group, as pos.group("A")
     eta : float or Param in [1/m_o, inf)
     nu : float or Param in (0, 2 m_o / m]
 
@@ -136,12 +132,12 @@ class ReducedHull(OfWeights, CoordinateFree):
     {Σ_{y_i = +1} q_i x_i : q ∈ Δ, q_i ≤ 2/(m ν)},  ν = 0.3
     """
 
-    samples: Samples
+    samples: SampleNode
     eta: Scalar | None = None
     nu: Scalar | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.samples, Samples) or self.samples.kind == "signed":
+        if not isinstance(self.samples, SampleNode) or "signed" in kinds_of(self.samples):
             raise CompositionError(
                 f"ReducedHull: expected pos or neg, got {brief(self.samples)}; over all samples "
                 "write Hull(signed, weights=CappedSimplex(cap))"
@@ -154,7 +150,7 @@ class ReducedHull(OfWeights, CoordinateFree):
         super().__post_init__()
 
     def dimension(self, n: int | None) -> int | None:
-        return n
+        return self.samples.dimension(n)
 
     def size(self, data: Data) -> Size:
         if self.nu is None:
@@ -173,7 +169,8 @@ class ReducedHull(OfWeights, CoordinateFree):
         return _with_cap(self.samples, self.size(data).number).space(data)
 
     def image(self, data: Data) -> tuple[Vec, LinearMap]:
-        return np.zeros(data.n), data.samples(self.samples.kind)
+        A = self.samples.map(data)
+        return np.zeros(A.shape[0]), A
 
     def emptiness(self, data: Data) -> str | None:
         name = self.nu.name if isinstance(self.nu, Param | Derived) else "nu"
@@ -181,9 +178,8 @@ class ReducedHull(OfWeights, CoordinateFree):
             return f"{self!r}: {name} must be positive, got {value(self.nu):g}"
         if self.bound_space(data).emptiness() is None:
             return None
-        rows = data.rows(self.samples.kind).size
-        weights = {"pos": data.class_weight[0], "neg": data.class_weight[1]}
-        weight = weights[self.samples.kind]
+        rows = self.samples.map(data).shape[1]
+        weight, _ = self.samples.class_weight(data)
         cap = self.size(data).number * weight
         if self.nu is None:
             name = self.eta.name if isinstance(self.eta, Param | Derived) else "eta"
@@ -191,20 +187,23 @@ class ReducedHull(OfWeights, CoordinateFree):
                 f"{self!r}: empty, the cap {cap:.4g} times {rows} samples is below 1; "
                 f"{name} must be at least {1.0 / (rows * weight):.6g}"
             )
-        highest = min(2.0 * data.rows(k).size * w / data.m for k, w in weights.items())
-        how = " (= 2 min(m+, m-)/m)" if data.class_weight == (1.0, 1.0) else ""
+        of_both = self.samples in (pos, neg)  # whose hulls mostly stand together
+        each = [(s.map(data).shape[1], s.class_weight(data)[0]) for s in (pos, neg)]
+        highest = min(2.0 * n * w / data.m for n, w in (each if of_both else [(rows, weight)]))
+        plain = of_both and data.class_weight == (1.0, 1.0)
+        how = " (= 2 min(m+, m-)/m)" if plain else ""
         return (
             f"{self!r}: empty, the cap 2/(m nu) = {cap:.4g} times {rows} samples is below 1; "
             f"{name} must be at most {highest:.6g}{how}"
         )
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        kind = self.samples.kind
-        rows = data.rows(kind).size
+        X = self.samples.map(data).matrix()
+        rows = X.shape[1]
         s = cp.Variable(rows)  # s = m_o q, entries near 1
-        weight = data.class_weight[kind == "neg"]
+        weight, _ = self.samples.class_weight(data)
         cap = scope.scalar(self.size(data)) * (weight * rows)
-        return data.samples(kind).matrix() @ (s / rows), [s >= 0, s <= cap, cp.sum(s) == rows]
+        return X @ (s / rows), [s >= 0, s <= cap, cp.sum(s) == rows]
 
     def formula(self, notation: Notation) -> str:
         q = notation.sub("q", "i")
@@ -216,5 +215,5 @@ class ReducedHull(OfWeights, CoordinateFree):
 
 
 @functools.lru_cache(maxsize=64)
-def _with_cap(samples: Samples, cap: float) -> Hull:
+def _with_cap(samples: SampleNode, cap: float) -> Hull:
     return Hull(samples, weights=CappedSimplex(cap))

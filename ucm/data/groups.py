@@ -1,0 +1,97 @@
+"""The group of every sample: a label beside that of its class."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.errors import DataError, brief
+
+__all__ = ["Groups", "groups_of"]
+
+_SHOWN = 6  # labels that a message lists
+
+
+class Groups:
+    """The groups of m samples.
+
+    Attributes
+    ----------
+    codes : for every label its number
+    numbers : (m,) the number of the label of every sample
+    """
+
+    def __init__(self, labels: Sequence[Any]) -> None:
+        self.codes = {label: k for k, label in enumerate(dict.fromkeys(labels))}
+        self.numbers = np.fromiter(map(self.codes.__getitem__, labels), np.intp, len(labels))
+        self.numbers.flags.writeable = False
+
+    @property
+    def labels(self) -> list[Any]:
+        """(m,) the label of every sample."""
+        names = list(self.codes)
+        return [names[k] for k in self.numbers]
+
+    def members(self, label: Any, among: NDArray[np.intp], name: str, of: str) -> NDArray[np.intp]:
+        """The samples of a group among some.
+
+        Parameters
+        ----------
+        name, of : of what asks and of the samples it asks among, for messages
+
+        Raises
+        ------
+        DataError
+            No sample has this label, or none of those.
+        """
+        code = self.codes.get(label)
+        if code is None:
+            shown = ", ".join(map(repr, list(self.codes)[:_SHOWN]))
+            more = ", ..." if len(self.codes) > _SHOWN else ""
+            raise DataError(
+                f"{name}: expected one of the groups {shown}{more}, got {label!r}, which no sample "
+                "has; take one of them"
+            )
+        rows = among[self.numbers[among] == code]
+        if not rows.size:
+            count = np.count_nonzero(self.numbers == code)
+            raise DataError(
+                f"{name}: expected samples of {of} in the group, got none (all {count} of the group are of "
+                "the other class); leave the group out, or add samples"
+            )
+        return rows
+
+
+def groups_of(subgroup: Any, m: int) -> Groups | None:
+    """The labels of m samples, checked; None where there are none.
+
+    Raises
+    ------
+    DataError
+        Another number of labels, a missing one, or something else than strings and numbers.
+    """
+    if subgroup is None:
+        return None
+    given = np.asarray(subgroup)
+    if given.shape != (m,):
+        raise DataError(
+            f"subgroup: expected {m} labels, one per row of X, got "
+            f"{brief(subgroup) if given.ndim == 0 else f'shape {given.shape}'}; all must have the same length"
+        )
+    labels = given.tolist()
+    hidden = np.ma.is_masked(subgroup)
+    wrong = (g for g in labels if given.dtype.kind not in "biuUT" and not _is_label(g))
+    for g in (np.ma.masked,) if hidden else wrong:
+        raise DataError(
+            f"subgroup: expected labels that are strings or numbers, got {brief(g)}; give every sample one, "
+            "as 'none' where it is in no group"
+        )
+    return Groups(labels)
+
+
+def _is_label(g: Any) -> bool:
+    return isinstance(g, str | int) or (isinstance(g, float) and math.isfinite(g))
