@@ -7,6 +7,7 @@ import dataclasses
 import json
 import math
 import pickle
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,12 +22,15 @@ from catalogue import DOMAINS, LOSSES, OBJECTIVES, OTHER_LOSSES, PENALTIES, SETS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.optimize import minimize_scalar
 from scipy.sparse import csr_matrix
 
 import ucm
 from ucm import Param, neg, pos, signed
+from ucm.data.bound import bind
 from ucm.errors import CompositionError
 from ucm.language.node import LATEX, Node, registered
+from ucm.language.problem import gain, problem_latex
 from ucm.language.sets import Intersection, LinearImage, Scaled, Sum
 from ucm.language.term_algebra import ScaledSplit
 
@@ -579,3 +583,94 @@ def test_operators_build_the_nodes_they_stand_for() -> None:
     assert [type(n).__name__ for n in (A - B).walk()] == [
         "Sum", "Hull", "Samples", "Scaled", "Hull", "Samples",
     ]  # fmt: skip
+
+
+def _evaluate(latex: str, **values: float) -> float:
+    """What a formula of one multiplier comes to: fractions, powers and logarithms as Python."""
+    text = latex.replace(r"\left", "").replace(r"\right", "").replace("a_{i}", "a")
+    text = text.replace(r"\cdot", "*").replace(r"\tfrac", r"\frac").replace(r"\delta", "delta")
+    for _ in range(4):
+        text = re.sub(r"\\frac\{([^{}]*)\}\{([^{}]*)\}", r"((\1) / (\2))", text)
+        text = re.sub(r"\^\{([^{}]*)\}", r"**(\1)", text)
+    text = re.sub(r"\\log (\(.*?\)\)|\w+)", r"* log(\1)", text).replace(r"\log(", "* log(")
+    text = re.sub(r"(\)|[\da]) (?=[(a])", r"\1 * ", text)
+    return float(eval(text, {"log": math.log, **values}))
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        ucm.Hinge(),
+        ucm.Hinge(1.5),
+        ucm.SquaredHinge(),
+        ucm.HuberHinge(Param("delta", 0.3)),
+        ucm.LeastSquares(),
+        ucm.Exponential(),
+        ucm.Logistic(),
+        2.5 * ucm.Hinge(3),
+    ],
+    ids=repr,
+)
+def test_the_written_conjugates_are_those_of_the_losses(loss: Any) -> None:
+    """`-l*(-a) = inf over t of l(t) + a t`, by golden sections."""
+    for a in (0.2, 0.7):
+        low, high = -40.0, 40.0
+        for _ in range(200):  # golden sections: the function is convex
+            p, q = low + 0.382 * (high - low), high - 0.382 * (high - low)
+            f, g = loss.value([p]) + a * p, loss.value([q]) + a * q
+            low, high = (low, q) if f <= g else (p, high)
+        least = loss.value([low]) + a * low
+        assert _evaluate(gain(loss, "a_{i}")[0], a=a, delta=0.3) == pytest.approx(least, abs=1e-6)
+
+
+def test_the_written_support_functions_are_those_of_the_sets() -> None:
+    """The minimum over rho of a reduced hull and over tau of entropy."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12, 3)), np.repeat([1.0, -1.0], 6)
+    data, w = bind(X, y), rng.normal(size=3)
+    g = -X[:6] @ w
+
+    def least(f: Any, low: float, high: float) -> float:
+        found: Any = minimize_scalar(f, bounds=(low, high), options={"xatol": 1e-12})
+        return float(found.fun)
+
+    cap = 2.0 / (12 * 0.4)
+    reduced = least(lambda rho: rho + cap * np.maximum(0.0, g - rho).sum(), -9.0, 9.0)
+    assert ucm.ReducedHull(pos, nu=0.4).support(data, -w, {})[0] == pytest.approx(reduced, abs=1e-8)
+    entropic = least(lambda tau: tau * np.log(np.exp(g / tau).sum() / (0.6 * 6)), 1e-2, 50.0)
+    hull = ucm.Hull(pos, weights=ucm.KLBall(0.6))
+    assert hull.support(data, -w, {})[0] == pytest.approx(entropic, abs=1e-7)
+
+
+def test_problem_latex_writes_primal_and_dual_out() -> None:
+    mpm = ucm.models.mm_mpm(0.5).problem_latex()
+    assert r"w'\bar x_{-} + \kappa \sqrt{w'\Sigma_{-} w}" in mpm and r"\kappa = 0.5" in mpm
+    nu = ucm.models.nu_svm(0.3).problem_latex()
+    assert (
+        r"\left(\rho_{-} + \frac{2}{m \nu} \sum_{y_{i} = -1} \max(0, w'x_{i} - \rho_{-})\right)"
+        in nu
+    )
+    assert r"\text{dual} \quad & \max_{x \in U} -\lVert x \rVert_{2}" in nu
+    svm = ucm.models.svm(0.5).problem_latex()
+    assert r"\frac{1}{4 \cdot \lambda} \left\lVert \sum_{i} a_{i} y_{i} x_{i}" in svm
+    assert "subtracted" in ucm.models.rlsvm2(0.5).problem_latex()
+    one = ucm.RobustMargin(ucm.Ball(pos.mean, 0.3), norm=1).problem_latex()
+    assert r"0.3 \lVert w \rVert_{1}" not in one and r"-\lVert x \rVert_{\infty}" in one
+    with pytest.raises(CompositionError, match="loss without a penalty"):
+        problem_latex(ucm.Hinge())
+
+
+@pytest.mark.parametrize("model", [*SETS, *OBJECTIVES], ids=repr)
+def test_every_model_has_a_written_problem(model: Any) -> None:
+    latex = model.problem_latex()
+    assert latex.isascii() and "None" not in latex and r"\text{primal}" in latex
+    assert latex.count(r"\left") == latex.count(r"\right") and "+ -" not in latex
+    plain = latex.replace(r"\{", "").replace(r"\}", "")
+    assert plain.count("{") == plain.count("}")
+
+
+def test_a_parameter_shows_its_value() -> None:
+    nu = Param("nu", 0.3)
+    assert nu._repr_latex_() == r"$\nu = 0.3$"
+    assert (1 - nu)._repr_latex_() == r"$(1 - \nu),\quad \nu = 0.3$"
+    assert Param("kappa_pos", 2)._repr_latex_() == r"$\kappa_{\mathrm{pos}} = 2$"

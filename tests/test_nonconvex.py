@@ -583,7 +583,7 @@ def test_the_table_names_every_solver() -> None:
     assert names == {
         "secular-sphere", "facets", "faces", "rapminos", "linearize", "subgradient",
     }  # fmt: skip
-    text = ucm.compile(hulls(0.4), X, y).explain()
+    text = ucm.compile(hulls(0.4), X, y).explain(verbose=True)
     assert all(name in text for name in names)
     other = ucm.solve(hulls(0.4), *small(0, n=2))
     plan = ucm.compile(hulls(0.4), X, y, solver="rapminos")

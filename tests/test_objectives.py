@@ -282,7 +282,7 @@ def test_the_svm_is_that_of_libsvm() -> None:
 
 def test_explain_names_the_split_and_the_refusals() -> None:
     X, y = noisy(20, 3)
-    text = ucm.compile(models.rlsvmc1(0.5), X, y).explain()
+    text = ucm.compile(models.rlsvmc1(0.5), X, y).explain(verbose=True)
     assert "dca around simplex" in text
     assert "H         1/μ·Σ_{i} max(0, -μ^2 - t_i) + λ·Σ_{j} max(0, |w_j| - a)" in text
     assert "newton-dual    refused: it takes the squared l2 norm" in text

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import re
 from dataclasses import FrozenInstanceError
+from typing import Any
+from xml.etree import ElementTree
 
 import cvxpy as cp
 import numpy as np
@@ -12,7 +15,9 @@ from bundled import load
 
 import ucm
 from ucm.compiler.route import ROUTES
+from ucm.display import digits
 from ucm.errors import ParameterError
+from ucm.solvers import DCA
 
 INSIDE = ucm.models.enu_svm(0.4)  # iris: 0 lies in U
 
@@ -70,11 +75,61 @@ def test_any_solution_is_a_start_of_any_solver(first: str, second: str) -> None:
 def test_different_solvers_have_different_names() -> None:
     X, y = load("iris")
     for model in (ucm.models.nu_svm(0.8), INSIDE, ucm.models.svm(1.0), ucm.models.rlsvmc1(0.5)):
-        text = ucm.compile(model, X, y).explain()
+        text = ucm.compile(model, X, y).explain(verbose=True)
         names = [line.split()[0] for line in text.splitlines() if line.startswith("  ")]
         assert len(set(names)) == len(names), text
     names = [route.solver.name for route in ROUTES]
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("model", [ucm.models.nu_svm(1 / 3), ucm.models.rlsvmc1(0.5), INSIDE])
+def test_explain_is_short_and_rounded_by_default(model: Any) -> None:
+    X, y = load("iris")
+    plan = ucm.compile(model, X, y)
+    short, whole = plan.explain().splitlines(), plan.explain(verbose=True).splitlines()
+    routes = [line for line in short if line.startswith("  ")]
+    assert len(short) <= 16 and len(routes) <= 8 and set(whole) > set(short) - set(routes)
+    assert sum("chosen" in line for line in routes) == sum("chosen" in line for line in whole)
+    assert any("explain(verbose=True)" in line for line in routes)
+    assert not re.search(r"\d\.\d{7}", "\n".join(whole)), "a number is not rounded"
+
+
+@pytest.mark.parametrize(
+    "model", [ucm.models.nu_svm(0.8), ucm.models.svm(1.0), ucm.models.rlsvmc1(0.5), INSIDE]
+)
+@pytest.mark.parametrize("solver", ["auto", "clarabel"])
+def test_results_show_themselves_as_html(model: Any, solver: str) -> None:
+    """One well-formed element each, no number of NumPy in it nor in a repr."""
+    X, y = load("iris")
+    plan = ucm.compile(model, X, y, solver=solver)
+    solution = plan.solve()
+    results = [plan, solution, solution.certificate, plan.verify()]
+    if isinstance(plan.model, ucm.RobustMargin):
+        results += ucm.admissible(model, X, y).values()
+    for result in results:
+        page = result._repr_html_()
+        ElementTree.fromstring(page)
+        assert "<script" not in page and "<style" not in page and "np." not in page
+        assert "np." not in repr(result)
+    assert f"<strong>Solution: {solution.status}" in solution._repr_html_()
+    assert ("digits proven" in solution._repr_html_()) == (solution.certificate.kind == "global")
+    assert "np." not in repr([solution.history, solution.stats, solution.objective, solution.b])
+    bold = re.findall(r"font-weight:bold'><td[^>]*>([^<]*)<", plan._repr_html_())
+    inner = plan.solver.inner if isinstance(plan.solver, DCA) else None
+    assert bold == [(inner or plan.solver).name]
+
+
+def test_digits_are_those_that_the_gap_leaves() -> None:
+    assert [digits(x) for x in (0.0, 3e-7, 1e-6, 0.5, 1.0, float("nan"))] == [
+        15,
+        6,
+        6,
+        0,
+        None,
+        None,
+    ]
+    lone = ucm.Certificate(-1.0, -1.1, 0.1, 1e-9, 1e-4)
+    assert lone.digits == 4  # what lies outside of the set proves no more
 
 
 @pytest.mark.parametrize("name", ["newton", "apg", "clarabel"])

@@ -125,8 +125,8 @@ class Lowering(ABC, Generic[Form]):
         """What `explain()` says of data and form."""
 
     @abstractmethod
-    def tail(self, solver: str) -> list[str]:
-        """What `explain()` says of what else a solve may lead to."""
+    def tail(self, solver: str, verbose: bool) -> list[str]:
+        """What `explain(verbose)` says of what else a solve may lead to."""
 
     @abstractmethod
     def elsewhere(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:

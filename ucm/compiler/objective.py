@@ -64,7 +64,7 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
             f"H         {H}",
         ]
 
-    def tail(self, solver: str) -> list[str]:
+    def tail(self, solver: str, verbose: bool) -> list[str]:
         return []
 
     def elsewhere(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:

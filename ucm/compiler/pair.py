@@ -79,7 +79,7 @@ class ToPair(Lowering[HingeDual]):
             + (", a <= C" if form.p == 1.0 else ""),
         ]
 
-    def tail(self, solver: str) -> list[str]:
+    def tail(self, solver: str, verbose: bool) -> list[str]:
         return []
 
     def elsewhere(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ from ucm.compiler.lowering import Lowering, Proof, Regime, Verdict
 from ucm.compiler.recover import BIAS_RULES
 from ucm.compiler.route import choose, table, unknown, verdicts
 from ucm.data.bound import Data
+from ucm.display import sheet
+from ucm.display import table as html_table
 from ucm.errors import (
     ConvergenceWarning,
     ParameterError,
@@ -86,23 +89,47 @@ class Plan:
             f"Plan({self.model!r}, m={self.data.m}, n={self.data.n}, solver={self.solver.name!r})"
         )
 
-    def explain(self) -> str:
-        """The form, the route chosen, the routes refused and why, the cost of a pass."""
-        lowering, solver, regime = self.lowering, self.solver, self.regime
-        rows = [
-            row
-            for other in (lowering, *self.others)
-            for row in verdicts(other.form, other.asked, solver)
-        ]
+    def explain(self, verbose: bool = False) -> str:
+        """The form, the regime, the route chosen with the passes to expect, and why not the next two.
+
+        Parameters
+        ----------
+        verbose : every route, with why it is refused
+        """
         lines = [
             str(self.model),
-            *lowering.lines(),
-            f"regime    {'convex' if regime.convex else 'not convex'}: {regime.how}",
+            *self.lowering.lines(),
+            f"regime    {self._regime()}",
             f"route     {self._route()}",
-            *table(rows),
-            *lowering.tail(solver.name),
+            *table(self._verdicts(), verbose),
+            *self.lowering.tail(self.solver.name, verbose),
         ]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "model": str(self.model),
+            **{line[:10].strip(): line[10:] for line in self.lowering.lines()},
+            "regime": self._regime(),
+            "route": self._route(),
+        }
+        rows = self._verdicts()
+        words = {"chosen": "bold", "refused": "grey"}
+        marks = [words.get(re.split(r"\W", verdict)[0], "") for _, verdict in rows]
+        return sheet("Plan", facts, html_table(rows, ("solver", "verdict"), marks))
+
+    def _regime(self) -> str:
+        regime = self.regime
+        return f"{'convex' if regime.convex else 'not convex'}: {regime.how}"
+
+    def _verdicts(self) -> list[tuple[str, str]]:
+        """The solvers that were looked at, in order, with what was said of each."""
+        rows = (
+            row
+            for other in (self.lowering, *self.others)
+            for row in verdicts(other.form, other.asked, self.solver)
+        )
+        return list(dict.fromkeys(rows))  # a solver asked for by name is that of every form
 
     def solve(
         self,
@@ -295,11 +322,11 @@ class Plan:
             self.solver.name,
             self.setup_time,
             monitor.seconds,
-            monitor.iterations,
-            monitor.passes,
-            monitor.kernel_operations,
+            int(monitor.iterations),
+            float(monitor.passes),
+            int(monitor.kernel_operations),
             int(monitor.systems),
-            monitor.forming,
+            float(monitor.forming),
         )
 
     def reference(self, at: Solution | None = None) -> cp.Problem:

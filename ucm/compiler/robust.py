@@ -77,7 +77,7 @@ class _Robust(Lowering[Form]):
             lines.append(
                 f"coupled   {len(form.couplings)} intersection(s), {form.coupled} equations"
             )
-        cost = f"one product of this form costs {form.pass_cost():.3g} passes"
+        cost = f"one product of this form costs {form.pass_cost():.3g} of a pass"
         return [*lines, f"a pass    {2 * data.stored:,} multiplications; {cost}"]
 
     def recover(self, proof: Proof, bias_rule: str) -> Parts:
@@ -215,13 +215,13 @@ class ToDistance(_Robust[MinNorm]):
             return self.beyond is not None and self.unit.rank > 0
         return self.data.gram.fits
 
-    def tail(self, solver: str) -> list[str]:
+    def tail(self, solver: str, verbose: bool) -> list[str]:
         if self.regime.convex:
             return []
         if self.beyond is None:
             return [f"0 in U    {solver}, named, ends with zero_in_set"]
         further = ToSphere(self, self.regime.floor)
-        return further.lines()[-1:] + further.tail(solver)
+        return further.lines()[-1:] + further.tail(solver, verbose)
 
     def elsewhere(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
         if self.beyond is None:
@@ -379,10 +379,10 @@ class ToSphere(_Robust[UnitNorm]):
         sphere = f"0 in U    min f(w) over ||w||_{self.model.norm:g} = 1, w in {where}"
         return [*self.of_image(), sphere]
 
-    def tail(self, solver: str) -> list[str]:
+    def tail(self, solver: str, verbose: bool) -> list[str]:
         if self.form.rank == 0:
             return []
-        return table(verdicts(self.form, self.asked, choose(self.form, self.asked)))
+        return table(verdicts(self.form, self.asked, choose(self.form, self.asked)), verbose)
 
     def elsewhere(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -50,7 +51,8 @@ from ucm.solvers import (
 )
 
 __all__ = [
-    "ROUTES", "Route", "check_asked", "choose", "named", "refusal", "routes", "table", "unknown", "verdicts",
+    "ROUTES", "Route", "check_asked", "choose", "named", "refusal", "routes", "table", "unknown",
+    "verdicts",
 ]  # fmt: skip
 
 
@@ -302,8 +304,13 @@ def verdicts(
         why = refusal(route.solver, form)
         word = "chosen" if route.solver is chosen else "possible"
         taken = f"{word}{_predicted(route.solver, form)}: {route.purpose}"
-        table.append((route.solver.name, taken if why is None else f"refused: {why}"))
+        table.append((route.solver.name, taken if why is None else f"refused: {_rounded(why)}"))
     return table
+
+
+def _rounded(text: str) -> str:
+    """Text with its long numbers to six digits."""
+    return re.sub(r"\d+\.\d{7,}(e[-+]?\d+)?", lambda x: f"{float(x[0]):.6g}", text)
 
 
 def _predicted(solver: Solver[Any], form: Any) -> str:
@@ -311,7 +318,16 @@ def _predicted(solver: Solver[Any], form: Any) -> str:
     return "" if math.isnan(passes) else f", about {round(passes, 1):g} passes"
 
 
-def table(rows: Sequence[tuple[str, str]]) -> list[str]:
-    """The rows as lines, the names padded."""
-    width = max((len(name) for name, _ in rows), default=0)
-    return [f"  {name:<{width}}  {verdict}" for name, verdict in rows]
+def _nearby(rows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The chosen row, and the two that would be asked next: after it, then before it."""
+    chosen = next((k for k, (_, verdict) in enumerate(rows) if verdict.startswith("chosen")), 0)
+    return [*rows[chosen : chosen + 3], *reversed(rows[:chosen])][:3]
+
+
+def table(rows: Sequence[tuple[str, str]], whole: bool = True) -> list[str]:
+    """The rows as lines, the names padded; not whole, the chosen one and two more."""
+    kept = rows if whole else _nearby(rows)
+    width = max((len(name) for name, _ in kept), default=0)
+    left = len(rows) - len(kept)
+    more = [f"  {left} more: explain(verbose=True)"] if left else []
+    return [f"  {name:<{width}}  {verdict}" for name, verdict in kept] + more

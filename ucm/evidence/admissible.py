@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ucm.data.bound import Data, bind
+from ucm.display import sheet
 from ucm.errors import CompositionError, EmptySetError, SolverError
 from ucm.forms.monitor import Monitor
 from ucm.language import cvx as cp
@@ -70,6 +71,10 @@ class Interval:
 
     def __str__(self) -> str:
         return f"{self.bounds}  {self.how}"
+
+    def _repr_html_(self) -> str:
+        bounds = self.bounds.replace("-", "−").replace("inf", "∞")
+        return sheet(f"Interval {'(empty)' if self.empty else bounds}", {"known by": self.how})
 
 
 class _FreeSize(Scope):
@@ -195,7 +200,7 @@ def _interval(model: RobustMargin, data: Data, name: str, time_limit: float) -> 
     zero, how_zero = _smallest_with_zero(model, data, name, size, time_limit)
     if zero - empty <= 1e-8 * max(empty, size.number):  # the same, for the solver's accuracy
         zero = empty
-    start, end = size.inverse(empty), size.inverse(zero) if zero > 0.0 else size.inverse(0.0)
+    start, end = float(size.inverse(empty)), float(size.inverse(max(zero, 0.0)))
     if size.grows:
         how = f"lower: {how_empty}; upper: {how_zero}"
         return Interval(start, end, how, lower_closed=zero > empty)

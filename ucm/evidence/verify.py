@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ucm.data.bound import Data
+from ucm.display import digits, sheet
 from ucm.errors import SolverError
 from ucm.evidence.reference import twin
 from ucm.forms.solution import Solution
@@ -70,6 +71,20 @@ class Verification:
             )
         lines.append(f"  outside U   {self.violation:.2g} relative")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        near = not math.isnan(self.x_distance)
+        facts = {
+            "objective": f"{self.objective:.10g}  ({self.status})".replace("-", "−"),
+            f"by {self.reference_solver}": f"{self.reference_objective:.10g}  "
+            f"({self.reference_status})".replace("-", "−"),
+            "digits in common": digits(self.difference),
+            "points apart": f"{self.x_distance:.2g}, {self.x_allowed:.2g} allowed"
+            if near
+            else None,
+            "outside of the set": f"{self.violation:.2g}, relative",
+        }
+        return sheet(f"Verification: {'agrees' if self.agrees else 'DIFFERS'}", facts)
 
 
 @dataclass(frozen=True)

@@ -121,9 +121,9 @@ class Monitor:
         objective *= self.factor
         record = {
             "iteration": iteration,
-            "objective": objective,
-            "gap": gap,
-            "passes": self.passes,
+            "objective": float(objective),
+            "gap": float(gap),
+            "passes": float(self.passes),
             "seconds": self.seconds,
         }
         self.history.append(record)

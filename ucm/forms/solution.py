@@ -10,6 +10,7 @@ import numpy as np
 from ucm.data.gram import Expansion
 from ucm.data.linear import Vec
 from ucm.data.sound import table
+from ucm.display import digits, sheet
 from ucm.errors import DataError
 
 __all__ = ["Certificate", "Solution", "Stats"]
@@ -50,6 +51,26 @@ class Certificate:
             f"{self.kind}: {self.dual:.10g} <= optimum <= {self.primal:.10g}, "
             f"relative gap {self.relative_gap:.2g}, violation {self.violation:.2g}"
         )
+
+    @property
+    def digits(self) -> int | None:
+        """How many digits of the objective are proven; None where the gap proves none of the optimum."""
+        return digits(max(self.relative_gap, self.violation)) if self.kind == "global" else None
+
+    def _repr_html_(self) -> str:
+        if self.kind == "none":
+            return sheet("No certificate", {})
+        critical = self.kind == "local" and self.residual is not None
+        ends = {"lower bound": self.dual, "upper bound": self.primal}
+        bounds = {name: f"{x:.10g}".replace("-", "−") for name, x in ends.items()}
+        facts = {
+            **({"value": self.primal} if critical else bounds),
+            "relative gap": None if critical else f"{self.relative_gap:.2g}",
+            "digits proven": self.digits,
+            "from stationary": None if self.residual is None else f"{self.residual:.2g}",
+            "outside of the set": f"{self.violation:.2g}, relative",
+        }
+        return sheet(f"Certificate, {self.kind}", facts)
 
 
 @dataclass(frozen=True)
@@ -152,3 +173,21 @@ class Solution:
             f"relative_gap={self.certificate.relative_gap:.2g}, solver={self.stats.solver!r}, "
             f"passes={self.stats.passes:.3g})"
         )
+
+    def _repr_html_(self) -> str:
+        proof, stats = self.certificate, self.stats
+        facts = {
+            "objective": f"{self.objective:.10g}".replace("-", "−"),
+            "digits proven": proof.digits,
+            "proof": str(proof),
+            "bias": self.b,
+            "samples with weight": None
+            if self.weights is None
+            else f"{np.count_nonzero(self.weights)} of {self.weights.size}",
+            "features with weight": None
+            if self.w is None
+            else f"{np.count_nonzero(self.w)} of {self.w.size}",
+            "solver": f"{stats.solver}, {stats.iterations} iterations, {stats.passes:.4g} passes",
+            "seconds": f"{stats.setup_time + stats.solve_time:.3g}",
+        }
+        return sheet(f"Solution: {self.status}", facts, "" if proof.digits else self.message)

@@ -349,6 +349,11 @@ class UncertaintySet(Arithmetic["UncertaintySet"]):
         """The loss whose generalised nu-SVM this set is: `ucm.language.loss_sets.to_loss`."""
         return OPERATORS["to_loss"](self)
 
+    def problem_latex(self) -> str:
+        """The primal and the dual of this set as a classifier in LaTeX, its support function
+        written out: `ucm.language.problem.problem_latex`."""
+        return OPERATORS["problem_latex"](self)
+
     def combine(self, symbol: str, a: Any, b: Any) -> UncertaintySet:
         """The nodes of `ucm.language.sets`."""
         return OPERATORS[symbol](a, b)

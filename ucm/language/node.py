@@ -322,7 +322,7 @@ class Node(ABC):
         return _with_values(self, TEXT)
 
     def _repr_latex_(self) -> str:
-        return f"${_with_values(self, LATEX)}$"
+        return f"$\\displaystyle {LATEX.grown(_with_values(self, LATEX))}$"
 
 
 class CoordinateFree(Node):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from numbers import Real
 from typing import Any
 
 from scipy import sparse
-
-from ucm.language.parameter import Derived, Param, Scalar
 
 __all__ = ["LATEX", "TEXT", "Notation"]
 
@@ -19,6 +18,8 @@ _GREEK = {
 _ESCAPED = str.maketrans(
     {c: rf"\{c}" for c in "_%&#${} "} | dict.fromkeys("\\^~\n", " ")
 )  # of a label
+_FUNCTIONS = ("exp", "log", "max", "min")
+_TALL = ("\\sum", "\\frac", "\\left", "\\sqrt", "\\max_", "\\min_")  # what a bracket grows with
 _SUBSCRIPTS = str.maketrans("0123456789+-", "₀₁₂₃₄₅₆₇₈₉₊₋")
 
 
@@ -75,21 +76,15 @@ class Notation(ABC):
     def separated(self, *clauses: str) -> str:
         """Clauses one after the other."""
 
-    def scalar(self, x: Scalar) -> str:
-        """A constant as a number, a `Param` as its symbol; sums of them in parentheses."""
-        if isinstance(x, Param):
-            return self.symbol(x.name)
-        if isinstance(x, Derived):
-            return self._derived(x)
-        return self.word("inf") if x == math.inf else f"{x:.6g}"
+    def product(self, left: str, right: Any) -> str:
+        """A symbol and a scalar side by side; with a dot where that is a number."""
+        return left + (self.times if isinstance(right, Real) else " ") + self.scalar(right)
 
-    def _derived(self, x: Derived) -> str:
-        left, right = self.scalar(x.left), self.scalar(x.right)
-        if x.operation == "/":
-            return self.fraction(left, right)
-        if x.operation == "*":
-            return f"-{right}" if x.left == -1.0 else left + self.times + right
-        return f"({left} {x.operation} {right})"
+    def scalar(self, x: Any) -> str:
+        """A constant as a number, a `Param` as its symbol; sums of them in parentheses."""
+        if not isinstance(x, Real):
+            return x.formula(self)
+        return self.word("inf") if x == math.inf else f"{x:.6g}"
 
     def array(self, x: Any) -> str:
         """A constant vector or matrix: entries when short, the shape otherwise."""
@@ -151,18 +146,21 @@ class _Latex(Notation):
 
     def symbol(self, name: str) -> str:
         base, _, index = name.partition("_")
-        greek = {"lam": r"\lambda"}.get(base, f"\\{base}" if base in _GREEK else base)
+        name = base if len(base) == 1 else self.word(base)
+        greek = {"lam": r"\lambda"}.get(base, f"\\{base}" if base in _GREEK else name)
         return self.sub(greek, r"\mathrm{" + index.replace("_", r"\_") + "}") if index else greek
 
     def sub(self, base: str, index: str) -> str:
         return f"{base}_{{{index.replace('±', chr(92) + 'pm')}}}"
 
     def power(self, base: str, exponent: str) -> str:
-        return f"{base}^{{{exponent}}}"
+        return f"{base}^{{{exponent.removeprefix('(').removesuffix(')')}}}"
 
     def norm(self, inner: str, p: str) -> str:
         index = r"\infty" if p == "inf" else p
-        return rf"\lVert {inner} \rVert_{{{index}}}"
+        tall = any(word in inner for word in _TALL)
+        left, right = (r"\left\lVert", r"\right\rVert") if tall else (r"\lVert", r"\rVert")
+        return rf"{left} {inner} {right}_{{{index}}}"
 
     def bar(self, inner: str) -> str:
         return rf"\bar {inner}"
@@ -177,7 +175,10 @@ class _Latex(Notation):
         return rf"\frac{{{top}}}{{{bottom}}}"
 
     def word(self, text: str) -> str:
-        return r"\infty" if text == "inf" else rf"\mathrm{{{text}}}"
+        if text in _FUNCTIONS:
+            return rf"\{text}"
+        escaped = text.replace("_", r"\_")
+        return r"\infty" if text == "inf" else rf"\mathrm{{{escaped}}}"
 
     def label(self, label: str | float) -> str:
         return rf"\mathrm{{{str(label).translate(_ESCAPED)}}}"
@@ -188,6 +189,20 @@ class _Latex(Notation):
     def separated(self, *clauses: str) -> str:
         return r",\quad ".join(clauses)
 
+    @staticmethod
+    def grown(text: str) -> str:
+        """The text with its parentheses as tall as what they hold."""
+        opened: list[int] = []
+        pieces = list(text)
+        for k, letter in enumerate(text):
+            if letter == "(":
+                opened.append(k)
+            elif letter == ")" and opened:
+                start = opened.pop()
+                if any(word in text[start:k] for word in _TALL):
+                    pieces[start], pieces[k] = r"\left(", r"\right)"
+        return "".join(pieces)
+
 
 TEXT: Notation = _Text()
-LATEX: Notation = _Latex()
+LATEX = _Latex()

@@ -10,6 +10,7 @@ from ucm.errors import CompositionError
 from ucm.language.arithmetic import as_factor
 from ucm.language.contracts import UncertaintySet, operator
 from ucm.language.node import Node, Notation, Scalar
+from ucm.language.operators import OPERATORS
 from ucm.language.term_algebra import LossSum, PenaltySum, multiplied, summed
 from ucm.language.terms import (
     ConvexLoss,
@@ -89,6 +90,11 @@ class Objective(Term):
         """Whether nothing is subtracted."""
         H = self.dc()[1]
         return not H.losses and not H.penalties
+
+    def problem_latex(self) -> str:
+        """The primal and the dual problem in LaTeX, the conjugates written out:
+        `ucm.language.problem.problem_latex`."""
+        return OPERATORS["problem_latex"](self)
 
     def __repr__(self) -> str:
         return f"{self.loss!r} + {self.penalty!r}"

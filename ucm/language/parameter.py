@@ -20,6 +20,7 @@ import numpy as np
 
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
+from ucm.language.notation import LATEX, Notation
 
 __all__ = [
     "Coefficient", "Derived", "Numbers", "Param", "Parameters", "Quantity", "Root", "Scalar", "Scope", "Size",
@@ -45,6 +46,16 @@ class Tunable(ABC):
     @abstractmethod
     def replaced(self, values: Mapping[str, float]) -> Tunable:
         """The same with other values of the parameters of these names."""
+
+    @abstractmethod
+    def formula(self, notation: Notation) -> str:
+        """As mathematics."""
+
+    def _repr_latex_(self) -> str:
+        values = dict.fromkeys((p.name, p.value) for p in self.leaves())
+        each = ",\\ ".join(f"{LATEX.symbol(name)} = {LATEX.scalar(v)}" for name, v in values)
+        known = each if isinstance(self, Param) else f"{self.formula(LATEX)},\\quad {each}"
+        return f"${LATEX.grown(known)}$"
 
     def __add__(self, other: Any) -> Any:
         return _combined("+", self, other)
@@ -118,6 +129,9 @@ class Param(Tunable):
 
     def replaced(self, values: Mapping[str, float]) -> Param:
         return Param(self.name, values[self.name]) if self.name in values else self
+
+    def formula(self, notation: Notation) -> str:
+        return notation.symbol(self.name)
 
     def __repr__(self) -> str:
         return f"Param({self.name!r}, {number_source(self.value)})"
@@ -231,6 +245,14 @@ class Derived(Tunable):
             negative = isinstance(x, float) and x < 0.0 and right
             texts.append(f"({inner})" if loose or tied or negative else inner)
         return f" {self.operation} ".join(texts)
+
+    def formula(self, notation: Notation) -> str:
+        left, right = notation.scalar(self.left), notation.scalar(self.right)
+        if self.operation == "/":
+            return notation.fraction(left, right)
+        if self.operation == "*":
+            return f"-{right}" if self.left == -1.0 else left + notation.times + right
+        return f"({left} {self.operation} {right})"
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet
 from ucm.language.node import Node, Notation
+from ucm.language.operators import OPERATORS
 from ucm.language.terms import Loss, Penalty
 
 __all__ = ["RobustMargin", "as_model", "dual_exponent"]
@@ -61,6 +62,11 @@ class RobustMargin(Node):
     def dual(self) -> float:
         """The exponent q of the norm in feature space."""
         return dual_exponent(self.norm)
+
+    def problem_latex(self) -> str:
+        """The primal and the dual problem in LaTeX, its support function written out:
+        `ucm.language.problem.problem_latex`."""
+        return OPERATORS["problem_latex"](self)
 
     def formula(self, notation: Notation) -> str:
         outer = notation.under("min", f"{notation.norm('w', f'{self.norm:g}')} = 1")

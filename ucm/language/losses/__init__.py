@@ -1,6 +1,6 @@
 """Losses of the margin."""
 
-from ucm.language import loss_sets  # noqa: F401  installs to_set
+from ucm.language import loss_sets, problem  # noqa: F401  installs to_set and problem_latex
 from ucm.language.losses.exponential import Exponential
 from ucm.language.losses.hinge import Hinge, SquaredHinge
 from ucm.language.losses.huber import HuberHinge

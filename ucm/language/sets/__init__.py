@@ -1,6 +1,6 @@
 """Uncertainty sets in feature space, one file each, and their algebra."""
 
-from ucm.language import loss_sets  # noqa: F401  installs to_loss
+from ucm.language import loss_sets, problem  # noqa: F401  installs to_loss, problem_latex
 from ucm.language.sets import algebra
 from ucm.language.sets.ball import Ball
 from ucm.language.sets.combination import LinearImage, Scaled, Sum

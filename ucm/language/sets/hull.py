@@ -210,7 +210,7 @@ class ReducedHull(OfWeights, CoordinateFree):
         if self.nu is None:
             cap = notation.scalar(self._eta())
         else:
-            cap = notation.fraction("2", f"m {notation.scalar(self.nu)}")
+            cap = notation.fraction("2", notation.product("m", self.nu))
         return hull_formula(self.samples, f"{q}{notation.leq}{cap}", notation)
 
 

@@ -1,0 +1,89 @@
+"""HTML of results for notebooks and reports: tables without a style sheet, script or colour of their own.
+
+They inherit font and colours from the page, so they read the same on light and dark ground, and each
+is one element.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from html import escape
+from numbers import Integral, Real
+from typing import Any
+
+__all__ = ["Raw", "digits", "sheet", "shown", "table"]
+
+_CELL = "padding:.15em .8em .15em 0;vertical-align:top;text-align:"
+_RULE = "border-bottom:1px solid currentColor;"
+
+
+class Raw(str):
+    """Text that is HTML already."""
+
+
+def shown(x: Any) -> str:
+    """One entry as HTML: a number with six digits, `yes` or `no`, a dash for nothing, else its text."""
+    if isinstance(x, Raw):
+        return x
+    if x is None:
+        return "–"
+    if str(x) in ("True", "False"):  # of NumPy too
+        return "yes" if x else "no"
+    if isinstance(x, Real) and not isinstance(x, Integral):
+        return "–" if math.isnan(x) else escape(f"{x:.6g}".replace("-", "−").replace("inf", "∞"))
+    return escape(str(x))
+
+
+def table(
+    rows: Iterable[Iterable[Any]], head: Iterable[str] = (), marks: Iterable[str] = ()
+) -> Raw:
+    """Rows as a table; numbers stand on the right.
+
+    Parameters
+    ----------
+    rows : entries of any kind, see `shown`; numbers of NumPy are those of Python
+    head : names of the columns
+    marks : for each row "" or "bold" or "grey", which is paler
+    """
+    styles = {"bold": "font-weight:bold", "grey": "opacity:.65"}
+    body = [list(row) for row in rows]
+    each = [styles.get(mark, "") for mark in marks] or [""] * len(body)
+    top = "".join(f"<th style='{_RULE}{_CELL}left'>{escape(name)}</th>" for name in head)
+    lines = [f"<tr>{top}</tr>"] if top else []
+    for row, style in zip(body, each, strict=True):
+        cells = "".join(f"<td style='{_CELL}{_side(x)}'>{shown(x)}</td>" for x in row)
+        lines.append(f"<tr style='background:none;{style}'>{cells}</tr>")
+    return Raw(f"<table style='border-collapse:collapse;margin:.4em 0'>{''.join(lines)}</table>")
+
+
+def _side(x: Any) -> str:
+    return "right" if isinstance(x, Real) and not isinstance(x, bool) else "left"
+
+
+def sheet(title: str, facts: Mapping[str, Any], *more: Any) -> Raw:
+    """A title, a table of facts with their names on the left, and what follows.
+
+    Parameters
+    ----------
+    title : what it is, and its verdict
+    facts : name and entry; None leaves an entry out
+    more : paragraphs, or HTML as `Raw`
+    """
+    rows = [
+        (Raw(f"<span style='opacity:.65'>{escape(name)}</span>"), Raw(shown(x)))
+        for name, x in facts.items()
+        if x is not None
+    ]
+    rest = [x if isinstance(x, Raw) else f"<div>{escape(str(x))}</div>" for x in more if x]
+    return Raw(
+        f"<div class='ucm' style='margin:.4em 0'><strong>{escape(title)}</strong>"
+        f"{table(rows) if rows else ''}{''.join(rest)}</div>"
+    )
+
+
+def digits(relative: float) -> int | None:
+    """How many digits a relative error leaves proven; None where it proves none."""
+    if not relative < 1.0:  # NaN too
+        return None
+    return 15 if relative <= 1e-15 else math.floor(-math.log10(relative))

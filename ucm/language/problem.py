@@ -1,0 +1,320 @@
+"""A model as a primal and a dual problem in LaTeX, the support functions and conjugates written out.
+
+How one kind of set, loss or penalty is written is one function below, found by its class. A kind without
+one is written by its definition, which is always right: `max over x in U of d'x`, and a conjugate
+by its name.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ucm.language.domains import KLBall
+from ucm.language.losses.exponential import Exponential
+from ucm.language.losses.hinge import Hinge
+from ucm.language.losses.huber import HuberHinge
+from ucm.language.losses.least_squares import LeastSquares
+from ucm.language.losses.logistic import Logistic
+from ucm.language.node import LATEX, value
+from ucm.language.objective import Objective
+from ucm.language.operators import operator
+from ucm.language.penalties.norms import L1, L2, ElasticNet, LInf, Lp, Norm
+from ucm.language.robust import RobustMargin, as_model, dual_exponent
+from ucm.language.sets.ball import Ball
+from ucm.language.sets.combination import LinearImage, Scaled, Sum
+from ucm.language.sets.ellipsoid import Ellipsoid
+from ucm.language.sets.hull import Hull, ReducedHull
+from ucm.language.sets.intersection import Intersection
+from ucm.language.sets.point import Point
+from ucm.language.statistics.samples import Samples
+from ucm.language.statistics.vectors import Origin, VectorNode
+from ucm.language.term_algebra import ScaledLoss, TermMultiple
+
+__all__ = ["Direction", "height", "problem_latex"]
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A direction `± matrix' vector` that a support function is asked in.
+
+    Attributes
+    ----------
+    vector : as it is written, a row after transposition
+    negative : whether a minus sign stands before it
+    depth : how many intersections it stands in, which names their splits
+    """
+
+    vector: str = "w"
+    negative: bool = True
+    depth: int = 0
+
+    def along(self, x: str) -> str:
+        """The inner product with `x`, with its sign."""
+        return f"{'-' if self.negative else ''}{self.vector}'{_loose(x)}"
+
+    def norm(self, p: str) -> str:
+        return LATEX.norm(self.vector, p)
+
+
+def _loose(text: str) -> str:
+    """In parentheses where a sum stands in a product."""
+    return f"({text})" if " + " in text or " - " in text or text.startswith("-") else text
+
+
+def _added(terms: list[str]) -> str:
+    return " + ".join(t for t in terms if t).replace("+ -", "- ") or "0"
+
+
+def _sum_over(samples: Samples, term: str) -> str:
+    return LATEX.sum_over(_index(samples), term)
+
+
+def _index(samples: Samples) -> str:
+    signs = {"pos": "y_{i} = +1", "neg": "y_{i} = -1"}
+    return signs.get(samples.kind, "i")
+
+
+def _sample(samples: Samples) -> str:
+    return "y_{i} x_{i}" if samples.kind == "signed" else "x_{i}"
+
+
+@functools.singledispatch
+def height(U: Any, d: Direction) -> str:
+    """The support function of a set in the direction d, in LaTeX; registered by class."""
+    return rf"\max_{{x \in {U.formula(LATEX)}}} {d.along('x')}"
+
+
+@height.register
+def _(U: Point, d: Direction) -> str:
+    return _at(U.vector, d)
+
+
+def _at(center: VectorNode, d: Direction) -> str:
+    return "" if isinstance(center, Origin) else d.along(center.formula(LATEX))
+
+
+@height.register
+def _(U: Ball, d: Direction) -> str:
+    radius = LATEX.scalar(U.radius)
+    return _added([_at(U.center, d), rf"{radius} {d.norm(f'{dual_exponent(U.p):g}')}"])
+
+
+@height.register
+def _(U: Ellipsoid, d: Direction) -> str:
+    shape = _loose(U.shape.formula(LATEX))
+    root = rf"\sqrt{{{d.vector}'{shape} {d.vector}}}"
+    return _added([_at(U.center, d), f"{LATEX.scalar(U.radius)} {root}"])
+
+
+@height.register
+def _(U: Hull, d: Direction) -> str:
+    g, N = d.along(_sample(U.samples)), {"pos": "m_{+}", "neg": "m_{-}"}.get(U.samples.kind, "m")
+    if U.weights is None and U.samples.kind != "signed":
+        return rf"\max_{{{_index(U.samples)}}} {g}"
+    if isinstance(U.weights, KLBall) and U.samples.kind != "signed":
+        mean = rf"\frac{{1}}{{{LATEX.scalar(U.weights.alpha)} {N}}}"
+        inner = _sum_over(U.samples, rf"\exp(\frac{{{g}}}{{\tau}})")
+        return rf"\min_{{\tau > 0}} \tau \log({mean} {inner})"
+    confined = "" if U.weights is None else f", {U.weights.formula(LATEX)}"
+    return rf"\max_{{q \in \Delta{confined}}} {_sum_over(U.samples, f'q_{{i}} {_loose(g)}')}"
+
+
+@height.register
+def _(U: ReducedHull, d: Direction) -> str:
+    # the dual of max sum q_i g_i over 0 <= q <= eta, sum q = 1
+    whole = U.nu is None
+    cap = LATEX.scalar(U.eta) if whole else LATEX.fraction("2", LATEX.product("m", U.nu))
+    rho = r"\rho_{+}" if U.samples.kind == "pos" else r"\rho_{-}"
+    over = _sum_over(U.samples, rf"\max(0, {d.along('x_{i}')} - {rho})")
+    return rf"\min_{{{rho}}} ({rho} + {cap} {over})"
+
+
+@height.register
+def _(U: Sum, d: Direction) -> str:
+    return _added([height(U.left, d), height(U.right, d)])
+
+
+@height.register
+def _(U: Scaled, d: Direction) -> str:
+    c = U.factor
+    turned = replace(d, negative=d.negative != (value(c) < 0.0))
+    inner = height(U.operand, turned)
+    if isinstance(c, float):
+        return inner if abs(c) == 1.0 else f"{LATEX.scalar(abs(c))} ({inner})"
+    size = LATEX.scalar(c)
+    return f"{size if value(c) >= 0.0 else f'|{size}|'} ({inner})"
+
+
+@height.register
+def _(U: LinearImage, d: Direction) -> str:
+    return height(U.operand, replace(d, vector=f"({LATEX.array(U.matrix)}'{d.vector})"))
+
+
+@height.register
+def _(U: Intersection, d: Direction) -> str:
+    s, t = (LATEX.sub(name, str(d.depth + 1)) for name in "st")
+    sign = "-" if d.negative else ""
+    parts = (
+        height(S, Direction(v, negative=False, depth=d.depth + 1))
+        for S, v in ((U.left, s), (U.right, t))
+    )
+    return rf"\min_{{{s} + {t} = {sign}{d.vector}}} ({_added([*parts])})"
+
+
+# --- losses: minus the conjugate at minus a, what a sample adds to the dual ------------------------
+@functools.singledispatch
+def gain(loss: Any, a: str) -> tuple[str, str]:
+    """`-l*(-a)` of the loss l of the margin, and the range of a; registered by class."""
+    return rf"- \ell^{{*}}(-{a})", ""
+
+
+@gain.register
+def _(loss: Hinge, a: str) -> tuple[str, str]:
+    if loss.p == 1.0:
+        return a, rf"0 \le {a} \le 1"
+    p = f"{loss.p:.6g}"
+    power = f"{dual_exponent(loss.p):.4g}"
+    return rf"{a} - {loss.p - 1.0:.6g} (\frac{{{a}}}{{{p}}})^{{{power}}}", rf"{a} \ge 0"
+
+
+@gain.register
+def _(loss: HuberHinge, a: str) -> tuple[str, str]:
+    return rf"{a} - \frac{{{LATEX.scalar(loss.delta)}}}{{2}} {a}^{{2}}", rf"0 \le {a} \le 1"
+
+
+@gain.register
+def _(loss: LeastSquares, a: str) -> tuple[str, str]:
+    return rf"{a} - \frac{{1}}{{4}} {a}^{{2}}", ""
+
+
+@gain.register
+def _(loss: Exponential, a: str) -> tuple[str, str]:
+    return rf"{a} - {a} \log {a}", rf"{a} \ge 0"
+
+
+@gain.register
+def _(loss: Logistic, a: str) -> tuple[str, str]:
+    return rf"-{a} \log {a} - (1 - {a}) \log(1 - {a})", rf"0 \le {a} \le 1"
+
+
+@gain.register
+def _(loss: ScaledLoss, a: str) -> tuple[str, str]:
+    c = _multiple(loss)
+    inner, where = gain(loss.term, rf"\tfrac{{{a}}}{{{c}}}")
+    return f"{c} ({inner})", where
+
+
+def _multiple(term: TermMultiple) -> str:
+    """`factor / divisor`, or the one of them that is not 1."""
+    factor, divisor = LATEX.scalar(term.factor), LATEX.scalar(term.divisor)
+    return factor if term.divisor == 1.0 else LATEX.fraction(factor, divisor)
+
+
+def _product(*factors: str) -> str:
+    return LATEX.times.join(x for x in factors if x)
+
+
+# --- penalties: minus the conjugate of c R at v ----------------------------------------------------
+@functools.singledispatch
+def charge(penalty: Any, v: str, c: str) -> tuple[str, str]:
+    """`-(c R)*(v)`, and the range of v; registered by class. c is 1 where it is empty."""
+    if isinstance(penalty, TermMultiple) and not c:
+        return charge(penalty.term, v, _multiple(penalty))
+    return rf"- R^{{*}}({v})", ""
+
+
+@charge.register
+def _(penalty: L2, v: str, c: str) -> tuple[str, str]:
+    return rf"- \frac{{1}}{{{_product('4', c)}}} {LATEX.norm(v, '2')}^{{2}}", ""
+
+
+@charge.register
+def _(penalty: ElasticNet, v: str, c: str) -> tuple[str, str]:
+    ratio = LATEX.scalar(penalty.ratio)
+    over = rf"\max(0, |v_{{j}}| - {_product(c, ratio)})^{{2}}"
+    return rf"- \frac{{1}}{{{_product('4', c)} (1 - {ratio})}} \sum_{{j}} {over}", f"v = {v}"
+
+
+@charge.register
+def _(penalty: L1, v: str, c: str) -> tuple[str, str]:
+    bound = c or "1"
+    if penalty.weights is not None:
+        return "", rf"|v_{{j}}| \le {bound} c_{{j}},\quad v = {v}"
+    return "", rf"{LATEX.norm(v, 'inf')} \le {bound}"
+
+
+@charge.register
+def _(penalty: LInf, v: str, c: str) -> tuple[str, str]:
+    return "", rf"{LATEX.norm(v, '1')} \le {c or '1'}"
+
+
+@charge.register
+def _(penalty: Norm, v: str, c: str) -> tuple[str, str]:
+    return "", rf"{LATEX.norm(v, f'{dual_exponent(penalty.p):.4g}')} \le {c or '1'}"
+
+
+@charge.register
+def _(penalty: Lp, v: str, c: str) -> tuple[str, str]:
+    p = penalty.p
+    if p == 1.0:
+        return charge(L1(), v, c)
+    q = dual_exponent(p)
+    term = rf"(\frac{{|v_{{j}}|}}{{{_product(f'{p:.6g}', c)}}})^{{{q:.4g}}}"
+    return rf"- {_product(f'{p - 1.0:.6g}', c)} \sum_{{j}} {term}", f"v = {v}"
+
+
+# --- models ----------------------------------------------------------------------------------------
+@operator("problem_latex")
+def problem_latex(model: Any) -> str:
+    r"""The primal and the dual problem of a model in LaTeX, an `aligned` block without dollar signs.
+
+    Of a set these are `min over ||w||_p = 1 of sigma_U(-w)`, the support function written out, and
+    `max over x in U of -||x||_q`; they are equal where 0 is not in U. Of a convex objective the dual is
+    Fenchel's; of another the two convex functions whose difference it is.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> print(ucm.models.mm_mpm(0.5).problem_latex().splitlines()[1])
+    \text{primal} \quad & \min_{\lVert w \rVert_{2} = 1} -w'\bar x_{+} + \kappa \sqrt{w'\Sigma_{+} w} + w'\bar x_{-} + \kappa \sqrt{w'\Sigma_{-} w} \\
+    """  # noqa: E501
+    rows = _objective(model) if isinstance(model, Objective) else _robust(as_model(model, "model"))
+    values = [rf"{LATEX.symbol(name)} = {x:.6g}" for name, x in model.params().items()]
+    if values:
+        rows["with"] = r",\quad ".join(values)
+    lines = (rf"\text{{{name}}} \quad & {LATEX.grown(text)}" for name, text in rows.items())
+    return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
+
+
+def _robust(model: RobustMargin) -> dict[str, str]:
+    sphere = rf"\min_{{{LATEX.norm('w', f'{model.norm:g}')} = 1}}"
+    U = model.set.formula(LATEX)
+    most = height(model.set, Direction())
+    most = rf"\left[ {most} \right]" if " + " in most else most
+    return {
+        "primal": f"{sphere} {most}",
+        "dual": rf"\max_{{x \in U}} -{LATEX.norm('x', f'{model.dual:.4g}')},\quad U = {U}",
+    }
+
+
+def _objective(model: Objective) -> dict[str, str]:
+    total = f"{model.loss.formula(LATEX)} + {model.penalty.formula(LATEX)}"
+    margins = r"t_{i} = y_{i}(w'x_{i} + b)"
+    primal = {"primal": rf"\min_{{w, b}} {total},\quad {margins}"}
+    G, H = model.dc()
+    if not model.convex:
+        parts = {"added": G.formula(LATEX), "subtracted": H.formula(LATEX)}
+        return {**primal, **parts}
+    v = LATEX.sum_over("i", "a_{i} y_{i} x_{i}")
+    inner, where = gain(model.loss, "a_{i}")
+    own, confined = charge(model.penalty, v, "")
+    inner = _loose(inner) if inner.lstrip("-") != "a_{i}" else inner
+    ranges = [r"\sum_{i} a_{i} y_{i} = 0", where, confined]
+    if "^{*}" in inner + own:
+        ranges.append(
+            r"\ell \text{ the loss of a margin, } R \text{ the penalty, } * \text{ conjugates}"
+        )
+    dual = rf"\max_{{a}} \sum_{{i}} {inner} {own}"
+    return {**primal, "dual": dual, "where": r",\quad ".join(r for r in ranges if r)}
