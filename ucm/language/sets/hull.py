@@ -99,8 +99,10 @@ class Hull(OfWeights, CoordinateFree):
 def hull_formula(samples: SampleNode, condition: str | None, notation: Notation) -> str:
     """`{sum_i q_i x_i : q in the simplex, condition}`."""
     simplex = f"q{notation.element}{notation.symbol('Delta')}"
+    term = f"{notation.sub('q', 'i')} {samples.each(notation)}"
     return notation.set_of(
-        samples.weighted_sum(notation), simplex if condition is None else f"{simplex}, {condition}"
+        notation.sum_over(samples.index(notation), term),
+        simplex if condition is None else f"{simplex}, {condition}",
     )
 
 

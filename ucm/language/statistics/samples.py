@@ -71,12 +71,16 @@ class SampleNode(Arithmetic[Any]):
         """The factors of their caps; of one class the same twice."""
 
     @abstractmethod
-    def index(self, notation: Notation) -> str:
-        """What tells their statistics apart, a subscript."""
+    def subscript(self, notation: Notation) -> str:
+        """What tells their statistics apart."""
 
     @abstractmethod
-    def weighted_sum(self, notation: Notation) -> str:
-        """`sum_i q_i x_i` over them."""
+    def index(self, notation: Notation) -> str:
+        """What a sum over them runs over."""
+
+    @abstractmethod
+    def each(self, notation: Notation) -> str:
+        """One of them, `x_i` or `y_i x_i`."""
 
     def combine(self, symbol: str, a: Any, b: Any) -> Any:
         if symbol == "*" and not (isinstance(a, float) and a == -1.0):  # -1.0: of a minus sign
@@ -183,19 +187,21 @@ class Samples(SampleNode, CoordinateFree):
         own = data.class_weight[self.kind == "neg"]
         return own, own
 
-    def index(self, notation: Notation) -> str:
+    def subscript(self, notation: Notation) -> str:
         sign = _SIGN[self.kind]
         return sign if self.label is None else f"{sign},{notation.label(self.label)}"
 
-    def weighted_sum(self, notation: Notation) -> str:
-        q, x, y = notation.sub("q", "i"), notation.sub("x", "i"), notation.sub("y", "i")
-        group = (
-            "" if self.label is None else f"{notation.sub('g', 'i')} = {notation.label(self.label)}"
-        )
-        if self.kind == "signed":
-            return notation.sum_over(group or "i", f"{q} {y} {x}")
-        own = f"{y} = {'+1' if self.kind == 'pos' else '-1'}"
-        return notation.sum_over(f"{own}, {group}" if group else own, f"{q} {x}")
+    def index(self, notation: Notation) -> str:
+        i, words = "i", []
+        if self.kind != "signed":
+            words.append(f"{notation.sub('y', i)} = {_SIGN[self.kind]}1")
+        if self.label is not None:
+            words.append(f"{notation.sub('g', i)} = {notation.label(self.label)}")
+        return ", ".join(words) or i
+
+    def each(self, notation: Notation) -> str:
+        x = notation.sub("x", "i")
+        return f"{notation.sub('y', 'i')} {x}" if self.kind == "signed" else x
 
     def __repr__(self) -> str:
         return self.kind if self.label is None else f"{self.kind}.group({self.label!r})"
@@ -230,7 +236,7 @@ class Mean(VectorNode, CoordinateFree):
         return f"{self.samples!r}.mean"
 
     def formula(self, notation: Notation) -> str:
-        return notation.sub(notation.bar("x"), self.samples.index(notation))
+        return notation.sub(notation.bar("x"), self.samples.subscript(notation))
 
 
 class Covariance(MatrixNode, CoordinateFree):
@@ -251,4 +257,4 @@ class Covariance(MatrixNode, CoordinateFree):
         return f"{self.samples!r}.cov"
 
     def formula(self, notation: Notation) -> str:
-        return notation.sub(notation.symbol("Sigma"), self.samples.index(notation))
+        return notation.sub(notation.symbol("Sigma"), self.samples.subscript(notation))
