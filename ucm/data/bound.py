@@ -403,7 +403,7 @@ def bind(
             f"y: expected two classes, got one (all labels are {values[0]:+g}); "
             "add samples of the other class"
         )
-    groups = groups_of(subgroup, values.size)
+    groups = None if subgroup is None else groups_of(subgroup, values.size)
     seal = Seal(X, values)
     if not seal.finite:
         refuse_entry(X)

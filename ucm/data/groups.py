@@ -66,16 +66,14 @@ class Groups:
         return rows
 
 
-def groups_of(subgroup: Any, m: int) -> Groups | None:
-    """The labels of m samples, checked; None where there are none.
+def groups_of(subgroup: Any, m: int) -> Groups:
+    """The labels of m samples, checked.
 
     Raises
     ------
     DataError
         Another number of labels, a missing one, or something else than strings and numbers.
     """
-    if subgroup is None:
-        return None
     given = np.asarray(subgroup)
     if given.shape != (m,):
         raise DataError(

@@ -293,8 +293,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C")
             classes, index = labels_of(y)
         weights = class_weights(self.class_weight, classes, y)[index]
-        groups = groups_of(subgroup, index.size)
-        labels = None if groups is None else np.array(groups.labels, dtype=object)
+        labels = None
+        if subgroup is not None:
+            labels = np.array(groups_of(subgroup, index.size).labels, dtype=object)
         kernel, options = kernel_options(self, X)
         pairs = list(pairs_of(index, classes.size, self.multi_class))
 
