@@ -71,8 +71,8 @@ CASES: dict[str, tuple[Any, type[UCMError], str]] = {
     "solver": (lambda: ucm.solve(NU, X, Y, solver="liblinear"), ParameterError, "liblinear"),
     "kernel": (lambda: ucm.compile(NU, X, Y, kernel="cubic"), ParameterError, "kernel"),
     "tolerance": (lambda: ucm.solve(NU, X, Y, tol=-1.0), ParameterError, r"\(0, 1\)"),
-    "class weight": (lambda: ucm.compile(WEIGHT_BALL, X, Y, class_weight=(2.0, 1.0)),
-                     CompositionError, "class_weight"),
+    "class weight": (lambda: ucm.compile(WEIGHT_BALL, X, Y, class_weight={2: 1.0}),
+                     ParameterError, "class_weight"),
     "wrong route": (lambda: ucm.compile(ucm.RobustMargin(NU, 1), X, Y, solver="apg"),
                     SolverError, "Euclidean"),
 }  # fmt: skip

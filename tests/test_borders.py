@@ -294,7 +294,7 @@ def test_options_of_compile_and_of_a_plan() -> None:
 
 
 @pytest.mark.parametrize(
-    "weight", [(1,), None, 3, {1: 2}, "balanced", (1, 2, 3), (True, 1), ("a", 1)]
+    "weight", [(1,), 3, {2: 1.0}, {1: 0.0}, "balancd", (1, 2, 3), (True, 1), ("a", 1), {True: 2.0}]
 )
 def test_class_weights_are_a_pair(weight: Any) -> None:
     for use in (ucm.compile, ucm.solve):

@@ -492,13 +492,6 @@ def test_class_weights_that_mean_nothing(mixed: tuple) -> None:
     for weight in ("balancd", 3, {9: 1.0}, {0: -1.0}, {0: 0.0}, {0: np.nan}, {0: "a"}):
         with pytest.raises(ucm.ParameterError, match="class_weight"):
             untyped.Classifier(class_weight=weight).fit(*mixed)
-    with pytest.raises(ucm.CompositionError, match=r"class_weight.*NormBall.*has none"):
-        ucm.Classifier(l2_nu_svm(0.5), class_weight={0: 2.0}).fit(*mixed)
-
-
-def test_there_is_no_sample_weight(mixed: tuple) -> None:
-    with pytest.raises(TypeError, match="sample_weight"):
-        untyped.Classifier().fit(*mixed, sample_weight=np.ones(60))
 
 
 # --- bias ---------------------------------------------------------------------------------------

@@ -103,8 +103,8 @@ class Budget(ucm.Polyhedral, ucm.Weighable):
         one, most = sparse.csr_array(np.ones((1, dim))), np.full(1, value(self.gamma))
         return ucm.Polyhedron(np.zeros(dim), np.ones(dim), one, np.full(1, -np.inf), most)
 
-    def weighed(self, class_weight: tuple[float, float]) -> Budget:
-        return Budget(value(self.gamma) * class_weight[0])
+    def weighed(self, weights: Any, *, classes: Any = None) -> Budget:
+        return Budget(value(self.gamma) * weights[0])
 
     def formula(self, notation: Any) -> str:
         return f"q{notation.leq}{notation.scalar(self.gamma)}"
@@ -124,8 +124,13 @@ def test_a_domain_that_says_how_takes_class_weights() -> None:
     heavier = ucm.Classifier(U, class_weight={1: 1.5}).fit(X, Y).solution_
     declared = ucm.solve(ucm.Hull(pos, weights=Budget(1.5)) - ucm.Hull(neg), X, Y)
     assert heavier.objective == pytest.approx(declared.objective, rel=1e-7)
-    own = ucm.CappedSimplex(0.2, class_weight=(1.0, 2.0)).weighed((3.0, 1.0))
-    assert own.caps(4, np.array([1, 1, -1, -1])) == [pytest.approx(0.6), pytest.approx(0.4)]
+    y = np.array([1, 1, -1, -1])
+    own = ucm.CappedSimplex(0.2, class_weight=(1.0, 2.0))
+    same = own.weighed(np.array([3.0, 3.0, 1.0, 1.0]), classes=y)
+    assert isinstance(same, ucm.CappedSimplex)
+    assert same.caps(4, y) == [pytest.approx(0.6), pytest.approx(0.4)]
+    other = own.weighed(np.array([3.0, 1.0, 1.0, 1.0]), classes=y)
+    assert_allclose(other.support(np.array([1.0, 0, 1, 0]), classes=y)[1], [0.5, 0, 0.4, 0.1])
 
 
 def test_newton_over_hulls_takes_it() -> None:

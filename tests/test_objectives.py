@@ -140,7 +140,7 @@ def test_tilts_of_the_normal_and_features_beyond_samples(loss: Any, m: int, n: i
     generator = np.random.default_rng(5)
     values = []
     for samples in (X, sparse.csr_matrix(X)):
-        form = Composite(samples, y, (loss,), (0.5 * ucm.L2(),), class_weight=(2.0, 0.5))
+        form = Composite(samples, y, (loss,), (0.5 * ucm.L2(),), (np.where(y > 0, 2.0, 0.5),))
         session = DualNewton().open(form, Monitor())
         for scale in (0.0, 1.0, 0.3):
             v, u = np.zeros(m), scale * np.linspace(-1.0, 1.0, n)
@@ -389,7 +389,9 @@ def shifted(form: Composite) -> Composite:
 
 
 WRONG = {
-    "class weight": lambda form: replace(form, class_weight=(1.0, 1.2)),
+    "class weight": lambda form: replace(
+        form, weights=(np.where(form.y > 0, 1.0, 1.2),) * len(form.losses)
+    ),
     "penalty weight": lambda form: replace(
         form, penalties=tuple(1.1 * penalty for penalty in form.penalties)
     ),
@@ -409,7 +411,7 @@ def test_weak_duality_at_any_point(objective: Objective, weights: Any) -> None:
     for size in (0.1, 1.0):
         w, b = size * generator.standard_normal(3), float(generator.standard_normal())
         best = majorant(objective, data, w, b).solve(solver="CLARABEL")
-        height = objective.value(y * (X @ w + b), w, y, weights)
+        height = objective.value(y * (X @ w + b), w, y, data.factors)
         for slopes in (None, generator.uniform(0.0, 2.0, 25), np.zeros(25)):
             found = certify_objective(objective, data, InFeatures(X, w), b, slopes)
             assert found.primal == pytest.approx(height, rel=1e-14)
@@ -631,7 +633,7 @@ def test_class_weights_count_where_an_objective_falls_for_ever(
     X, y = reach * np.array([[-1.0], [-1.0], [1.0], [1.0]]), np.array([-1.0, -1.0, 1.0, 1.0])
     objective, place = ucm.Logistic() + ucm.CappedL1(1.0), np.array([w])
     data = bind(X, y, weights)
-    assert (objective.value(y * (X @ place), place, y, weights) > 1.0) is endless
+    assert (objective.value(y * (X @ place), place, y, data.factors) > 1.0) is endless
     assert (falls_forever(objective, data, place, 0.0) is not None) is endless
 
 
@@ -763,7 +765,8 @@ def test_no_answer_lies_above_a_constant_classifier(loss: Any, penalty: Any) -> 
             continue
         biases = np.linspace(-6.0, 6.0, 1201)
         weight = (3.0, 1.0)
-        least = min(model.value(y * b, np.zeros(n), y, weight) for b in biases)
+        each = np.where(y > 0, *weight)
+        least = min(model.value(y * b, np.zeros(n), y, each) for b in biases)
         plan = ucm.compile(model, X, y, class_weight=weight)
         first = plan.solve()
         assert first.objective <= least * (1.0 + 1e-9)

@@ -179,7 +179,7 @@ def test_norm_balls_at_every_scale(p: float, scale: float) -> None:
 def test_power_root(e: float, c: float) -> None:
     u = np.array([-1.0, 0.0, 1e-12, 0.3, 1.0, 40.0, 1e12])
     q = np.empty_like(u)
-    numerics.power_root(u, c, e, q)
+    numerics.power_root(u, np.array([c]), e, q)
     assert (q >= 0.0).all()
     if c == 0.0:
         assert np.array_equal(q, np.maximum(u, 0.0))

@@ -75,7 +75,7 @@ def test_a_check_fails_a_wrong_penalty() -> None:
 
 def test_a_check_fails_a_wrong_slope() -> None:
     class Steep(ucm.Hinge):
-        def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+        def conjugate_prox_slope(self, v: Vec, t: Any, s: Vec) -> Vec:
             return 0.5 * super().conjugate_prox_slope(v, t, s)
 
     for p in (1.0, 1.5):

@@ -17,6 +17,7 @@ from ucm.compiler.route import check_asked, named
 from ucm.data.bound import Data, bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import KERNEL_OPTIONS
+from ucm.data.weighing import ClassWeight
 from ucm.errors import (
     CompositionError,
     EmptySetError,
@@ -47,7 +48,8 @@ def compile(
     *,
     kernel: str | Callable[..., Any] | None = None,
     solver: str | Solver[Any] = "auto",
-    class_weight: tuple[float, float] = (1.0, 1.0),
+    class_weight: ClassWeight = None,
+    sample_weight: Any = None,
     subgroup: Any = None,
     **kernel_params: Any,
 ) -> Plan:
@@ -61,7 +63,10 @@ def compile(
     kernel : None, "linear", "poly", "rbf", "sigmoid", "precomputed" (X holds k(x_i, x_j)) or a
         callable of two tables of samples
     solver : "auto", a name, or an instance such as `ucm.solvers.APG(stop="paper")`
-    class_weight : factors of the losses, or of the caps, of the samples of class +1 and of class -1
+    class_weight : (factor of class +1, factor of class -1), {1: ..., -1: ...}, "balanced" (m / (2 m_o) for
+        the m_o samples of a class) or None: factors of what the samples of a class weigh; m in `nu` stays
+    sample_weight : (m,) array, not negative: each sample counts as often as its weight says in losses,
+        caps, balls of weights, means and covariances, and m is the sum. Those of weight 0 are left out
     subgroup : (m,) the group of every sample, a string or a number, for `pos.group("A")`
     kernel_params : gamma, degree, coef0 as in `sklearn.svm.SVC`, and cache_size: megabytes for the
         rows of the Gram matrix, above which it is never formed whole (see `ucm.data.kernels.kernel_of`)
@@ -69,10 +74,10 @@ def compile(
     Raises
     ------
     DataError
-        X or y cannot be used: NaN, one class, lengths that differ, ...; a group has no samples, or there are
-        no groups.
+        X, y or sample_weight cannot be used: NaN, one class, lengths that differ, ...; a group has no
+        samples, or there are no groups.
     CompositionError
-        The declaration does not fit the data (dimensions).
+        The declaration does not fit the data (dimensions), or a domain has no meaning for weights.
     EmptySetError
         The set has no point for these parameters; the message names the admissible range.
     ParameterError
@@ -90,7 +95,8 @@ def compile(
     'optimal'
     """
     declared = model if isinstance(model, Objective) else as_model(model, "compile")
-    data = bind(X, y, class_weight, subgroup)
+    square = isinstance(kernel, str) and kernel == "precomputed"
+    data = bind(X, y, class_weight, sample_weight, subgroup, square=square)
     return plan_of(declared, data, behind(kernel, data, kernel_params), solver)
 
 
@@ -189,8 +195,8 @@ def solve(
     time_limit: float | None = None,
     **options: Any,
 ) -> Solution:
-    """Compile and solve in one call; `options` are those of `Plan.solve`, class_weight, subgroup, and
-    those of the kernel. `time_limit` is that of both: compiling is finished in any case.
+    """Compile and solve in one call; `options` are those of `Plan.solve`, class_weight, sample_weight,
+    subgroup, and those of the kernel. `time_limit` is that of both: compiling is finished in any case.
 
     Raises
     ------
@@ -204,7 +210,7 @@ def solve(
     >>> round(sol.objective, 4)
     -2.9293
     """
-    of_compile = ("class_weight", "subgroup", *KERNEL_OPTIONS)
+    of_compile = ("class_weight", "sample_weight", "subgroup", *KERNEL_OPTIONS)
     own = {name: options.pop(name) for name in of_compile if name in options}
     known = options_of(Plan.solve)
     if any(name not in known for name in options):

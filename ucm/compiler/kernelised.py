@@ -29,7 +29,7 @@ def gram_of(kernel: Any, data: Data, options: dict[str, Any]) -> Gram:
     ParameterError
         An unknown option.
     """
-    found, limit = kernel_of(kernel, data.X, **options)
+    found, limit = kernel_of(kernel, data.X, data.weighing.samples, **options)
     return Gram(found, data.X, limit)
 
 

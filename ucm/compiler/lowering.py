@@ -7,13 +7,14 @@ nothing of the form enters it but the answer of the solver.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ucm.compiler.recover import BIAS_RULES
 from ucm.data.bound import Data
 from ucm.data.gram import Expansion
 from ucm.data.linear import Vec
+from ucm.data.weighing import Weighing
 from ucm.errors import ParameterError
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer, Posed, checked
@@ -92,6 +93,17 @@ class Parts:
     bias_rule: str
     coefficients: Vec | None = None
     expansion: Expansion | None = None
+
+    def over(self, weighing: Weighing) -> Parts:
+        """The same over the samples that were given, those of weight 0 among them."""
+        if weighing.kept is None:
+            return self
+        expansion = self.expansion
+        if expansion is not None:
+            support = weighing.kept[expansion.support]
+            expansion = replace(expansion, support=support, m=weighing.given)
+        weights, c = weighing.spread(self.weights), weighing.spread(self.coefficients)
+        return replace(self, weights=weights, coefficients=c, expansion=expansion)
 
 
 class Lowering(ABC, Generic[Form]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from ucm.forms.pair import HingeDual
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
-from ucm.language.terms import loss_value
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -86,9 +84,11 @@ class ToPair(Lowering[HingeDual]):
         return None
 
     def begin(self, warm: Solution) -> Answer | None:
-        if warm.weights is None or warm.weights.size != self.data.m:
+        given = self.data.weighing.given or self.data.m
+        if warm.weights is None or warm.weights.size != given:
             raise other_shape("over the same samples")
-        return Answer(slopes=warm.weights / self.factor)
+        weights: Any = self.data.weighing.gathered(warm.weights)
+        return Answer(slopes=weights / self.factor)
 
     def run(
         self, solver: Solver[HingeDual], monitor: Monitor, start: Answer | None, starts: int
@@ -103,8 +103,8 @@ class ToPair(Lowering[HingeDual]):
         normal = BehindKernel(form.gram, c) if w is None else InFeatures(X, w)
         f = normal.scores
         biases = [*([] if answer.b is None else [answer.b]), *_biases(form, a, f)]
-        height = functools.partial(loss_value, y=data.y, class_weight=data.class_weight)
-        b = min(biases, key=lambda b: height(self.model.loss, data.y * (f + b)))
+        loss = self.model.loss
+        b = min(biases, key=lambda b: loss.value(data.y * (f + b), data.y, data.weights))
         certificate = certify_objective(self.model, data, normal, b, self.factor * a)
         return Proof(answer, certificate, certificate.primal, w, b)
 

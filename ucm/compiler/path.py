@@ -24,6 +24,8 @@ from ucm.language.robust import RobustMargin, as_model
 
 __all__ = ["path"]
 
+_OF_SAMPLES = ("class_weight", "sample_weight", "subgroup")
+
 
 def path(
     model: UncertaintySet | RobustMargin | Objective,
@@ -47,7 +49,7 @@ def path(
     progress : called after each solve with the place in the grid and the solution
     time_limit : seconds for all of them; those that it cuts off have the status "time_limit"
     options : the name of one parameter of the model with its values, as `nu=[0.2, 0.3]`; others are
-        those of `Plan.solve` and of the kernel, class_weight and subgroup
+        those of `Plan.solve` and of the kernel, class_weight, sample_weight and subgroup
 
     Returns
     -------
@@ -72,21 +74,21 @@ def path(
     began = time.perf_counter()
     declared = model if isinstance(model, Objective) else as_model(model, "path")
     name, values = _grid(declared, options)
-    factors = options.pop("class_weight", (1.0, 1.0))
-    subgroup = options.pop("subgroup", None)
+    of_samples = {word: options.pop(word, None) for word in _OF_SAMPLES}
     of_kernel = {word: options.pop(word) for word in KERNEL_OPTIONS if word in options}
     if "warm_start" in options:
         raise ParameterError("path: every solve starts from the one before; leave warm_start out")
     known_options = options_of(Plan.solve)
     unknown = [word for word in options if word not in known_options]
     if unknown:
-        names = [*options_of(path), "class_weight", "subgroup", *KERNEL_OPTIONS, *known_options]
+        names = [*options_of(path), *_OF_SAMPLES, *KERNEL_OPTIONS, *known_options]
         raise unknown_option("path", unknown, names)
     if progress is not None and not callable(progress):
         raise ParameterError(
             f"path: progress is a function of a place and a solution, got {brief(progress)}"
         )
-    data = bind(X, y, factors, subgroup)
+    square = isinstance(kernel, str) and kernel == "precomputed"
+    data = bind(X, y, **of_samples, square=square)
     gram = behind(kernel, data, of_kernel)
     order = np.argsort(values, kind="stable")
     if not _grows(declared, name, data):

@@ -231,7 +231,7 @@ class Plan:
         status, message = self._judge(proof, monitor)
         if len(proofs) > 1:
             message += _reached(proofs)
-        parts = lowering.recover(proof, bias_rule)
+        parts = lowering.recover(proof, bias_rule).over(self.data.weighing)
         return Solution(
             objective=proof.objective,
             certificate=proof.certificate,

@@ -102,10 +102,10 @@ def bias(
     rules = {
         "kkt": lambda: _levels(form, w),
         "midpoint": lambda: _midpoint(U, data, q, w),
-        "error": lambda: _least_error(data, normal, data.class_weight),
+        "error": lambda: _least_error(data, normal, data.factors),
         "odds": lambda: _odds(data, normal),
     }
-    weighted = data.class_weight[0] != data.class_weight[1]
+    weighted = data.weighing.classes[0] != data.weighing.classes[1]
     automatic = ("kkt", "odds", "error") if weighted else ("kkt", "midpoint", "error")
     for name in automatic if rule == "auto" else (rule,):
         b = rules[name]()
@@ -180,23 +180,25 @@ def _odds(data: Data, normal: Vec) -> float | None:
     """The least training error without class weights, moved by what weights c change for two normal
     distributions of the scores with means mu_o and one variance s^2: `s^2 log(c_+ / c_-) / (mu_+ -
     mu_-)`. Training errors alone see no cost where a kernel separates the classes."""
-    scores, positive = data.X @ normal, data.y > 0
-    apart = float(scores[positive].mean() - scores[~positive].mean())
-    if not apart > 0.0:
+    scores, samples = data.X @ normal, data.weighing.samples
+    counts = np.ones(data.m) if samples is None else samples
+    mean, variance = [], 0.0
+    for rows in (data.y > 0, data.y < 0):
+        mean.append(float(np.average(scores[rows], weights=counts[rows])))
+        variance += float(counts[rows] @ (scores[rows] - mean[-1]) ** 2)
+    if not mean[0] > mean[1]:
         return None
-    variance = sum(float(part.var()) * part.size for part in (scores[positive], scores[~positive]))
-    c = data.class_weight
-    return (
-        _least_error(data, normal, (1.0, 1.0)) + variance / data.m * math.log(c[0] / c[1]) / apart
-    )
+    c = data.weighing.classes
+    moved = variance / data.total * math.log(c[0] / c[1]) / (mean[0] - mean[1])
+    return _least_error(data, normal, counts) + moved
 
 
-def _least_error(data: Data, normal: Vec, costs: tuple[float, float]) -> float:
+def _least_error(data: Data, normal: Vec, costs: Vec) -> float:
     """The middle of the widest interval of b with the least weighted training error: O(m log m)."""
     scores = data.X @ normal
     order = np.argsort(scores)
     s = scores[order]
-    weight = np.where(data.y > 0, *costs)[order]
+    weight = costs[order]
     positive = data.y[order] > 0
     # threshold after the first k samples: those k are called negative
     errors = np.concatenate([[0.0], np.cumsum(np.where(positive, weight, -weight))])

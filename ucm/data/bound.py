@@ -6,7 +6,6 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +18,8 @@ from ucm.data.groups import Groups, groups_of
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import CenteredMap, SampleMap, UnitMap
 from ucm.data.sound import Seal, read, refuse_entry
-from ucm.errors import DataError, ParameterError, brief
+from ucm.data.weighing import PLAIN, Weighing, check_class_weight, read_weights, weighing_of
+from ucm.errors import DataError
 
 __all__ = ["Data", "EuclideanSpace", "GramSpace", "Space", "bind", "covariance_of"]
 
@@ -146,7 +146,7 @@ class Data:
     ----------
     X : (m, n) array or CSR matrix of float64
     y : (m,) array of +1.0 and -1.0
-    class_weight : factors of the caps of class +1 and class -1
+    weighing : what each sample weighs
     gram : None, or the Gram matrix of a kernel; then X holds coordinates of the samples in its
         feature space
     seal : tells whether the samples that were given are still what they were
@@ -160,7 +160,7 @@ class Data:
         self,
         X: Any,
         y: Vec,
-        class_weight: tuple[float, float] = (1.0, 1.0),
+        weighing: Weighing = PLAIN,
         gram: Gram | None = None,
         space: Space | None = None,
         seal: Seal | None = None,
@@ -170,14 +170,14 @@ class Data:
         self.gram = gram
         self.seal = seal
         self.groups = groups
-        self.class_weight = class_weight
+        self.weighing = weighing
         self.m, self.n = X.shape
         self.space = EuclideanSpace(self.n) if space is None else space
         self._cache: dict[Hashable, Any] = {}
 
     def written(self, X: Any, gram: Gram | None = None, space: Space | None = None) -> Data:
         """The same samples in other coordinates."""
-        return Data(X, self.y, self.class_weight, gram, space, self.seal, self.groups)
+        return Data(X, self.y, self.weighing, gram, space, self.seal, self.groups)
 
     def in_gram_space(self, gram: Gram) -> Data:
         """The same samples as coefficients over themselves, with the inner product of a kernel: no
@@ -217,8 +217,31 @@ class Data:
 
     @functools.cached_property
     def factors(self) -> Vec:
-        """(m,) the weight of each sample, that of its class."""
-        return np.where(self.y > 0.0, *self.class_weight)
+        """(m,) the weight of each sample, its own times that of its class."""
+        found = np.where(self.y > 0.0, *self.weighing.classes)
+        return found if self.weighing.samples is None else found * self.weighing.samples
+
+    @property
+    def weights(self) -> Vec | None:
+        """`factors`, or None where each is 1."""
+        return None if self.weighing.plain else self.factors
+
+    @functools.cached_property
+    def total(self) -> float:
+        """m, each sample counted as often as its weight says."""
+        samples = self.weighing.samples
+        return float(self.m if samples is None else samples.sum())
+
+    def copies(self, kind: str, group: Any = None) -> Vec | None:
+        """The weights of the samples of `pos`, `neg` or `signed`; None where each is 1."""
+        if self.weighing.plain:
+            return None
+        return self.once(("copies", kind, group), lambda: self.factors[self.rows(kind, group)])
+
+    def count(self, kind: str, group: Any = None) -> float:
+        """The sum of these weights."""
+        copies = self.copies(kind, group)
+        return float(self.rows(kind, group).size if copies is None else copies.sum())
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What `make()` returns, computed at the first call with this key."""
@@ -278,17 +301,23 @@ class Data:
 
         return self.once(("samples", kind, group), make)
 
+    def _counts(self, kind: str, group: Any) -> Vec | None:
+        """What samples weigh in means and covariances; None where all weigh the same."""
+        one_class = kind != "signed" and self.weighing.samples is None
+        return None if one_class else self.copies(kind, group)
+
     def mean(self, kind: str, group: Any = None) -> Vec:
-        """The mean of the samples, (n,)."""
+        """The mean of the samples by their weights, (n,)."""
 
         def make() -> Vec:
-            count = self.rows(kind, group).size
-            return self.samples(kind, group).matvec(np.full(count, 1.0 / count))
+            count, counts = self.rows(kind, group).size, self._counts(kind, group)
+            q = np.full(count, 1.0 / count) if counts is None else counts / counts.sum()
+            return self.samples(kind, group).matvec(q)
 
         return self.once(("mean", kind, group), make)
 
     def covariance_factor(self, kind: str, group: Any = None) -> LinearMap:
-        """F with F F' the 1/m covariance of the samples, through the samples themselves.
+        """F with F F' the 1/m covariance of the samples by their weights, through the samples themselves.
 
         Raises
         ------
@@ -309,7 +338,7 @@ class Data:
                     if sparse.issparse(X)
                     else (X * signs[:, None])
                 )
-            return CenteredMap(X, self.mean(kind, group))
+            return CenteredMap(X, self.mean(kind, group), self._counts(kind, group))
 
         return self.once(("centred", kind, group), make)
 
@@ -351,24 +380,34 @@ def _taken(X: Any, rows: NDArray[np.intp]) -> Any:
 
 
 def bind(
-    X: Any, y: Any, class_weight: tuple[float, float] = (1.0, 1.0), subgroup: Any = None
+    X: Any,
+    y: Any,
+    class_weight: Any = None,
+    sample_weight: Any = None,
+    subgroup: Any = None,
+    *,
+    square: bool = False,
 ) -> Data:
-    """Validate samples and labels.
+    """Validate samples, labels, weights and groups; samples of weight 0 are left out.
 
     Parameters
     ----------
     X : (m, n) array, data frame or sparse matrix
     y : (m,) labels in {-1, +1}, both present
-    class_weight : factors of the losses, or of the caps, of class +1 and of class -1
-    subgroup : None, or (m,) the group of every sample
+    class_weight, sample_weight, subgroup : as in `ucm.compile`
+    square : whether X holds inner products of the samples, so that its columns are samples too
 
     Raises
     ------
     DataError
-        NaN or inf, no samples or features, lengths that differ, labels other than both -1 and +1.
+        NaN or inf, no samples or features, lengths that differ, labels other than both -1 and +1, weights
+        that are none.
+    ParameterError
+        `class_weight` is none.
     """
-    factors = _pair(class_weight)
+    check_class_weight(class_weight)
     X = read(X)
+    weights = read_weights(sample_weight, X.shape[0])
     try:
         if np.ma.is_masked(y):
             raise TypeError("a masked array with hidden labels")
@@ -404,22 +443,16 @@ def bind(
             "add samples of the other class"
         )
     groups = None if subgroup is None else groups_of(subgroup, values.size)
+    weighing = PLAIN
+    if weights is not None or class_weight is not None:
+        weighing = weighing_of(values, weights, class_weight)
+    if weighing.kept is not None:
+        X, values = X[weighing.kept], values[weighing.kept]
+        X = np.ascontiguousarray(X[:, weighing.kept]) if square else X
+        groups = None if groups is None else groups.of(weighing.kept)
     seal = Seal(X, values)
     if not seal.finite:
         refuse_entry(X)
     labels = values.copy()
     labels.flags.writeable = False
-    return Data(X, labels, factors, seal=seal, groups=groups)
-
-
-def _pair(class_weight: Any) -> tuple[float, float]:
-    """The factors of class +1 and class -1."""
-    given = class_weight.tolist() if isinstance(class_weight, np.ndarray) else class_weight
-    if isinstance(given, tuple | list) and len(given) == 2:
-        numbers = [float(w) for w in given if isinstance(w, Real) and not isinstance(w, bool)]
-        if len(numbers) == 2 and all(0 < w < math.inf for w in numbers):
-            return numbers[0], numbers[1]
-    raise ParameterError(
-        "class_weight: expected two positive numbers, the factors of class +1 and of class -1, got "
-        f'{brief(class_weight)}; only ucm.Classifier takes None, "balanced" and weights by label'
-    )
+    return Data(X, labels, weighing, seal=seal, groups=groups)

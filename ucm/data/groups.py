@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -17,24 +18,32 @@ _SHOWN = 6  # labels that a message lists
 
 
 class Groups:
-    """The groups of m samples.
+    """The groups of samples.
 
     Attributes
     ----------
     codes : for every label its number
-    numbers : (m,) the number of the label of every sample
+    given : (m,) the number of the label of every sample that was given
+    numbers : those of the samples that are bound
     """
 
     def __init__(self, labels: Sequence[Any]) -> None:
         self.codes = {label: k for k, label in enumerate(dict.fromkeys(labels))}
-        self.numbers = np.fromiter(map(self.codes.__getitem__, labels), np.intp, len(labels))
-        self.numbers.flags.writeable = False
+        self.given = np.fromiter(map(self.codes.__getitem__, labels), np.intp, len(labels))
+        self.given.flags.writeable = False
+        self.numbers = self.given
+
+    def of(self, rows: NDArray[np.intp]) -> Groups:
+        """The groups of these samples only."""
+        few = copy.copy(self)
+        few.numbers = self.numbers[rows]
+        return few
 
     @property
     def labels(self) -> list[Any]:
-        """(m,) the label of every sample."""
+        """The label of every sample that was given."""
         names = list(self.codes)
-        return [names[k] for k in self.numbers]
+        return [names[k] for k in self.given]
 
     def members(self, label: Any, among: NDArray[np.intp], name: str, of: str) -> NDArray[np.intp]:
         """The samples of a group among some.
@@ -49,7 +58,7 @@ class Groups:
             No sample has this label, or none of those.
         """
         code = self.codes.get(label)
-        if code is None:
+        if code is None or not (self.numbers == code).any():
             shown = ", ".join(map(repr, list(self.codes)[:_SHOWN]))
             more = ", ..." if len(self.codes) > _SHOWN else ""
             raise DataError(

@@ -142,13 +142,16 @@ def _number(name: str, number: Any) -> float:
         raise ParameterError(f"{name}: expected a number, got {brief(number)}") from None
 
 
-def kernel_of(kernel: Any, X: Any, **options: Any) -> tuple[Kernel, int]:
+def kernel_of(
+    kernel: Any, X: Any, weights: Vec | None = None, /, **options: Any
+) -> tuple[Kernel, int]:
     """The kernel that the options of `compile` describe, and the memory limit in bytes.
 
     Parameters
     ----------
     kernel : a name of `Kernel`, or a callable
     X : (m, n) samples, which gamma="scale" and "auto" refer to
+    weights : (m,) how often each of them counts in var(X); None for once
     gamma : "scale" for 1 / (n var(X)), "auto" for 1 / n, or a positive number; default "scale"
     degree : of the polynomial kernel; default 3
     coef0 : of the polynomial and the sigmoid kernel; default 0
@@ -174,7 +177,12 @@ def kernel_of(kernel: Any, X: Any, **options: Any) -> tuple[Kernel, int]:
                 f'gamma: expected "scale", "auto" or a positive number, got {gamma!r}'
             )
         spread = 1.0
-        if gamma == "scale":
+        if gamma == "scale" and weights is not None:
+            count = float(weights.sum()) * X.shape[1]
+            square = X.multiply(X) if sparse.issparse(X) else X * X
+            mean = float(np.sum(weights @ X)) / count
+            spread = float(np.sum(weights @ square)) / count - mean * mean
+        elif gamma == "scale":
             if sparse.issparse(X):
                 count = X.shape[0] * X.shape[1]
                 spread = float((X.data**2).sum() / count - (X.data.sum() / count) ** 2)

@@ -103,32 +103,36 @@ class UnitMap(LinearMap):
 
 
 class CenteredMap(LinearMap):
-    """`q -> (X - 1 mean')' q / sqrt(m)`: a factor of the 1/m covariance, centring implicit."""
+    """`q -> (X - 1 mean')' q / sqrt(m)`: a factor of the 1/m covariance, centring implicit. With weights c
+    of the samples, their mean 1, `q_i sqrt(c_i)` in place of q_i: of the covariance by these weights."""
 
-    def __init__(self, X: Matrix, mean: Vec) -> None:
+    def __init__(self, X: Matrix, mean: Vec, counts: Vec | None = None) -> None:
         self.X, self.mean = X, mean
         self.root = np.sqrt(X.shape[0])
+        self.c = 1.0 if counts is None else np.sqrt(counts * (counts.size / counts.sum()))
         self.shape = (X.shape[1], X.shape[0])
         self.entries, self.squares = _stored(X), _squares(X)
 
     def matvec(self, q: Vec) -> Vec:
+        q = self.c * q
         return (self.X.T @ q - self.mean * q.sum()) / self.root
 
     def rmatvec(self, w: Vec) -> Vec:
-        return (self.X @ w - self.mean @ w) / self.root
+        return self.c * (self.X @ w - self.mean @ w) / self.root
 
     def column_norms(self) -> Vec:
-        return row_norms(self.X, self.mean) / self.root
+        return self.c * row_norms(self.X, self.mean) / self.root
 
     def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        Q = (self.c * Q.T).T
         return (self.X.T @ Q - np.outer(self.mean, Q.sum(axis=0))) / self.root
 
     def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
-        return weighted_gram(self.X, d, self.mean) / self.X.shape[0]
+        return weighted_gram(self.X, self.c * self.c * d, self.mean) / self.X.shape[0]
 
     def matrix(self) -> Any:
         dense = self.X.toarray() if sparse.issparse(self.X) else self.X
-        return (dense - self.mean).T / self.root
+        return (dense - self.mean).T * (self.c / self.root)
 
 
 class MatrixMap(LinearMap):

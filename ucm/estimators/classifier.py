@@ -19,11 +19,18 @@ from ucm.data.gram import Expansion
 from ucm.data.groups import groups_of
 from ucm.data.kernels import Kernel
 from ucm.data.sound import refuse_unsound
+from ucm.data.weighing import read_weights
 from ucm.errors import ParameterError, SolverError
 from ucm.estimators.multiclass import Pair, one_vs_one_scores, pairs_of, solve_pairs
 from ucm.estimators.options import check_options, kernel_options
 from ucm.estimators.probability import agreeing, calibrated
-from ucm.estimators.validation import class_weights, data_errors, labels_of, normal_in_features
+from ucm.estimators.validation import (
+    class_weights,
+    counted,
+    data_errors,
+    labels_of,
+    normal_in_features,
+)
 from ucm.evidence.sparsity import sparsity
 from ucm.forms.monitor import time_left
 from ucm.forms.solution import Solution
@@ -83,12 +90,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
         With more than two classes, whether `decision_function` has one column per class, or one per
         problem that was solved.
     class_weight : None, "balanced" or dict {label: weight}, default=None
-        Multiplies the losses of the samples; with sets, the caps on their weights (`ReducedHull`,
-        `CappedSimplex`) and the cost of their errors in the bias rules "error" and "odds".
-        "balanced" means m / (2 m_o) for the m_o samples of a class. A label that the dict leaves out
-        has weight 1.
-        Constants cancel in means and covariances; domains without caps refuse. The rest in "ovr" has
-        the mean weight of its samples.
+        Multiplies what the samples of a class weigh: in losses; with sets, in the caps and balls of their
+        weights, and as the cost of their errors in the bias rules "error" and "odds"; m in `nu` stays.
+        "balanced" means m / (k m_o) for the m_o samples of one of k classes. A label that the dict
+        leaves out has weight 1. Constants cancel in the mean and the covariance of a class. The rest in
+        "ovr" has the mean weight of its samples.
     n_jobs : int, default=None
         Number of two-class problems solved at a time, in threads.
     probability : bool, default=False
@@ -149,7 +155,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     The samples of a group, `pos.group("A")`, are those of the fold, the pair of classes, or the part left to
     calibrate on that is fitted; `m` in `nu` counts all samples of it.
 
-    There is no `sample_weight`: means, covariances and hulls would each have to give it a meaning.
+    A weight of a sample is a repetition: whole weights give what repeated samples give.
 
     Examples
     --------
@@ -259,13 +265,16 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return tags
 
     # --- fit -------------------------------------------------------------------------------
-    def fit(self, X: Any, y: Any, subgroup: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, subgroup: Any = None) -> Self:
         """Compile the model for these samples and solve it.
 
         Parameters
         ----------
         X : (m, n) array, data frame or sparse matrix of finite numbers
         y : (m,) two or more different labels, numbers or strings
+        sample_weight : (m,) array of numbers that are not negative, optional
+            Each sample counts as often as its weight says, in losses, caps, balls of weights, means,
+            covariances, the bias, gamma="scale" and calibration; one of weight 0 is left out.
         subgroup : (m,) array of strings or numbers, optional
             The group of every sample, for models with `pos.group("A")`. scikit-learn's tools pass it on,
             fold by fold, after `sklearn.set_config(enable_metadata_routing=True)` and
@@ -275,13 +284,13 @@ class Classifier(ClassifierMixin, BaseEstimator):
         try:
             for name in [name for name in former if name.endswith("_")]:
                 delattr(self, name)
-            return self._fit(X, y, subgroup)
+            return self._fit(X, y, sample_weight, subgroup)
         except BaseException:  # Ctrl-C too
             vars(self).clear()
             vars(self).update(former)
             raise
 
-    def _fit(self, X: Any, y: Any, subgroup: Any) -> Self:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, subgroup: Any) -> Self:
         check_options(self)
         began = time.perf_counter()
         model = models.mm_fda(0.05) if self.model is None else self.model
@@ -292,25 +301,31 @@ class Classifier(ClassifierMixin, BaseEstimator):
             refuse_unsound(y, "Classifier: y")
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C")
             classes, index = labels_of(y)
-        weights = class_weights(self.class_weight, classes, y)[index]
+        given = read_weights(sample_weight, index.size)
         labels = None
         if subgroup is not None:
             labels = np.array(groups_of(subgroup, index.size).labels, dtype=object)
-        kernel, options = kernel_options(self, X)
+        counts = counted(given, classes, index)
+        weights = class_weights(self.class_weight, classes, counts)[index]
+        kernel, options = kernel_options(self, X, given)
         pairs = list(pairs_of(index, classes.size, self.multi_class))
 
         def work(pair: Pair) -> tuple[Plan, Solution]:
             part = X if pair.rows.size == index.size else X[pair.rows]
             if self.kernel == "precomputed" and pair.rows.size != index.size:
                 part = np.ascontiguousarray(part[:, pair.rows])
-            own = weights[pair.rows]
-            factors = (float(own[pair.signs > 0].mean()), float(own[pair.signs < 0].mean()))
+            own, taken = weights[pair.rows], None if given is None else given[pair.rows]
+            factors = tuple(
+                float(np.average(own[side], weights=None if taken is None else taken[side]))
+                for side in (pair.signs > 0, pair.signs < 0)
+            )
             plan = compile(
                 model,
                 part,
                 pair.signs,
                 solver=self.solver,
-                class_weight=factors,
+                class_weight=factors,  # type: ignore[arg-type]
+                sample_weight=taken,
                 subgroup=None if labels is None else labels[pair.rows],
                 **options,
             )
@@ -332,7 +347,12 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self._keep(model, X, kernel, pairs, [plan for plan, _ in found], [s for _, s in found])
         if self.probability:
             plain: Any = clone(self)
-            self.calibration_ = calibrated(plain.set_params(probability=False), X, y, labels)
+            if given is not None and self.kernel != "precomputed":  # whose columns are samples
+                kept = np.flatnonzero(given)
+                X, y, given = X[kept], y[kept], given[kept]
+                labels = None if labels is None else labels[kept]
+            of_samples = {"sample_weight": given, "subgroup": labels}
+            self.calibration_ = calibrated(plain.set_params(probability=False), X, y, of_samples)
         return self
 
     def _keep(

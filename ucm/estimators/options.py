@@ -6,6 +6,7 @@ from typing import Any
 
 from ucm.data.gram import check_gram
 from ucm.data.kernels import Kernel, kernel_of
+from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.forms.monitor import check_time_limit
 
@@ -27,13 +28,15 @@ def check_options(classifier: Any) -> None:
             raise ParameterError(f'Classifier: {name} is "{known[0]}" or "{known[1]}", got {got!r}')
 
 
-def kernel_options(classifier: Any, X: Any) -> tuple[Kernel | None, dict[str, Any]]:
+def kernel_options(
+    classifier: Any, X: Any, weights: Vec | None
+) -> tuple[Kernel | None, dict[str, Any]]:
     """The kernel, its gamma from all samples, and what `compile` is told about it; None where w is
     explicit."""
     if classifier.kernel is None or classifier.kernel == "linear":
         return None, {"kernel": None}
     options = {name: getattr(classifier, name) for name in _OF_KERNELS}
-    kernel, _ = kernel_of(classifier.kernel, X, **options)
+    kernel, _ = kernel_of(classifier.kernel, X, weights, **options)
     if kernel.name == "precomputed":
         check_gram(X)
     settled = {name: getattr(kernel, name) for name in _OF_KERNELS}

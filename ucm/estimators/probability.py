@@ -17,10 +17,11 @@ _HAIR = 1e-6
 
 
 def calibrated(
-    classifier: Any, X: Any, y: NDArray[Any], subgroup: NDArray[Any] | None
+    classifier: Any, X: Any, y: NDArray[Any], of_samples: dict[str, Any]
 ) -> CalibratedClassifierCV:
     """Sigmoids of the decision values, by cross-validation over at most five folds; one for each class,
-    so that for two classes probabilities are in the order of the decision values.
+    so that for two classes probabilities are in the order of the decision values. What each sample
+    has goes to every fit, its weight also to the sigmoids.
 
     Raises
     ------
@@ -36,11 +37,12 @@ def calibrated(
         )
     one: Any = False  # sigmoid for a class, which the stubs of scikit-learn take for a string
     calibration = CalibratedClassifierCV(classifier, cv=min(5, rarest), ensemble=one)
-    if subgroup is None:
+    given = {name: of for name, of in of_samples.items() if of is not None}
+    if not given:
         return calibration.fit(X, y)
     with config_context(enable_metadata_routing=True):
-        classifier.set_fit_request(subgroup=True)
-        return calibration.fit(X, y, subgroup=subgroup)
+        classifier.set_fit_request(**dict.fromkeys(given, True))
+        return calibration.fit(X, y, **given)
 
 
 def agreeing(probabilities: NDArray[np.float64], answer: NDArray[np.intp]) -> NDArray[np.float64]:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from ucm.compiler.recover import feature_normal
 from ucm.data.linear import Vec
-from ucm.errors import CompositionError, DataError, ParameterError, UCMError
+from ucm.errors import CompositionError, DataError, ParameterError, UCMError, brief
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 
-__all__ = ["class_weights", "data_errors", "labels_of", "normal_in_features"]
+__all__ = ["class_weights", "counted", "data_errors", "labels_of", "normal_in_features"]
 
 
 @contextmanager
@@ -62,15 +62,49 @@ def normal_in_features(model: RobustMargin | Objective, solution: Solution, n: i
     return normal
 
 
-def class_weights(class_weight: Any, classes: NDArray[Any], y: NDArray[Any]) -> Vec:
-    """`class_weight` for every class."""
+def class_weights(class_weight: Any, classes: NDArray[Any], counts: Vec) -> Vec:
+    """`class_weight` for every class, of which there are so many samples.
+
+    Raises
+    ------
+    ParameterError
+        It is no dict of positive numbers by label, not "balanced" and not None.
+    """
     if class_weight is None:
         return np.ones(classes.size)
-    try:
-        weights = compute_class_weight(class_weight, classes=classes, y=y)
-    except (TypeError, ValueError) as error:
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        return counts.sum() / (classes.size * counts)
+    labels = classes.tolist()
+    wanted = (
+        f'Classifier: class_weight: expected None, "balanced" or weights of the labels {labels}'
+    )
+    if not isinstance(class_weight, Mapping):
         raise ParameterError(
-            f"Classifier: class_weight: {error}; "
-            f'give None, "balanced" or weights of the labels {classes.tolist()}'
-        ) from error
-    return np.asarray(weights, dtype=np.float64)
+            f"{wanted}, got {brief(class_weight)}; write for example {{label: 2.0}}"
+        )
+    unknown = [label for label in class_weight if label not in labels]
+    if unknown:
+        raise ParameterError(f"{wanted}, got the label {brief(unknown[0])}; leave it out")
+    for label, w in class_weight.items():
+        if not isinstance(w, Real) or isinstance(w, bool) or not 0.0 < float(w) < np.inf:
+            raise ParameterError(
+                f"{wanted}, got {brief(w)} for {brief(label)}; every weight is positive and finite"
+            )
+    return np.array([float(class_weight.get(label, 1.0)) for label in labels])
+
+
+def counted(weights: Vec | None, classes: NDArray[Any], index: NDArray[np.intp]) -> Vec:
+    """The samples of every class, as often as they count.
+
+    Raises
+    ------
+    DataError
+        All samples of a class have weight 0.
+    """
+    counts = np.bincount(index, weights, minlength=classes.size).astype(np.float64)
+    if not counts.all():
+        raise DataError(
+            "sample_weight: expected samples of every class with a positive weight, got zeros for all of "
+            f"class {classes[int(np.argmin(counts))].item()!r}; leave the class out of X and y"
+        )
+    return counts

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ucm.data.bound import Data, bind
+from ucm.data.weighing import ClassWeight
 from ucm.display import sheet
 from ucm.errors import CompositionError, EmptySetError, SolverError
 from ucm.forms.monitor import Monitor
@@ -125,8 +126,10 @@ def admissible(
     X: Any,
     y: Any,
     *,
-    time_limit: float = math.inf,
+    class_weight: ClassWeight = None,
+    sample_weight: Any = None,
     subgroup: Any = None,
+    time_limit: float = math.inf,
 ) -> dict[str, Interval]:
     """The interval of every hyperparameter in which U is not empty and 0 is not in U.
 
@@ -137,7 +140,7 @@ def admissible(
 
     Parameters
     ----------
-    model, X, y, subgroup : as in `ucm.compile`
+    model, X, y, class_weight, sample_weight, subgroup : as in `ucm.compile`
     time_limit : seconds for each program
 
     Raises
@@ -154,10 +157,10 @@ def admissible(
     (0.666667, 1.0)
     """
     if isinstance(model, Objective):
-        bind(X, y, subgroup=subgroup)
+        bind(X, y, class_weight, sample_weight, subgroup)
         return {name: _declared(model, name) for name in model.params()}
     robust = as_model(model, "admissible")
-    data = bind(X, y, subgroup=subgroup)
+    data = bind(X, y, class_weight, sample_weight, subgroup)
     robust.set.dimension(data.n)
     data = _in_their_span(robust, data)
     return {name: _interval(robust, data, name, time_limit) for name in robust.params()}

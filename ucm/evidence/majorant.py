@@ -9,7 +9,7 @@ import numpy as np
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import SolverError
-from ucm.evidence.objective import InFeatures, tangent_plane
+from ucm.evidence.objective import InFeatures, tangent_plane, weights_in
 from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
@@ -47,7 +47,7 @@ def majorant(
     scope, one = Parameters(), Coefficient()
     total: Any = 0.0
     for loss in G.losses:
-        total += loss_cvxpy(loss, t, data.y, data.class_weight, scope)
+        total += loss_cvxpy(loss, t, weights_in(loss, data), scope)
     for penalty in G.penalties:
         if isinstance(penalty, ProximalPenalty):
             total += penalty.cvxpy(omega / scale, one, scope)
@@ -73,19 +73,15 @@ def dual_problem(model: Objective, data: Data, features: Any = None) -> cp.Probl
 
     loss, (added, subtracted) = model.loss, model.penalty.split()
     lam = Gathered(added).square
-    if not isinstance(loss, ConvexLoss) or lam is None or subtracted:
+    if not isinstance(loss, ConvexLoss) or loss.counted or lam is None or subtracted:
         return None
     X = data.X if features is None else features
     unit = float(loss.gradient(np.ones(1))[0])  # a multiplier of usual size: t is near 1
-    t, constraints = cp.Variable(data.m), []
-    conjugates: Any = 0.0
-    for sign, c in zip((1.0, -1.0), data.class_weight, strict=True):
-        rows = np.flatnonzero(data.y == sign)
-        mean = cp.Variable()
-        constraints += loss.conjugate_constraint(t[rows] * (unit / c), mean)
-        conjugates = conjugates + c * rows.size * mean
+    t, c = cp.Variable(data.m), data.factors
+    total, (conjugates, constraints) = cp.Variable(), loss.conjugate_cvxpy(cp.multiply(unit / c, t))
+    constraints = [*constraints, c @ conjugates / c.sum() <= total]
     square = cp.sum_squares(X.T @ cp.multiply(data.y, t)) * (unit**2 / (4.0 * lam))
-    height = loss.offset * unit * cp.sum(t) - conjugates - square
+    height = loss.offset * unit * cp.sum(t) - c.sum() * total - square
     return cp.Problem(cp.Maximize(height), [*constraints, data.y @ t == 0])
 
 
@@ -114,8 +110,8 @@ def verify_objective(
     b = solution.b or 0.0
     X, w = data.X, solution.w
     if features is not None:
-        X, w = features, features.T @ solution.coefficients
-    objective = model.value(data.y * (X @ w + b), w, data.y, data.class_weight)
+        X, w = features, features.T @ data.weighing.gathered(solution.coefficients)
+    objective = model.value(data.y * (X @ w + b), w, data.y, data.weights)
     problems = [majorant(model, data, w, b, features), dual_problem(model, data, features)]
     found, failure = [], SolverError("verify: no reference")
     for problem in problems:
@@ -126,6 +122,6 @@ def verify_objective(
     if not found:
         raise failure
     worst = max(found, key=lambda end: abs(end.value - objective))
-    origin = model.value(np.zeros(data.m), np.zeros(w.size), data.y, data.class_weight)
+    origin = model.value(np.zeros(data.m), np.zeros(w.size), data.y, data.weights)
     least = min((loss.lowest() for loss in model.dc()[0].losses), default=0.0)
     return compared(solution, worst, tol, objective=objective, unit=origin, least=least)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucm.data.bound import Data
 from ucm.data.gram import Gram
@@ -21,7 +22,7 @@ from ucm.errors import SolverError
 from ucm.forms.solution import Certificate
 from ucm.language.objective import ConvexPart, Objective
 from ucm.language.penalties.gathered import Gathered, slope_near
-from ucm.language.terms import ConvexLoss, Penalty, SubtractedPenalty, loss_value
+from ucm.language.terms import ConvexLoss, Penalty, SubtractedPenalty
 
 __all__ = [
     "BehindKernel",
@@ -32,6 +33,7 @@ __all__ = [
     "falls_forever",
     "is_local",
     "tangent_plane",
+    "weights_in",
 ]
 
 _SECOND_ORDER = 1e-14  # of a square: below it the square of a correction is rounding
@@ -174,11 +176,12 @@ class Tangent:
 
 
 def tangent_plane(H: ConvexPart, data: Data, normal: Normal, margin: Vec) -> Tangent:
-    """The tangent plane of H at a normal and its margins; the samples weigh what their class does."""
-    slopes = -data.factors * sum(
-        (loss.gradient(loss.offset - margin) for loss in H.losses), start=np.zeros(data.m)
-    )
-    height = sum(loss_value(loss, margin, data.y, data.class_weight) for loss in H.losses)
+    """The tangent plane of H at a normal and its margins, the samples weighed."""
+    slopes = np.zeros(data.m)
+    for loss in H.losses:
+        c = weights_in(loss, data)
+        slopes -= (1.0 if c is None else c) * loss.gradient(loss.offset - margin)
+    height = sum(loss.value(margin, data.y, data.weights) for loss in H.losses)
     u, rest = normal.tangent(H.penalties)  # type: ignore[arg-type]
     return Tangent(slopes, u, height - float(slopes @ margin) + rest)
 
@@ -201,7 +204,7 @@ def certify_objective(
     """
     G, H = model.dc()
     margin = data.y * (normal.scores + b)
-    primal = loss_value(model.loss, margin, data.y, data.class_weight)
+    primal = model.loss.value(margin, data.y, data.weights)
     primal += normal.value(model.penalty)
     plane = tangent_plane(H, data, normal, margin)
     bound, violation = _lower_bound(G, data, normal, margin, slopes, plane)
@@ -219,12 +222,13 @@ def _lower_bound(
     point misses the constraints.
 
     For any `s_min <= a_ki <= s_max` and `beta_i = c_i sum_k a_ki + v_i` with `y'beta = 0`, c_i the weights of
-    the samples, it is `sum_k sum_i c_i (o_k a_ki - l_k*(a_ki)) - R*(sum_i beta_i y_i x_i + u)`. The
+    the samples, it is `sum_k sum_i c_i (o_k a_ki - l_k*(a_ki)) - R*(sum_i beta_i y_i x_i + u)`; where a loss
+    is of one class, a_ki = 0 and l_k*(a_ki) counts as 0 for the samples of the other. The
     losses alone can make beta = 0, as H is no steeper than G: a point that misses a constraint is pulled
     there.
     """
-    losses, c = G.losses, data.factors
-    ends = [(loss.lowest(), loss.steepest()) for loss in losses]
+    losses, c = [_Counted(loss, loss.of_class(data.y)) for loss in G.losses], data.factors
+    ends = [loss.ends() for loss in losses]
     point = _shares(losses, ends, margin, None if slopes is None else slopes / c)
     rest, still = -plane.margin / c, []
     for low, top in ends:
@@ -245,9 +249,40 @@ def _lower_bound(
     return max(bounds)
 
 
+@dataclass(frozen=True)
+class _Counted:
+    """A loss and the samples that it counts, None for all."""
+
+    loss: ConvexLoss
+    counts: NDArray[np.bool_] | None
+
+    @property
+    def offset(self) -> float:
+        return self.loss.offset
+
+    def _where(self, each: Any) -> Any:
+        return each if self.counts is None else np.where(self.counts, each, 0.0)
+
+    def ends(self) -> tuple[Any, Any]:
+        """s_min and s_max, numbers or one for each sample."""
+        return self._where(self.loss.lowest()), self._where(self.loss.steepest())
+
+    def gradient(self, u: Vec) -> Vec:
+        return self._where(self.loss.gradient(u))
+
+    def conjugate(self, s: Vec) -> Vec:
+        return self._where(self.loss.conjugate(s))
+
+
+def weights_in(loss: ConvexLoss, data: Data) -> Vec | None:
+    """What each sample weighs in a loss; None where each is 1."""
+    counts = loss.of_class(data.y)
+    return data.weights if counts is None else np.where(counts, data.factors, 0.0)
+
+
 def _shares(
-    losses: Sequence[ConvexLoss],
-    ends: Sequence[tuple[float, float]],
+    losses: Sequence[_Counted],
+    ends: Sequence[tuple[Any, Any]],
     margin: Vec,
     slopes: Vec | None,
 ) -> list[Vec]:
@@ -265,7 +300,7 @@ def _shares(
     return [np.clip(a + part * (b - a), *end) for a, b, end in zip(first, last, ends, strict=True)]
 
 
-def _bracket(losses: Sequence[ConvexLoss], margin: Vec, slopes: Vec) -> tuple[Vec, Vec]:
+def _bracket(losses: Sequence[_Counted], margin: Vec, slopes: Vec) -> tuple[Vec, Vec]:
     """Margins t, one below and one above, as near as rounding allows, where the gradients of the losses,
     which fall in t, add up to the slopes: the best way to share them out. Between the two lies a kink,
     or a loss too steep to tell."""
@@ -315,7 +350,7 @@ def falls_forever(model: Objective, data: Data, w: Vec, b: float) -> str | None:
         return None
     limit, before = model.penalty.value(1e12 * w), model.penalty.value(1e9 * w)
     bounded = limit <= before * (1.0 + 1e-12)
-    if not bounded or model.value(margin, w, data.y, data.class_weight) < limit:
+    if not bounded or model.value(margin, w, data.y, data.weights) < limit:
         return None
     return (
         f"no minimum is attained: the samples are separated, and the objective falls towards {limit:.6g} "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,14 +19,13 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
 from ucm.language.penalties.gathered import Gathered
-from ucm.language.term_algebra import PenaltySum
+from ucm.language.term_algebra import PenaltySum, of_all
 from ucm.language.terms import (
     ConvexLoss,
     FoldedConcave,
     Penalty,
     ProximalPenalty,
     SubtractedPenalty,
-    loss_value,
 )
 
 __all__ = ["Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt"]
@@ -51,21 +51,21 @@ class Tilt:
 
 @dataclass(frozen=True)
 class Composite:
-    """`min over w, b of sum_k sum_i c_i l_k(o_k - t_i) + sum_k R_k(w) - <tilt>`, `t_i = y_i (w'x_i + b)`.
+    """`min over w, b of sum_k sum_i c_ki l_k(o_k - t_i) + sum_k R_k(w) - <tilt>`, `t_i = y_i (w'x_i + b)`.
 
     Attributes
     ----------
     X : (m, n) array or CSR matrix
     y : (m,) array of +1.0 and -1.0
     losses, penalties : the convex terms
-    class_weight : c_i of class +1 and of class -1
+    weights : for every loss c_k, (m,) and not negative, or None for ones; () for ones in all
     """
 
     X: Any
     y: Vec
     losses: tuple[ConvexLoss, ...]
     penalties: tuple[ProximalPenalty, ...]
-    class_weight: tuple[float, float] = (1.0, 1.0)
+    weights: tuple[Vec | None, ...] = ()
 
     @property
     def m(self) -> int:
@@ -85,20 +85,32 @@ class Composite:
         """Stored entries of X, the unit of half a pass."""
         return int(self.X.nnz) if sparse.issparse(self.X) else self.X.size
 
-    @functools.cached_property
-    def factors(self) -> Vec:
-        """(m,) the weight c_i of each sample."""
-        return np.where(self.y > 0, *self.class_weight)
+    @property
+    def parts(self) -> Iterable[tuple[ConvexLoss, Vec | None]]:
+        """The losses with their weights."""
+        return zip(self.losses, self.weights or (None,) * len(self.losses), strict=True)
+
+    @property
+    def single(self) -> Vec | None:
+        """The weights of the first loss."""
+        return self.weights[0] if self.weights else None
 
     @functools.cached_property
     def caps(self) -> Vec:
         """(m,) the largest slope of the total loss at each sample."""
-        return self.factors * sum(loss.steepest() for loss in self.losses)
+        return self._total(lambda loss: loss.steepest())
 
     @functools.cached_property
     def floors(self) -> Vec:
         """(m,) the smallest slope: 0 but for losses that grow on both sides."""
-        return self.factors * sum(loss.lowest() for loss in self.losses)
+        return self._total(lambda loss: loss.lowest())
+
+    def _total(self, end: Callable[[ConvexLoss], float]) -> Vec:
+        """The sum of an end of the slopes of every loss."""
+        total = np.zeros(self.m)
+        for loss, c in self.parts:
+            total += end(loss) if c is None else _times(c, end(loss))
+        return total
 
     def flat(self) -> Tilt:
         """No tilt."""
@@ -123,7 +135,7 @@ class Composite:
 
     def loss(self, margin: Vec) -> float:
         """The total loss at the margins."""
-        return sum(loss_value(loss, margin, self.y, self.class_weight) for loss in self.losses)
+        return sum(loss.value(margin, self.y, c) for loss, c in self.parts)
 
     def value(self, margin: Vec, w: Vec, tilt: Tilt | None = None) -> float:
         """The objective at the margins and the normal."""
@@ -134,12 +146,7 @@ class Composite:
 
     def gradient(self, margin: Vec) -> Vec:
         """Minus the slopes of the total loss: `c_i sum_k l_k'(o_k - t_i)`."""
-        return self.slopes(self.losses, margin)
-
-    def slopes(self, losses: tuple[ConvexLoss, ...], margin: Vec) -> Vec:
-        """Minus the slopes of these losses, at the weights of the samples."""
-        total = sum((k.gradient(k.offset - margin) for k in losses), start=np.zeros(self.m))
-        return self.factors * total
+        return slopes_of(self.parts, margin)
 
     def shares(self, slopes: Vec, margin: Vec | None) -> list[Vec]:
         """Dual points of the losses that add up to `slopes`, as far as their domains allow: their
@@ -147,23 +154,26 @@ class Composite:
         Without margins each loss in turn takes what it can."""
         if len(self.losses) == 1 or margin is None:
             parts, rest = [], slopes
-            for loss in self.losses:
-                parts.append(self._inside(loss, rest))
+            for loss, c in self.parts:
+                parts.append(_inside(loss, c, rest))
                 rest = rest - parts[-1]
             return parts
-        parts = [self.slopes((loss,), margin) for loss in self.losses]
+        each = list(self.parts)
+        parts = [slopes_of([one], margin) for one in each]
         kinked = [k for k, loss in enumerate(self.losses) if loss.slope() is not None]
         if kinked:
-            away = np.array([np.abs(margin - self.losses[k].offset) for k in kinked])
+            away = np.array(
+                [
+                    np.abs(margin - loss.offset)
+                    + (0.0 if c is None else np.where(c > 0.0, 0.0, np.inf))
+                    for loss, c in (each[k] for k in kinked)
+                ]
+            )
             nearest, rest = np.argmin(away, axis=0), slopes - sum(parts)
             for place, k in enumerate(kinked):
                 taken = np.where(nearest == place, parts[k] + rest, parts[k])
-                parts[k] = self._inside(self.losses[k], taken)
+                parts[k] = _inside(*each[k], taken)
         return parts
-
-    def _inside(self, loss: ConvexLoss, slopes: Vec) -> Vec:
-        """Slopes of one loss, in the domain of its conjugate."""
-        return np.clip(slopes, self.factors * loss.lowest(), self.factors * loss.steepest())
 
     @functools.cached_property
     def scale(self) -> float:
@@ -177,7 +187,7 @@ class Composite:
         much that point still misses its constraints, relative.
 
         With `beta = sum_k alpha_k + tilt.margin` and `y'beta = 0`, the bound is
-        `sum_k sum_i o_k alpha_ki - c_i l_k*(alpha_ki / c_i) - R*(Z'beta + tilt.normal)`, Z the samples
+        `sum_k sum_i o_k alpha_ki - c_ki l_k*(alpha_ki / c_ki) - R*(Z'beta + tilt.normal)`, Z the samples
         times their labels. `beta = 0` is feasible for the tilts of a split: a point that misses a
         constraint is pulled towards it. Solvers stop on it; certificates have a computation of their
         own, from the declaration.
@@ -200,11 +210,55 @@ class Composite:
             z, tilt.normal, lambda: self.scale * float(keep @ np.abs(beta)), w
         )
         keep, bound = share * keep, -conjugate
-        for loss, a, base in zip(self.losses, alpha, rest, strict=True):
+        for (loss, c), a, base in zip(self.parts, alpha, rest, strict=True):
             point = base + keep * (a - base)
             bound += loss.offset * float(point.sum())
-            bound -= float(self.factors @ loss.conjugate(point / self.factors))
+            if c is None:
+                bound -= float(loss.conjugate(point).sum())
+            else:
+                at = np.divide(point, c, out=np.zeros(self.m), where=c > 0.0)
+                bound -= float(c @ loss.conjugate(at))
         return bound, violation
+
+
+def slopes_of(parts: Iterable[tuple[ConvexLoss, Vec | None]], margin: Vec) -> Vec:
+    """Minus the slopes of weighted losses at the margins."""
+    total = np.zeros(margin.size)
+    for loss, c in parts:
+        slopes = loss.gradient(loss.offset - margin)
+        total += slopes if c is None else np.where(c > 0.0, c * slopes, 0.0)
+    return total
+
+
+def _times(c: Vec, end: float) -> Vec:
+    """`c end`; 0 where c is 0, even of inf."""
+    return np.where(c > 0.0, c * end, 0.0) if np.isinf(end) else c * end
+
+
+def _inside(loss: ConvexLoss, c: Vec | None, slopes: Vec) -> Vec:
+    """Slopes of one loss, in the domain of its conjugate."""
+    low, top = loss.lowest(), loss.steepest()
+    return (
+        np.clip(slopes, low, top) if c is None else np.clip(slopes, _times(c, low), _times(c, top))
+    )
+
+
+def weighed(
+    losses: tuple[ConvexLoss, ...], data: Data
+) -> tuple[tuple[ConvexLoss, ...], tuple[Vec | None, ...]]:
+    """The losses and what the samples weigh in each: their weights, 0 outside of the class that a loss is
+    of. Losses that differ by that class only are one."""
+    found: dict[ConvexLoss, Vec | None] = {}
+    for loss in losses:
+        everywhere, factor = of_all(loss)
+        counts = loss.of_class(data.y)
+        if counts is None and everywhere not in found:
+            found[everywhere] = data.weights
+            continue
+        c = data.factors if counts is None else np.where(counts, factor * data.factors, 0.0)
+        before = found.get(everywhere, 0.0)
+        found[everywhere] = c + (1.0 if before is None else before)
+    return tuple(found), tuple(found.values())
 
 
 @dataclass(frozen=True)
@@ -215,25 +269,34 @@ class DifferenceOfConvex:
     ----------
     G : the convex part
     losses, penalties : the terms of H
+    weights : of the losses of H, as for `Composite`
     start : the penalties of the convex problem that the iterations start from
     """
 
     G: Composite
     losses: tuple[ConvexLoss, ...] = ()
     penalties: tuple[SubtractedPenalty, ...] = ()
+    weights: tuple[Vec | None, ...] = ()
     start: tuple[ProximalPenalty, ...] = field(default=())
 
     @classmethod
     def of(cls, model: Objective, data: Data) -> DifferenceOfConvex:
         """The form of a declared objective, from the splits of its terms."""
         G, H = model.dc()
-        form = Composite(data.X, data.y, G.losses, G.penalties, data.class_weight)  # type: ignore[arg-type]
-        return cls(form, H.losses, H.penalties, _relaxed(model.penalty))  # type: ignore[arg-type]
+        losses, weights = weighed(G.losses, data)
+        form = Composite(data.X, data.y, losses, G.penalties, weights)  # type: ignore[arg-type]
+        losses, weights = weighed(H.losses, data)
+        return cls(form, losses, H.penalties, weights, _relaxed(model.penalty))  # type: ignore[arg-type]
 
     @property
     def expected(self) -> Expected:
         """What an answer is made of."""
         return self.G.expected
+
+    @property
+    def parts(self) -> Iterable[tuple[ConvexLoss, Vec | None]]:
+        """The losses of H with their weights."""
+        return zip(self.losses, self.weights or (None,) * len(self.losses), strict=True)
 
     @property
     def convex(self) -> bool:
@@ -245,25 +308,28 @@ class DifferenceOfConvex:
 
     def value(self, margin: Vec, w: Vec) -> float:
         """`G - H`."""
-        G = self.G
-        minus = sum(loss_value(loss, margin, G.y, G.class_weight) for loss in self.losses)
+        minus = sum(loss.value(margin, self.G.y, c) for loss, c in self.parts)
         minus += sum(penalty.value(w) for penalty in self.penalties)
         return self.G.value(margin, w) - minus
 
     def constant(self) -> Answer:
         """w = 0 with the best b, the smallest where several are.
 
-        At w = 0 the losses are those of two samples, weighed by their classes. Piecewise linear ones have
-        their least value at a kink; for others b goes over a grid too, refined where it is least.
+        At w = 0 each loss is that of two samples, which weigh what their classes do. Piecewise linear
+        ones have their least value at a kink; for others b goes over a grid too, refined where it is least.
         """
         G, losses = self.G, (*self.G.losses, *self.losses)
-        positive = int((G.y > 0.0).sum())
-        weights = G.class_weight[0] * positive, G.class_weight[1] * (G.m - positive)
-        y = np.array([1.0, -1.0])
+        positive, y = G.y > 0.0, np.array([1.0, -1.0])
+
+        def both(c: Vec | None) -> Vec:
+            c = np.ones(G.m) if c is None else c
+            return np.array([c[positive].sum(), c[~positive].sum()])
+
+        plus, minus = ([(loss, both(c)) for loss, c in form.parts] for form in (G, self))
 
         def height(b: float) -> float:
-            plus = sum(loss_value(loss, b * y, y, weights) for loss in G.losses)
-            return plus - sum(loss_value(loss, b * y, y, weights) for loss in self.losses)
+            up = sum(loss.value(b * y, y, c) for loss, c in plus)
+            return up - sum(loss.value(b * y, y, c) for loss, c in minus)
 
         kinks = {0.0, *(loss.offset for loss in losses), *(-loss.offset for loss in losses)}
         bent = any(loss.slope() is None for loss in losses)
@@ -283,7 +349,7 @@ class DifferenceOfConvex:
     def tilt(self, margin: Vec, w: Vec) -> Tilt:
         """A subgradient of H, as slopes in the margins and in w."""
         normal = sum((p.subgradient(w) for p in self.penalties), start=np.zeros(self.G.n))
-        return Tilt(-self.G.slopes(self.losses, margin), normal)
+        return Tilt(-slopes_of(self.parts, margin), normal)
 
 
 def _relaxed(penalty: Penalty) -> tuple[ProximalPenalty, ...]:

@@ -140,12 +140,12 @@ class Polyhedral(Domain):
 
 
 class Weighable(Domain):
-    """A domain with caps on its entries, which class weights multiply."""
+    """A domain in which an entry can stand for several copies of a sample."""
 
     @abstractmethod
-    def weighed(self, class_weight: tuple[float, float]) -> Domain | None:
-        """The domain with the caps of the classes +1 and -1 multiplied by these (without `classes`, by
-        the first); None when this one has no caps."""
+    def weighed(self, weights: Vec, *, classes: Vec | None = None) -> Domain | None:
+        """The domain of the q that, entry i split evenly into weights[i] copies, lie in this one; caps are
+        multiplied by the weights. None when this one has no such meaning."""
 
 
 class Projectable(Domain):

@@ -60,6 +60,10 @@ def to_set(loss: ConvexLoss, radius: Any) -> UncertaintySet:
     >>> ucm.Hinge(2).to_set(0.3)
     Hull(signed, weights=NormBall(0.3))
     """
+    if loss.counted is not None:
+        raise CompositionError(
+            f"{loss!r}.to_set: expected a loss of all samples, got one of one class; drop `on`"
+        )
     if loss.lowest() < 0.0:
         raise CompositionError(
             f"{loss!r}.to_set: some weights of samples would be negative, and no set has these; take "

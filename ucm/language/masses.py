@@ -16,25 +16,31 @@ from numpy.typing import NDArray
 
 from ucm import numerics
 from ucm.data.linear import Vec
+from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.node import Node
 
 __all__ = [
     "ROUNDING",
     "Jacobian",
+    "clip_to_mass",
     "constraints",
+    "copies_of",
     "counts",
     "delivered",
+    "fill_to_mass",
     "greedy",
     "groups",
     "jacobian",
     "labels",
     "no_entries",
     "order_interval",
+    "other_copies",
     "outside",
     "project_capped",
     "snap",
     "soft_to_mass",
+    "totals",
     "uniform",
     "vector",
 ]
@@ -77,11 +83,20 @@ def counts(dim: int, classes: Vec | None) -> list[int]:
     return [int(np.count_nonzero(y > 0)), int(np.count_nonzero(y < 0))]
 
 
-def uniform(dim: int, classes: Vec | None) -> Vec:
-    """The centre of the simplex."""
+def totals(dim: int, classes: Vec | None, copies: Vec | None) -> list[float]:
+    """How many copies each mass has."""
+    c = np.ones(dim) if copies is None else copies
+    return [float(c[index].sum()) for index, _ in groups(dim, classes)]
+
+
+def uniform(dim: int, classes: Vec | None, copies: Vec | None = None) -> Vec:
+    """The centre of the simplex; with `copies` each entry in proportion to how many it stands for."""
     q = np.empty(dim)
     for index, mass in groups(dim, classes):
-        q[index] = mass / q[index].size
+        if copies is None:
+            q[index] = mass / q[index].size
+        else:
+            q[index] = copies[index] * (mass / copies[index].sum())
     return q
 
 
@@ -175,6 +190,37 @@ def _whole(ratio: float, most: int) -> int:
     return int(min(np.floor(ratio * (1.0 + ROUNDING)), most))
 
 
+# --- a cap for each entry --------------------------------------------------------------------------
+def clip_to_mass(v: Vec, caps: Vec, mass: float) -> Vec:
+    """`clip(v - theta, 0, caps)` of this mass: the sum is piecewise linear in theta, its kinks in order."""
+    kinks = np.concatenate([v, v - caps])
+    order = np.argsort(-kinks, kind="stable")
+    slopes = np.cumsum(np.repeat([1.0, -1.0], v.size)[order])[:-1]  # between one kink and the next
+    sums = np.concatenate([[0.0], np.cumsum(slopes * -np.diff(kinks[order]))])
+    k = min(max(int(np.searchsorted(sums, mass)), 1), kinks.size - 1)
+    theta = 0.5 * (kinks[order[k - 1]] + kinks[order[k]])
+    free, full = (v > theta) & (v - caps < theta), v - caps >= theta
+    if free.any():  # the linear piece, without the rounding of the sums
+        theta = v[free].mean() - (mass - caps[full].sum()) / np.count_nonzero(free)
+    return np.clip(v - theta, 0.0, caps)
+
+
+def fill_to_mass(g: Vec, caps: Vec, mass: float) -> tuple[Vec, tuple[float, float]]:
+    """A maximiser of <g, q> over `0 <= q <= caps` of this mass, the largest entries first and ties in
+    proportion to their caps, and the interval of multipliers of the mass there."""
+    order = np.argsort(-g, kind="stable")
+    sums = np.cumsum(caps[order])
+    k = min(int(np.searchsorted(sums, mass * (1.0 - ROUNDING))), g.size - 1)
+    theta = float(g[order[k]])
+    q = np.where(g > theta, caps, 0.0)
+    tied = g == theta
+    q[tied] = caps[tied] * min((mass - float(q.sum())) / float(caps[tied].sum()), 1.0)
+    below = g[g < theta]
+    if float(q[tied].sum()) < float(caps[tied].sum()) * (1.0 - ROUNDING):
+        return q, (theta, theta)
+    return q, (float(below.max()) if below.size else -np.inf, theta)
+
+
 # --- Jacobians -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Jacobian:
@@ -214,6 +260,28 @@ def jacobian(w: Vec, parts: list[tuple[Any, float]], normal: Vec | None = None) 
         columns.append(w * n / np.sqrt(rest))
     U = np.column_stack(columns) if columns else np.zeros((w.size, 0))
     return Jacobian(d=w, U=U, S=-np.eye(len(columns)))
+
+
+def copies_of(given: Any, where: str = "") -> Vec:
+    """How many copies each entry stands for; refuses what tells none."""
+    try:
+        copies = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        copies = np.zeros(1)
+    if copies.ndim != 1 or not ((copies > 0.0) & (copies < np.inf)).all():
+        raise CompositionError(
+            f"{where}: copies are positive numbers, one for each entry, got {brief(given)}; "
+            "leave an entry of weight 0 out"
+        )
+    return copies
+
+
+def other_copies(node: Node, copies: Vec, dim: int) -> str:
+    """Why a domain with copies of its entries has no meaning in another dimension."""
+    return (
+        f"{type(node).__name__}: empty, {copies.size} entries have copies, got dimension {dim}; "
+        "give one number for each entry"
+    )
 
 
 def no_entries(node: Node, dim: int, classes: Vec | None) -> str | None:

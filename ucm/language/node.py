@@ -11,7 +11,7 @@ import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
@@ -123,9 +123,16 @@ Given = TypeVar("Given")
 Kept = TypeVar("Kept")
 
 
-def converted(*, converter: Callable[[Given], Kept], default: Any = MISSING) -> Kept:
+def converted(
+    *, converter: Callable[[Given], Kept], default: Any = MISSING, kw_only: bool = False
+) -> Kept:
     """A field that takes more than it keeps: `converter(given, where)`, where the name of the class."""
-    return field(default=default, metadata={"converter": converter})
+    return field(default=default, kw_only=kw_only, metadata={"converter": converter})
+
+
+def _in_order(cls: type[Node]) -> list[Field[Any]]:
+    """The fields, those that are given by name alone last."""
+    return sorted(fields(cls), key=lambda f: bool(f.kw_only))  # type: ignore[arg-type]
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(converted,))
@@ -147,7 +154,7 @@ class Node(ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclass(frozen=True, eq=False, repr=False)(cls)
-        own = fields(cls)  # type: ignore[arg-type]
+        own = _in_order(cls)
         cls._names = tuple(f.name for f in own)
         cls._scalars = tuple(f.name for f in own if f.type in ("Scalar", Scalar))
         cls._kinds = {f.name: _kind(f.type) for f in own}
@@ -309,7 +316,7 @@ class Node(ABC):
     def __repr__(self) -> str:
         words = []
         positional = True
-        for f in fields(self):  # type: ignore[arg-type]
+        for f in _in_order(type(self)):
             x = getattr(self, f.name)
             if f.default is not MISSING and _key(x) == _key(f.default):
                 positional = False

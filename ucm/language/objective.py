@@ -19,7 +19,6 @@ from ucm.language.terms import (
     ProximalPenalty,
     SubtractedPenalty,
     Term,
-    loss_value,
 )
 
 __all__ = ["ConvexPart", "Objective"]
@@ -69,11 +68,11 @@ class Objective(Term):
         margin: Vec,
         w: Vec,
         y: Vec | None = None,
-        class_weight: tuple[float, float] = (1.0, 1.0),
+        weights: Vec | None = None,
     ) -> float:
-        """The objective at the margins `y_i (w'x_i + b)` and the normal w; with labels y, the losses of
-        the samples of class +1 and -1 multiplied by `class_weight`."""
-        return loss_value(self.loss, margin, y, class_weight) + self.penalty.value(w)
+        """The objective at the margins `y_i (w'x_i + b)` and the normal w; the losses of the samples are
+        multiplied by their weights, and losses of one class need the labels y."""
+        return self.loss.value(margin, y, weights) + self.penalty.value(w)
 
     def dc(self) -> tuple[ConvexPart, ConvexPart]:
         """Convex functions (G, H) whose difference this objective is, from the splits of its terms."""
@@ -125,10 +124,10 @@ class ConvexPart(Node):
         margin: Vec,
         w: Vec,
         y: Vec | None = None,
-        class_weight: tuple[float, float] = (1.0, 1.0),
+        weights: Vec | None = None,
     ) -> float:
-        """The function at the margins and the normal; y and `class_weight` as for `Objective`."""
-        return sum(loss_value(loss, margin, y, class_weight) for loss in self.losses) + sum(
+        """The function at the margins and the normal; y and weights as for `Objective`."""
+        return sum(loss.value(margin, y, weights) for loss in self.losses) + sum(
             penalty.value(w) for penalty in self.penalties
         )
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.arithmetic import in_parentheses
+from ucm.language.boxes import Bound
 from ucm.language.node import Node, Notation, Scalar, source, value
 from ucm.language.parameter import Coefficient, Scope, shown
 from ucm.language.terms import (
@@ -31,6 +35,7 @@ __all__ = [
     "ScaledSplit",
     "ScaledSubtracted",
     "multiplied",
+    "of_all",
     "summed",
 ]
 
@@ -73,9 +78,6 @@ class TermMultiple(Term):
         """The number that multiplies the term."""
         return value(self.factor) / value(self.divisor)
 
-    def value(self, x: Vec, /) -> float:
-        return self.c() * self.term.value(x)
-
     def __repr__(self) -> str:
         return multiple_source(self.factor, self.divisor, self.term)
 
@@ -98,9 +100,6 @@ class TermSum(Term):
                     f"{type(self).__name__}: expected terms of the kind {self.of.__name__}, got "
                     f"{term!r}; add them with +"
                 )
-
-    def value(self, x: Vec, /) -> float:
-        return sum(term.value(x) for term in self.terms)
 
     def split(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         parts = [term.split() for term in self.terms]
@@ -132,6 +131,9 @@ class ScaledLoss(TermMultiple, ConvexLoss):
 
     of: ClassVar[type[Term]] = ConvexLoss
 
+    def each(self, margin: Vec) -> Vec:
+        return self.c() * self.term.each(margin)
+
     @property
     def offset(self) -> float:
         return self.term.offset
@@ -147,20 +149,21 @@ class ScaledLoss(TermMultiple, ConvexLoss):
         c = self.c()
         return c * self.term.conjugate(s / c)
 
-    def conjugate_prox(self, v: Vec, t: float) -> Vec:
+    def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
         c = self.c()
         return c * self.term.conjugate_prox(v / c, t / c)
 
-    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+    def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
         c = self.c()
         return self.term.conjugate_prox_slope(v / c, t / c, s / c)
 
     def gradient(self, u: Vec) -> Vec:
         return self.c() * self.term.gradient(u)
 
-    def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
+    def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
         c = self.c()
-        return self.term.conjugate_constraint(s / c, size / c)
+        height, domain = self.term.conjugate_cvxpy(s / c)
+        return c * height, domain
 
     def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         return self.term.cvxpy(margin, factor.scaled(self.factor, self.divisor), scope)
@@ -178,6 +181,9 @@ class LossSum(TermSum, Loss):
 
     of: ClassVar[type[Term]] = Loss
 
+    def values(self, margin: Vec, y: Vec | None = None, /) -> Vec:
+        return functools.reduce(operator.add, [term.values(margin, y) for term in self.terms])
+
 
 class ScaledDifference(TermMultiple, Loss):
     """A multiple of a loss that is not convex: its split is multiplied.
@@ -191,6 +197,9 @@ class ScaledDifference(TermMultiple, Loss):
 
     of: ClassVar[type[Term]] = Loss
     but: ClassVar[tuple[type[Term], ...]] = (ConvexLoss, LossSum)
+
+    def values(self, margin: Vec, y: Vec | None = None, /) -> Vec:
+        return self.c() * self.term.values(margin, y)
 
     def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
         added, subtracted = self.term.split()
@@ -212,6 +221,9 @@ class ScaledPenalty(TermMultiple, ProximalPenalty):
     """
 
     of: ClassVar[type[Term]] = ProximalPenalty
+
+    def value(self, w: Vec, /) -> float:
+        return self.c() * self.term.value(w)
 
     def prox(self, v: Vec, t: float) -> Vec:
         return self.term.prox(v, self.c() * t)
@@ -268,6 +280,9 @@ class ScaledSplit(TermMultiple, Penalty):
     of: ClassVar[type[Term]] = Penalty
     but: ClassVar[tuple[type[Term], ...]] = (TermSum,)
 
+    def value(self, w: Vec, /) -> float:
+        return self.c() * self.term.value(w)
+
     def split(self) -> tuple[tuple[ProximalPenalty, ...], tuple[SubtractedPenalty, ...]]:
         added, subtracted = self.term.split()
         return (
@@ -311,6 +326,9 @@ class PenaltySum(TermSum, Penalty):
 
     of: ClassVar[type[Term]] = Penalty
 
+    def value(self, w: Vec, /) -> float:
+        return sum(term.value(w) for term in self.terms)
+
 
 # --- how they are made and written ----------------------------------------------------------------
 def multiplied(factor: Scalar, term: Any, divisor: Scalar = 1.0) -> Any:
@@ -325,6 +343,17 @@ def summed(kind: type[TermSum], terms: list[Any]) -> Any:
     """Terms as one sum, those of sums in them taken out; None when there are none."""
     flat = [t for term in terms for t in (term.terms if isinstance(term, TermSum) else (term,))]
     return kind(tuple(flat)) if len(flat) > 1 else flat[0] if flat else None
+
+
+def of_all(loss: ConvexLoss) -> tuple[ConvexLoss, float]:
+    """A loss of one class as what it is a multiple of, over the samples of both, and the factor; any other
+    as it is, and 1."""
+    if loss.counted is None:
+        return loss, 1.0
+    factor, base = 1.0, loss
+    while isinstance(base, ScaledLoss):
+        factor, base = factor * base.c(), base.term
+    return replace(base, on=None), factor  # type: ignore[type-var]
 
 
 def positive(node: Node, *scalars: Scalar) -> None:

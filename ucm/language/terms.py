@@ -7,19 +7,22 @@ certificates and the CVXPY twin need; reading this page is enough to write one.
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
-from ucm.errors import CompositionError
+from ucm.errors import CompositionError, brief
 from ucm.language import boxes
 from ucm.language import cvx as cp
 from ucm.language.boxes import Bound
-from ucm.language.node import CoordinateFree, Node, Notation
+from ucm.language.node import CoordinateFree, Node, Notation, converted
 from ucm.language.operators import OPERATORS, Arithmetic
 from ucm.language.parameter import Coefficient, Scope
+from ucm.language.statistics.samples import Samples, neg, pos
 
 __all__ = [
     "Bound",
@@ -32,14 +35,15 @@ __all__ = [
     "FoldedConcave",
     "ForFeatures",
     "Loss",
+    "OfClass",
     "Penalty",
+    "PointwiseLoss",
     "ProximalPenalty",
     "Scope",
     "SubtractedPenalty",
     "Term",
     "Weights",
     "loss_cvxpy",
-    "loss_value",
 ]
 
 Weights = Scope
@@ -59,15 +63,89 @@ class Loss(Term, CoordinateFree):
     """A loss of the margin, summed over the samples."""
 
     @abstractmethod
-    def value(self, margin: Vec, /) -> float:
-        """The sum over the samples."""
+    def values(self, margin: Vec, y: Vec | None = None, /) -> Vec:
+        """The loss of each sample, (m,); the labels y tell which samples count where a loss is of one
+        class."""
+
+    def value(self, margin: Vec, y: Vec | None = None, weights: Vec | None = None) -> float:
+        """The sum over the samples, each times its weight."""
+        each = self.values(margin, y)
+        if weights is None:
+            return float(each.sum())
+        return float(weights @ np.where(weights > 0.0, each, 0.0))  # 0 times inf is 0 here
+
+    @functools.cached_property
+    def counted(self) -> Samples | None:
+        """The samples whose loss counts; None for all."""
+        return next((node.on for node in self.walk() if isinstance(node, OfClass)), None)
+
+    def of_class(self, y: Vec | None) -> NDArray[np.bool_] | None:
+        """(m,) whether each sample counts; None where all do.
+
+        Raises
+        ------
+        CompositionError
+            The loss is of one class, and there are no labels.
+        """
+        if self.counted is None:
+            return None
+        if y is None:
+            raise CompositionError(
+                f"{self!r}: expected the labels of the samples, as it is a loss of one class, got margins "
+                "alone; write value(margin, y)"
+            )
+        return np.asarray(y) > 0.0 if self.counted.kind == "pos" else np.asarray(y) < 0.0
 
     @abstractmethod
     def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
         """Convex losses to add, and convex losses to subtract."""
 
 
-class ConvexLoss(Loss):
+def _one_class(on: Any, where: str = "") -> Samples | None:
+    if on is None or on in (pos, neg):
+        return on
+    raise CompositionError(
+        f"{where}: on is pos or neg, the class whose samples count, got {brief(on)}; leave it out for all"
+    )
+
+
+class OfClass(Node):
+    """A loss that counts all samples, or those of one class.
+
+    Parameters
+    ----------
+    on : pos or neg, optional
+        Whose samples count; None for all.
+
+    Raises
+    ------
+    CompositionError
+        `on` is something else.
+    """
+
+    on: Samples | None = converted(converter=_one_class, default=None, kw_only=True)
+
+    def over(self, symbol: str, term: str, notation: Notation) -> str:
+        """The term summed over the samples that count."""
+        if self.on is None:
+            return notation.sum_over(symbol, term)
+        sign = "+1" if self.on.kind == "pos" else "-1"
+        return notation.sum_over(f"{notation.sub('y', symbol)} = {sign}", term)
+
+
+class PointwiseLoss(Loss):
+    """A loss that is the same function of every margin that counts."""
+
+    @abstractmethod
+    def each(self, margin: Vec) -> Vec:
+        """The loss of each margin, (m,)."""
+
+    def values(self, margin: Vec, y: Vec | None = None, /) -> Vec:
+        found, counts = self.each(np.asarray(margin, dtype=float)), self.of_class(y)
+        return found if counts is None else np.where(counts, found, 0.0)
+
+
+class ConvexLoss(PointwiseLoss):
     """`sum_i l(offset - t_i)`, l convex, with its conjugate `l*(s) = sup_u s u - l(u)`. All but
     `LeastSquares` are non-decreasing: s_min = 0. `LossBall` reads l, without the offset."""
 
@@ -92,11 +170,11 @@ class ConvexLoss(Loss):
         """`l*(s)` elementwise; inf outside its domain, which is `[s_min, s_max]`."""
 
     @abstractmethod
-    def conjugate_prox(self, v: Vec, t: float) -> Vec:
-        """`argmin_s (s - v)^2 / 2 + t l*(s)` elementwise, t >= 0."""
+    def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
+        """`argmin_s (s - v)^2 / 2 + t l*(s)` elementwise, t >= 0 a number or one for each entry."""
 
     @abstractmethod
-    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+    def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
         """ds/dv elementwise, s what `conjugate_prox(v, t)` gave: `1 / (1 + t l*''(s))`, and 0 where s stays
         at an end of the domain; at a kink any number between those of both sides."""
 
@@ -105,8 +183,8 @@ class ConvexLoss(Loss):
         """`l'(u)` elementwise: the maximiser s of `s u - l*(s)`; `l'(-inf)` is s_min, `l'(inf)` s_max."""
 
     @abstractmethod
-    def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
-        """CVXPY: the mean of `l*(s)` is at most `size`."""
+    def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
+        """CVXPY: `l*(s)` elementwise on its domain, and s in this domain."""
 
     def steepest(self) -> float:
         """s_max, the largest slope: the end of the domain of `l*`."""
@@ -123,30 +201,17 @@ class ConvexLoss(Loss):
 
     @abstractmethod
     def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
-        """`factor sum_i l(offset - margin_i)` in CVXPY."""
-
-
-def loss_value(loss: Loss, margin: Vec, y: Vec | None, class_weight: tuple[float, float]) -> float:
-    """`sum_i c_i l(t_i)`, c_i the weight of the class of sample i; 1 without labels."""
-    if y is None or class_weight == (1.0, 1.0):
-        return loss.value(margin)
-    up, down = class_weight
-    return up * loss.value(margin[y > 0]) + down * loss.value(margin[y < 0])
+        """`factor l(offset - margin_i)` in CVXPY, for each margin."""
 
 
 def loss_cvxpy(
-    loss: ConvexLoss,
-    margin: cp.Expression,
-    y: Vec,
-    class_weight: tuple[float, float],
-    scope: Scope,
+    loss: ConvexLoss, margin: cp.Expression, weights: Vec | None, scope: Scope
 ) -> cp.Expression:
-    """`sum_i c_i l(t_i)` in CVXPY."""
-    if class_weight == (1.0, 1.0):
-        return loss.cvxpy(margin, Coefficient(), scope)
-    up, down = class_weight
-    above = loss.cvxpy(margin[y > 0], Coefficient((up,)), scope)
-    return above + loss.cvxpy(margin[y < 0], Coefficient((down,)), scope)
+    """`sum_i c_i l(t_i)` in CVXPY; without weights all c_i are 1, and samples of weight 0 are left out."""
+    if weights is None:
+        return cp.sum(loss.cvxpy(margin, Coefficient(), scope))
+    rows = np.flatnonzero(weights)
+    return weights[rows] @ loss.cvxpy(margin[rows], Coefficient(), scope)
 
 
 # --- penalties -------------------------------------------------------------------------------------

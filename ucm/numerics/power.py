@@ -23,15 +23,16 @@ def root(u, c, e):
     return x
 
 
-@jit(types.void(READ, f8, f8, WRITE))
+@jit(types.void(READ, READ, f8, WRITE))
 def power_root(u, c, e, out):
-    """`q >= 0` with `q + c q^e = max(u, 0)` elementwise, for c >= 0 and e > 0."""
+    """`q >= 0` with `q + c q^e = max(u, 0)` elementwise, c >= 0 (one, or one for each) and e > 0."""
     for i in range(u.size):
+        k = c[i if c.size > 1 else 0]
         if not u[i] > 0.0:
             out[i] = 0.0
-        elif c == 0.0:
+        elif k == 0.0:
             out[i] = u[i]
         elif e >= 1.0:
-            out[i] = root(u[i], c, e)
+            out[i] = root(u[i], k, e)
         else:  # z = q^e: z + z^(1/e) / c = u / c
-            out[i] = root(u[i] / c, 1.0 / c, 1.0 / e) ** (1.0 / e)
+            out[i] = root(u[i] / k, 1.0 / k, 1.0 / e) ** (1.0 / e)

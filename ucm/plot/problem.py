@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ class Problem:
 
 def problem_of(
     model: Any, X: Any, y: Any, solution: Solution | None, who: str, *,
-    class_weight: tuple[float, float] = (1.0, 1.0), subgroup: Any = None, names: Any = None,
+    class_weight: Any = None, sample_weight: Any = None, subgroup: Any = None, names: Any = None,
     solver: Any = "auto",
 ) -> Problem:  # fmt: skip
     """The model bound and solved, where no solution is given.
@@ -67,7 +67,7 @@ def problem_of(
             f"{who}: a picture shows two classes, and y has {labels.size} labels; take the samples of two "
             "of them, as mask = np.isin(y, labels[:2])"
         )
-    data = bind(X, y, class_weight, subgroup)
+    data = bind(X, y, class_weight, sample_weight, subgroup)
     if solution is None:
         solution = plan_of(declared, data, None, solver).solve()
     if solution.status == "infeasible":
@@ -76,7 +76,11 @@ def problem_of(
         raise ParameterError(
             f"{who}: the solution lives behind a kernel, where sets have no coordinates; solve without one"
         )
-    m = data.m if solution.weights is None else solution.weights.size
+    weights = solution.weights
+    if weights is not None and weights.size == (data.weighing.given or data.m):
+        weights = data.weighing.gathered(weights)
+        solution = replace(solution, weights=weights)
+    m = data.m if weights is None else weights.size
     if np.size(solution.w) != (declared.set.dimension(data.n) or data.n) or m != data.m:
         raise ParameterError(
             f"{who}: the solution is of other samples, with {m} of them and w in R^{np.size(solution.w)}; "
@@ -110,7 +114,8 @@ def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
     signs = np.where(np.asarray(y) == classes[1], 1.0, -1.0)
     groups = plan.data.groups
     return problem_of(
-        plan.model, X, signs, estimator.solution_, who, class_weight=plan.data.class_weight,
+        plan.model, X, signs, estimator.solution_, who, class_weight=plan.data.weighing.classes,
+        sample_weight=plan.data.weighing.spread(plan.data.weighing.samples),
         subgroup=None if groups is None else groups.labels,
     )  # fmt: skip
 

@@ -89,7 +89,8 @@ class SetDisplay:
         *,
         solution: Solution | None = None,
         plane: Any = None,
-        class_weight: tuple[float, float] = (1.0, 1.0),
+        class_weight: Any = None,
+        sample_weight: Any = None,
         subgroup: Any = None,
         show: str = "both",
         rtol: float = 2e-3,
@@ -106,7 +107,7 @@ class SetDisplay:
         plane : None, "features", "normal" or (2, n) array
             Two features need none. "normal" is spanned by w and the widest direction across it; the rows of
             an array are made orthonormal.
-        class_weight, subgroup : as in `ucm.compile`
+        class_weight, sample_weight, subgroup : as in `ucm.compile`
         show : "both", "classes" or "set"
         rtol : bound of the error of an outline, as a part of its diameter
         ax : None for a new figure, or as many axes as pictures are shown
@@ -126,8 +127,8 @@ class SetDisplay:
         >>> shown.outline.error <= 2e-3 * shown.outline.size
         True
         """
-        weights = {"class_weight": class_weight, "subgroup": subgroup}
-        found = problem_of(model, X, y, solution, "SetDisplay", **weights)
+        weights = {"class_weight": class_weight, "sample_weight": sample_weight}
+        found = problem_of(model, X, y, solution, "SetDisplay", **weights, subgroup=subgroup)
         return cls._of(found, plane, rtol).plot(ax, show=show)
 
     @classmethod

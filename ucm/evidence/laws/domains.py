@@ -11,6 +11,7 @@ from ucm.data.linear import Vec
 from ucm.evidence.laws.judge import Judge, check_size, check_support, optimum
 from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Leveled, Polyhedral, Projectable, SemiSmooth
+from ucm.language.domains.copied import Copied
 
 __all__ = ["check_domain"]
 
@@ -215,12 +216,15 @@ def _check_levels(case: _Case, domain: Leveled) -> None:
                     case.at_most("levels move with g", abs(b - a - 3.0), 1e-6 * scale * case.dim)
                 elif a != b:
                     case.fail("levels move with g", a, b)
-        q = case.support(g)[1]
+        q, copies = (
+            case.support(g)[1],
+            domain.c if isinstance(domain, Copied) else np.ones(case.dim),
+        )
         for (lo, hi), mask in zip(levels, masks, strict=True):
             if lo != hi:
                 continue
-            rest, part = g[mask] - hi, q[mask]
-            # the entries rank as their slacks do: whoever is above has at least as much
+            rest, part = g[mask] - hi, (q / copies)[mask]
+            # the entries, of one copy each, rank as their slacks do: whoever is above has at least as much
             order = np.argsort(rest)
             case.at_most(
                 "entries grow with g - theta",

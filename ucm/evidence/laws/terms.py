@@ -15,6 +15,7 @@ from ucm.language.terms import (
     Penalty,
     ProximalPenalty,
     SubtractedPenalty,
+    loss_cvxpy,
 )
 
 __all__ = ["check_loss", "check_penalty"]
@@ -47,12 +48,17 @@ def check_loss(loss: Loss, seed: int = 0, *, tol: float = 1e-8) -> None:
     margin = np.concatenate([3.0 * generator.standard_normal(20), [0.0, 1.0, -1.0]])
     judge = Judge(repr(loss), tol)
     added, subtracted = loss.split()
-    parts = sum(part.value(margin) for part in added)
-    parts -= sum(part.value(margin) for part in subtracted)
-    whole = loss.value(margin)
+    y = np.where(np.arange(margin.size) % 3 == 0, -1.0, 1.0)
+    parts = sum(part.value(margin, y) for part in added)
+    parts -= sum(part.value(margin, y) for part in subtracted)
+    whole = loss.value(margin, y)
     judge.at_most("the value is that of its split", abs(parts - whole), tol * (1.0 + abs(whole)))
-    each = sum(loss.value(margin[i : i + 1]) for i in range(margin.size))
+    each = sum(loss.value(margin[i : i + 1], y[i : i + 1]) for i in range(margin.size))
     judge.at_most("the loss is a sum over samples", abs(each - whole), tol * (1.0 + abs(whole)))
+    twice = loss.value(np.repeat(margin, 2), np.repeat(y, 2)) - loss.value(
+        margin, y, np.full(y.size, 2.0)
+    )
+    judge.at_most("a weight is a repetition", abs(twice), tol * (1.0 + abs(whole)))
     for part in (*added, *subtracted):
         _check_convex_loss(part, margin, generator, tol)
 
@@ -71,7 +77,7 @@ def _check_convex_loss(
     order = np.argsort(u)
     judge.at_most("the slopes grow: l is convex", -float(np.diff(s[order]).min()), tol)
     judge.at_most("no slope is above the one at inf", float(s.max()) - top)
-    height = np.array([loss.value(margin[i : i + 1]) for i in range(margin.size)])
+    height = loss.each(margin)
     scale = 1.0 + np.abs(height) + np.abs(u * s)
     young = np.abs(height + loss.conjugate(s) - u * s) / scale
     judge.at_most("l(u) + l*(l'(u)) = u l'(u)", float(young.max()), tol)
@@ -91,20 +97,20 @@ def _check_convex_loss(
         _check_prox_slope(judge, loss, v, t, p)
     if loss.smooth():
         h = 1e-6
-        ahead = np.array([loss.value(margin[i : i + 1] - h) for i in range(u.size)])
-        behind = np.array([loss.value(margin[i : i + 1] + h) for i in range(u.size)])
+        ahead = loss.each(margin - h)
+        behind = loss.each(margin + h)
         error = np.abs((ahead - behind) / (2.0 * h) - s) / (1.0 + np.abs(s))
         judge.at_most("the gradient is that of the value", float(error.max()), 1e-4)
     c = loss.slope()
     if c is not None:
         plus = c * np.maximum(u, 0.0)
         judge.at_most("l(u) = slope max(0, u)", float(np.abs(plus - height).max()), tol * 10.0)
-    expression = loss.cvxpy(cp.Constant(margin), Coefficient(), Parameters())
-    whole = loss.value(margin)
+    expression = loss_cvxpy(loss, cp.Constant(margin), None, Parameters())
+    whole = float(loss.each(margin).sum())
     error = abs(float(expression.value) - whole) / (1.0 + abs(whole))
     judge.at_most("the value agrees with CVXPY", error, tol)
     t = cp.Variable(margin.size)
-    problem = cp.Problem(cp.Minimize(loss.cvxpy(t, Coefficient((2.0,)), Parameters())))
+    problem = cp.Problem(cp.Minimize(cp.sum(loss.cvxpy(t, Coefficient((2.0,)), Parameters()))))
     judge.at_most("CVXPY sees it convex, and DPP", float(not problem.is_dcp(dpp=True)))
 
 

@@ -6,7 +6,7 @@ from ucm.language.domains.intersection import DomainIntersection
 from ucm.language.domains.loss_ball import LossBall, SimplexLoss
 from ucm.language.domains.norm_ball import NormBall, SimplexBall
 from ucm.language.domains.products import Product
-from ucm.language.domains.simplex import CappedSimplex, Simplex
+from ucm.language.domains.simplex import CappedSimplex, Simplex, WeightedSimplex
 
 __all__ = [
     "Box",
@@ -20,4 +20,5 @@ __all__ = [
     "SimplexBall",
     "SimplexKL",
     "SimplexLoss",
+    "WeightedSimplex",
 ]

@@ -21,7 +21,8 @@ from ucm.data.linear import Vec
 from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Capped, Domain, Jacobian, Leveled, SemiSmooth, Size
-from ucm.language.domains.simplex import Simplex
+from ucm.language.domains.copied import Copied
+from ucm.language.domains.simplex import Simplex, WeightedSimplex
 from ucm.language.masses import no_entries
 from ucm.language.node import Notation
 
@@ -49,10 +50,30 @@ class Curve(ABC):
     ----------
     exponent : k for which the k-th power of the sum of a tilted q is nearly linear in theta; 0: its logarithm
     condition : relative error of h(q) for one of q
+    copies : c where `h(q) = sum c_i h_1(q_i / c_i)`, h_1 what `prox` and `tilt` are of; None for 1
     """
 
     exponent: float | None = None
     condition: float = 1.0
+    copies: Vec | None = None
+
+    def equation(self, prox: bool, index: Any = slice(None)) -> Equation:
+        """`prox` or `tilt` of these entries. With `s = q / c` they are `s + (lam / c) h_1'(s) = u / c` and
+        `lam h_1'(s) = u`."""
+        root = self.prox if prox else self.tilt
+        if self.copies is None:
+            return root
+        c = self.copies[index]
+
+        def near(u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+            s, w, normal = root(u / c, lam / c)  # type: ignore[arg-type]
+            return c * s, w, normal
+
+        def far(u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+            s, w, normal = root(u, lam)
+            return c * s, c * w, normal
+
+        return near if prox else far
 
     @abstractmethod
     def value(self, q: Vec) -> float:
@@ -60,7 +81,8 @@ class Curve(ABC):
 
     @abstractmethod
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
-        """q with `q + lam h'(q) = u` (or at a bound), dq/du and h'(q)."""
+        """q with `q + lam h'(q) = u` (or at a bound), dq/du and h'(q); lam a number or, where there are
+        copies, one for each entry."""
 
     @abstractmethod
     def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
@@ -94,7 +116,7 @@ def solve(
     `(h - least)^(-1/2)` is nearly linear in lam (exactly so for the Euclidean norm), Newton's
     method is applied to that; where it leaves the bracket or gains little, the bracket is cut.
     """
-    equation = curve.prox if prox else curve.tilt
+    equations = [curve.equation(prox, index) for index, _ in parts or [(slice(None), 0.0)]]
     exponent = None if prox else curve.exponent
     v, unit = scaled(v, parts, prox)
     theta = [np.nan] * len(parts)
@@ -108,7 +130,7 @@ def solve(
     cuts = 0  # of the bracket, in a row
     with np.errstate(all="ignore"):
         for _ in range(300):
-            point = _mix(equation, v, parts, tops, theta, lam, exponent)
+            point = _mix(equations, v, parts, tops, theta, lam, exponent)
             excess = curve.value(point.q) - radius
             if abs(excess) <= close:
                 return _unscaled(point, unit)
@@ -247,7 +269,7 @@ def _multiplier(
 
 
 def _mix(
-    equation: Equation,
+    equations: list[Equation],
     v: Vec,
     parts: list[tuple[Any, float]],
     tops: list[float],
@@ -258,9 +280,10 @@ def _mix(
     """The point at lam, from the roots theta, which it updates; a class whose sum jumps at its root is
     filled from both sides."""
     if not parts:
-        return Point(*equation(v, lam), lam, ())
+        return Point(*equations[0](v, lam), lam, ())
     q, w, normal = np.empty_like(v), np.empty_like(v), np.empty_like(v)
-    for o, ((index, mass), top) in enumerate(zip(parts, tops, strict=True)):
+    each = zip(parts, tops, equations, strict=True)
+    for o, ((index, mass), top, equation) in enumerate(each):
         u = v[index] - top  # relative to the top entry: exact for huge ones
         left, right = _multiplier(equation, u, lam, mass, theta[o], exponent)
         theta[o] = right
@@ -280,7 +303,7 @@ def _mix(
     return Point(q, w, normal, lam, theta_)
 
 
-class CutSimplex(SemiSmooth, Leveled):
+class CutSimplex(Copied, SemiSmooth, Leveled):
     """The simplex cut by a ball, `{q >= 0, sum q = 1, h(q) <= r}`; with classes, mass 1/2 in each.
 
     Where the ball binds, projection and support are the point of the equations above; where it does not,
@@ -288,11 +311,11 @@ class CutSimplex(SemiSmooth, Leveled):
     """
 
     @abstractmethod
-    def ball(self) -> Domain:
+    def ball(self) -> Copied:
         """The ball alone."""
 
     @abstractmethod
-    def around(self, dim: int) -> Capped:
+    def around(self, dim: int) -> Capped | WeightedSimplex:
         """The simplex around it, with a cap where h is finite only below one."""
 
     @abstractmethod
@@ -319,7 +342,7 @@ class CutSimplex(SemiSmooth, Leveled):
         q = around.project(v, classes=classes) if prox else around.support(v, classes=classes)[1]
         if height(q) <= radius:
             return q, None
-        q = masses.uniform(v.size, classes)
+        q = masses.uniform(v.size, classes, self.copies)
         least = height(q)
         if radius <= least + slack * abs(least):  # it does not move, and has no multiplier
             theta = (-np.inf,) * len(masses.counts(v.size, classes))
@@ -348,8 +371,9 @@ class CutSimplex(SemiSmooth, Leveled):
         if point is None:
             return self.around(g.size).levels(g, classes=classes)
         # one multiplier; at the smallest ball none: theta falls without bound, from the class mean of g
+        c = np.ones(g.size) if self.copies is None else self.copies
         return [
-            (x, x) if x > -np.inf else (x, float(g[index].mean()))
+            (x, x) if x > -np.inf else (x, float(np.average(g[index], weights=c[index])))
             for x, (index, _) in zip(point.theta, masses.groups(g.size, classes), strict=True)
         ]
 
@@ -358,10 +382,13 @@ class CutSimplex(SemiSmooth, Leveled):
         return masses.snap(max(masses.outside(q, classes), self.ball().violation(q)))
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
-        return masses.uniform(dim, classes)
+        return masses.uniform(dim, classes, self.copies)
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        return no_entries(self.ball(), dim, classes) or self._too_small(dim, classes)
+        why = no_entries(self.ball().bare, dim, classes)
+        if why is None and self.copies is not None and self.copies.size != dim:
+            why = masses.other_copies(self, self.copies, dim)
+        return why or self._too_small(dim, classes)
 
     def size(self) -> Size | None:
         return self.ball().size()

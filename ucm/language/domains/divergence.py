@@ -14,6 +14,7 @@ from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Capped, Domain, Size
 from ucm.language.domains import curved
+from ucm.language.domains.copied import Copied
 from ucm.language.domains.simplex import Simplex
 from ucm.language.node import Notation, Scalar, value
 from ucm.language.parameter import named, subject
@@ -22,17 +23,18 @@ __all__ = ["KLBall", "SimplexKL"]
 
 
 class EntropyCurve(curved.Curve):
-    """`h(q) = sum q_i log(N q_i)`."""
+    """`h(q) = sum q_i log(N q_i / c_i)`, N the number of all copies c."""
 
-    def __init__(self, dim: int) -> None:
-        self.dim = dim
+    def __init__(self, dim: float, copies: Vec | None = None) -> None:
+        self.dim, self.copies = dim, copies
 
     def value(self, q: Vec) -> float:
-        return float(xlogy(q, self.dim * q).sum())
+        s = self.dim * q
+        return float(xlogy(q, s if self.copies is None else s / self.copies).sum())
 
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
         # q + lam log q = u - lam (1 + log N), and omega + log omega = z
-        q = lam * wrightomega(u / lam - (1.0 + math.log(self.dim) + math.log(lam)))
+        q = lam * wrightomega(u / lam - (1.0 + math.log(self.dim) + np.log(lam)))
         return q, q / (q + lam), self.normal(q)
 
     def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
@@ -44,7 +46,7 @@ class EntropyCurve(curved.Curve):
         return np.log(np.where(q > 0.0, self.dim * q, 1.0)) + 1.0
 
 
-class KLBall(Domain):
+class KLBall(Copied):
     """Non-negative vectors of bounded divergence, `{q >= 0, sum q_i log(N q_i) <= -log alpha}`.
 
     N is the number of entries. The ball has an exact projection only together with the simplex
@@ -68,26 +70,30 @@ class KLBall(Domain):
 
     alpha: Scalar
 
+    def curve(self, dim: int) -> EntropyCurve:
+        """The divergence."""
+        return EntropyCurve(self.count(dim), self.copies)
+
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
         g = masses.vector(g)
-        curve = EntropyCurve(g.size)
+        curve = self.curve(g.size)
         if float(g.max()) <= 0.0:  # the limit of exp(g/lam - 1) / N as lam vanishes
-            return 0.0, np.where(g == 0.0, math.exp(-1.0) / g.size, 0.0)
+            return 0.0, np.where(g == 0.0, self.center(g.size), 0.0)
         point = curved.solve(curve, g, [], _radius(value(self.alpha)), -math.exp(-1.0), prox=False)
         return float(g @ point.q), point.q
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
         """How far the divergence is above its bound, and negative mass."""
         q, radius = masses.vector(q), _radius(value(self.alpha))
-        divergence = EntropyCurve(q.size).value(np.maximum(q, 0.0))
+        divergence = self.curve(q.size).value(np.maximum(q, 0.0))
         over = (divergence - radius) / max(radius, 1.0)
         return masses.snap(max(over, float(-np.minimum(q, 0.0).sum())))
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
-        return np.full(dim, math.exp(-1.0) / dim)
+        return np.full(dim, math.exp(-1.0) / self.count(dim)) * self.c
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        return _emptiness(self, self.alpha, 1.0)
+        return _emptiness(self.bare, self.alpha, 1.0)
 
     def size(self) -> Size:
         return Size(self.alpha, _radius, lambda radius: math.exp(-radius), key=("-log",))
@@ -95,16 +101,21 @@ class KLBall(Domain):
     def constraints(
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
-        # in N q the entries are near 1, which conic solvers need
-        return [cp.sum(cp.rel_entr(q.size * q, 1.0)) / q.size <= size]
+        # in N q / c the entries are near 1, which conic solvers need
+        count = self.count(q.size)
+        if self.copies is None:
+            return [cp.sum(cp.rel_entr(count * q, 1.0)) / count <= size]
+        inner = cp.rel_entr(cp.multiply(count / self.copies, q), 1.0)
+        return [self.copies @ inner / count <= size]
 
     def on_simplex(self) -> Domain | None:
-        return SimplexKL(self.alpha)
+        return SimplexKL(self.alpha, copies=self.copies)
 
     def formula(self, notation: Notation) -> str:
         q = notation.sub("q", "i")
         log = notation.word("log")
-        divergence = notation.sum_over("i", f"{q} {log}(N {q})")
+        over = "" if self.copies is None else f"/{notation.sub('c', 'i')}"
+        divergence = notation.sum_over("i", f"{q} {log}(N {q}{over})")
         return f"{divergence}{notation.leq}-{log} {notation.scalar(self.alpha)}"
 
 
@@ -132,14 +143,20 @@ class SimplexKL(curved.CutSimplex):
     alpha: Scalar
 
     def ball(self) -> KLBall:
-        return KLBall(self.alpha)
+        return KLBall(self.alpha, copies=self.copies)
 
     def around(self, dim: int) -> Capped:
         return Simplex()
 
     def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
-        curve, radius = EntropyCurve(v.size), _radius(value(self.alpha))
+        curve, radius = self.ball().curve(v.size), _radius(value(self.alpha))
         root = _nearest if prox else _tilted
+        if self.copies is not None:
+            parts = masses.groups(v.size, classes)
+            return self._cut(
+                v, classes, prox, curve.value, radius,
+                lambda least: curved.solve(curve, v, parts, radius, least, prox=prox),
+            )  # fmt: skip
         return self._cut(
             v, classes, prox, curve.value, radius,
             lambda least: root(curve, v, classes, radius, least),
@@ -148,9 +165,9 @@ class SimplexKL(curved.CutSimplex):
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:
         largest = 1.0
         if classes is not None:
-            m, n = masses.counts(dim, classes)
+            m, n = masses.totals(dim, classes, self.copies)
             largest = 2.0 * math.sqrt(m) * math.sqrt(n) / (m + n)
-        return _emptiness(self.ball(), self.alpha, largest)
+        return _emptiness(self.ball().bare, self.alpha, largest)
 
 
 def _nearest(

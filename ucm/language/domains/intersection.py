@@ -113,10 +113,10 @@ class DomainIntersection(Weighable):
     def on_simplex(self) -> Domain | None:
         return None
 
-    def weighed(self, class_weight: tuple[float, float]) -> DomainIntersection | None:
-        operands = (self.left, self.right)
+    def weighed(self, weights: Vec, *, classes: Vec | None = None) -> DomainIntersection | None:
         left, right = (
-            d.weighed(class_weight) if isinstance(d, Weighable) else None for d in operands
+            d.weighed(weights, classes=classes) if isinstance(d, Weighable) else None
+            for d in (self.left, self.right)
         )
         return None if left is None or right is None else DomainIntersection(left, right)
 

@@ -12,7 +12,8 @@ from ucm.language import cvx as cp
 from ucm.language import masses
 from ucm.language.contracts import Capped, Domain, Size
 from ucm.language.domains import curved
-from ucm.language.domains.simplex import CappedSimplex
+from ucm.language.domains.copied import Copied
+from ucm.language.domains.simplex import CappedSimplex, WeightedSimplex
 from ucm.language.node import Notation, Scalar, value
 from ucm.language.parameter import named, subject
 from ucm.language.terms import ConvexLoss
@@ -21,22 +22,28 @@ __all__ = ["LossBall", "SimplexLoss"]
 
 
 class ConjugateCurve(curved.Curve):
-    """`h(q) = (1/N) sum l*(N q_i)`, finite where `0 <= q <= cap`.
+    """`h(q) = (1/N) sum c_i l*(N q_i / c_i)`, finite where `0 <= q <= cap c`; N the number of all copies c.
 
     With s = N q, the equations of the domain are those of the contract of the loss:
     `q + lam h'(q) = u` is `s = prox_{lam N l*}(N u)`, and `lam h'(q) = u` is `s = l'(u / lam)`.
     """
 
-    def __init__(self, loss: ConvexLoss, dim: int) -> None:
+    def __init__(self, loss: ConvexLoss, dim: float, copies: Vec | None = None) -> None:
         self.loss = loss
-        self.dim = dim
+        self.dim, self.copies = dim, copies
         self.steepest = loss.steepest()
         self.cap = self.steepest / dim
 
+    @property
+    def caps(self) -> Any:
+        """The largest entries."""
+        return self.cap if self.copies is None else self.cap * self.copies
+
     def value(self, q: Vec) -> float:
-        s = self.dim * q
+        s = self.dim * q if self.copies is None else self.dim * q / self.copies
         rounded = (s > self.steepest) & (s <= self.steepest * (1.0 + masses.ROUNDING))
-        return float(self.loss.conjugate(np.where(rounded, self.steepest, s)).sum()) / self.dim
+        each = self.loss.conjugate(np.where(rounded, self.steepest, s))
+        return float(each.sum() if self.copies is None else self.copies @ each) / self.dim
 
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
         n, x, t = self.dim, self.dim * u, lam * self.dim
@@ -53,7 +60,7 @@ class ConjugateCurve(curved.Curve):
         return s / self.dim, bend / (lam * self.dim), x
 
 
-class LossBall(Domain):
+class LossBall(Copied):
     """The conjugate ball of a loss, `{q : (1/N) sum l*(N q_i) <= radius}`, N the number of entries.
 
     l is the loss as a function of minus the margin, and without an offset: `max(0, u)^p` for
@@ -89,37 +96,41 @@ class LossBall(Domain):
         super().__post_init__()
         _check(self, self.loss)
 
+    def curve(self, dim: int) -> ConjugateCurve:
+        """The mean of l*."""
+        return ConjugateCurve(self.loss, self.count(dim), self.copies)
+
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
         g = masses.vector(g)
-        curve = ConjugateCurve(self.loss, g.size)
+        curve = self.curve(g.size)
         radius = value(self.radius)
-        rest = self.center(1)[0] / g.size  # where l* is smallest
+        rest = self.center(g.size)  # where l* is smallest
         with np.errstate(invalid="ignore"):
-            flat = np.where(g > 0.0, curve.cap, np.where(g < 0.0, 0.0, rest))
+            flat = np.where(g > 0.0, curve.caps, np.where(g < 0.0, 0.0, rest))
         if np.isfinite(flat).all() and curve.value(flat) <= radius:
             return float(g @ flat), flat
-        least = curve.value(np.full(g.size, rest))
+        least = curve.value(rest)
         if radius <= least:
-            q = np.full(g.size, rest)
-            return float(g @ q), q
+            return float(g @ rest), rest
         q = curved.solve(curve, g, [], radius, least, prox=False).q
         return float(g @ q), q
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
         """How far the mean of l* is above its bound, and how far q is outside the domain of l*."""
         q, radius = masses.vector(q), value(self.radius)
-        curve = ConjugateCurve(self.loss, q.size)
-        inside = np.clip(q, 0.0, curve.cap)
+        curve = self.curve(q.size)
+        inside = np.clip(q, 0.0, curve.caps)
         scale = min(curve.cap, 1.0)
         outside = float(np.abs(q - inside).sum()) / scale if scale > 0.0 else 0.0
         return masses.snap(max((curve.value(inside) - radius) / max(abs(radius), 1.0), outside))
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
-        return np.full(dim, float(self.loss.gradient(np.zeros(1))[0]) / dim)
+        share = float(self.loss.gradient(np.zeros(1))[0]) / self.count(dim)
+        return np.full(dim, share) * self.c
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        least = ConjugateCurve(self.loss, dim).value(self.center(dim))
-        return _emptiness(self, self.radius, least)
+        least = self.curve(dim).value(self.center(dim))
+        return _emptiness(self.bare, self.radius, least)
 
     def size(self) -> Size:
         return Size(self.radius)
@@ -127,13 +138,19 @@ class LossBall(Domain):
     def constraints(
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
-        return self.loss.conjugate_constraint(q.size * q, size)
+        count, c = self.count(q.size), np.ones(q.size) * self.c
+        height, inside = self.loss.conjugate_cvxpy(cp.multiply(count / c, q))
+        return [*inside, c @ height / count <= size]
 
     def on_simplex(self) -> Domain | None:
-        return SimplexLoss(self.loss, self.radius)
+        return SimplexLoss(self.loss, self.radius, copies=self.copies)
 
     def formula(self, notation: Notation) -> str:
-        conjugate = notation.power("l", "*") + f"(N {notation.sub('q', 'i')})"
+        c = "" if self.copies is None else notation.sub("c", "i")
+        over = f"/{c}" if c else ""
+        conjugate = (
+            f"{c} " * bool(c) + notation.power("l", "*") + f"(N {notation.sub('q', 'i')}{over})"
+        )
         mean = notation.fraction("1", "N") + " " + notation.sum_over("i", conjugate)
         return mean + notation.leq + notation.scalar(self.radius)
 
@@ -174,13 +191,14 @@ class SimplexLoss(curved.CutSimplex):
         _check(self, self.loss)
 
     def ball(self) -> LossBall:
-        return LossBall(self.loss, self.radius)
+        return LossBall(self.loss, self.radius, copies=self.copies)
 
-    def around(self, dim: int) -> Capped:
-        return CappedSimplex(ConjugateCurve(self.loss, dim).cap)
+    def around(self, dim: int) -> Capped | WeightedSimplex:
+        cap = self.ball().curve(dim).cap
+        return CappedSimplex(cap) if self.copies is None else WeightedSimplex(cap, self.copies)
 
     def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
-        curve, radius = ConjugateCurve(self.loss, v.size), value(self.radius)
+        curve, radius = self.ball().curve(v.size), value(self.radius)
         parts = masses.groups(v.size, classes)
         return self._cut(
             v, classes, prox, curve.value, radius,
@@ -188,13 +206,15 @@ class SimplexLoss(curved.CutSimplex):
         )  # fmt: skip
 
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:
-        curve = ConjugateCurve(self.loss, dim)
-        q = masses.uniform(dim, classes)
-        if q.max() <= curve.cap * (1.0 + masses.ROUNDING):
-            return _emptiness(self.ball(), self.radius, curve.value(q))
-        slope, needed = curve.cap * dim, q.max() * dim
+        ball = self.ball()
+        curve = ball.curve(dim)
+        q = masses.uniform(dim, classes, self.copies)
+        most = float((q / self.c).max())
+        if most <= curve.cap * (1.0 + masses.ROUNDING):
+            return _emptiness(ball.bare, self.radius, curve.value(q))
+        slope, needed = curve.cap * curve.dim, most * curve.dim
         return (
-            f"{self.ball()!r}: empty on the simplex, the loss has slope at most {slope:.6g}, and the weights "
+            f"{ball.bare!r}: empty on the simplex, the loss has slope at most {slope:.6g}, and the weights "
             f"need {needed:.6g}; multiply the loss by more than {needed / slope:.6g}"
         )
 
@@ -204,6 +224,11 @@ def _check(node: Domain, loss: Any) -> None:
         raise CompositionError(
             f"{type(node).__name__}: expected a convex loss, got {brief(loss)}; write for example "
             "Hinge() / 0.5"
+        )
+    if loss.counted is not None:
+        raise CompositionError(
+            f"{type(node).__name__}: expected a loss of all samples, got {brief(loss)}; the hull says whose "
+            "samples there are, as Hull(pos, weights=...)"
         )
     if loss.lowest() < 0.0:
         raise CompositionError(

@@ -24,7 +24,8 @@ from ucm.language.contracts import (
 )
 from ucm.language.domains import curved
 from ucm.language.domains.box import Box
-from ucm.language.domains.simplex import CappedSimplex, Simplex
+from ucm.language.domains.copied import Copied
+from ucm.language.domains.simplex import CappedSimplex, Simplex, WeightedSimplex
 from ucm.language.node import Notation, Param, Scalar, value
 from ucm.language.parameter import named, subject
 
@@ -36,22 +37,25 @@ class PowerCurve(curved.Curve):
 
     On the sphere of radius r, where it is r / p, the entries of q / r are at most 1 and that of the
     gradient `(q / r)^(p-1)` for the largest is at least 1 / N: no power overflows, and what vanishes is
-    below rounding.
+    below rounding. With copies c it is `(r / p) sum c (q / (c r))^p`.
     """
 
-    def __init__(self, p: float, radius: float) -> None:
-        self.p, self.r = p, radius
+    def __init__(self, p: float, radius: float, copies: Vec | None = None) -> None:
+        self.p, self.r, self.copies = p, radius, copies
         self.exponent = p - 1.0
         self.condition = p
 
     def value(self, q: Vec) -> float:
         with np.errstate(over="ignore"):
-            return self.r / self.p * float(((q / self.r) ** self.p).sum())
+            if self.copies is None:
+                return self.r / self.p * float(((q / self.r) ** self.p).sum())
+            each = (q / (self.copies * self.r)) ** self.p
+            return self.r / self.p * float(self.copies @ each)
 
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
         p, c = self.p, lam / self.r
         x = np.empty_like(u)
-        numerics.power_root(u / self.r, c, p - 1.0, x)
+        numerics.power_root(u / self.r, np.atleast_1d(c), p - 1.0, x)
         # 1 / (1 + c (p-1) x^(p-2)), written without a negative power of 0
         if p >= 2.0:
             w = (u > 0.0) / (1.0 + c * (p - 1.0) * x ** (p - 2.0))
@@ -91,8 +95,8 @@ def _check(owner: NormBall | SimplexBall) -> None:
         )
 
 
-class NormBall(SemiSmooth, Polyhedral):
-    """The ball `{||q||_p <= radius}`.
+class NormBall(Copied, SemiSmooth, Polyhedral):
+    """The ball `{||q||_p <= radius}`; with copies c of the entries `sum c_i |q_i / c_i|^p <= radius^p`.
 
     Parameters
     ----------
@@ -122,19 +126,24 @@ class NormBall(SemiSmooth, Polyhedral):
         super().__post_init__()
         _check(self)
 
+    @property
+    def units(self) -> Any:
+        """d where the bound is `||d q||_p <= radius`: `c^(1/p - 1)`, 1 without copies."""
+        return 1.0 if self.copies is None else self.copies ** (1.0 / self.p - 1.0)
+
     def _solve(self, v: Vec) -> tuple[Vec, Vec, Vec | None]:
         """The projection; dq/du; and the gradient of the norm where the bound is active."""
         p, radius = self.p, max(value(self.radius), 0.0)
         size = np.abs(v)
-        length = norm(v, p)
+        length = norm(self.units * v, p)
         if length <= radius:
             return v.copy(), np.ones(v.size), None
         if radius == 0.0:
             return np.zeros(v.size), np.zeros(v.size), None
         if p == math.inf:
-            q = np.clip(v, -radius, radius)
-            return q, (size < radius).astype(float), None
-        if p == 2.0:
+            most = radius * self.c
+            return np.clip(v, -most, most), (size < most).astype(float), None
+        if p == 2.0 and self.copies is None:
             share = radius / length
             q = share * v if share > np.finfo(float).tiny else radius * (v / length)
             return q, np.full(v.size, share), q
@@ -142,6 +151,10 @@ class NormBall(SemiSmooth, Polyhedral):
         if p == 1.0:
             q = masses.soft_to_mass(v, radius)
             return q, (q != 0.0).astype(float), sign
+        if self.copies is not None:
+            curve = PowerCurve(p, radius, self.copies)
+            point = curved.solve(curve, size, [], radius / p, 0.0, prox=True)
+            return sign * point.q, point.w, sign * point.normal
         # scaled to the unit ball; h'' and h' are those of the scaled point
         far = size * (curved.FAR / length) if length > curved.FAR * radius else size / radius
         point = curved.solve(PowerCurve(p, 1.0), far, [], 1.0 / p, 0.0, prox=True)
@@ -156,22 +169,23 @@ class NormBall(SemiSmooth, Polyhedral):
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
         g = masses.vector(g)
-        radius = max(value(self.radius), 0.0)
-        top = float(np.abs(g).max(initial=0.0))
+        radius, d = max(value(self.radius), 0.0), self.units
+        h = g / d  # of d q
+        top = float(np.abs(h).max(initial=0.0))
         if top == 0.0:
             return 0.0, np.zeros(g.size)
         if self.p == 1.0:
-            q = np.sign(g) * (np.abs(g) == top)
+            q = np.sign(h) * (np.abs(h) == top)
             q *= radius / np.abs(q).sum()
         elif self.p == math.inf:
-            q = radius * np.sign(g)
+            q = radius * np.sign(h)
         else:
-            q = np.sign(g) * (np.abs(g) / top) ** (1.0 / (self.p - 1.0))
+            q = np.sign(h) * (np.abs(h) / top) ** (1.0 / (self.p - 1.0))
             q *= radius / norm(q, self.p)
-        return float(g @ q), q
+        return float(h @ q), q / d
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        length, radius = norm(masses.vector(q), self.p), value(self.radius)
+        length, radius = norm(self.units * masses.vector(q), self.p), value(self.radius)
         return masses.snap((length - radius) / radius if radius > 0.0 else length)
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
@@ -196,6 +210,8 @@ class NormBall(SemiSmooth, Polyhedral):
     def constraints(
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
+        if self.copies is not None:
+            q = cp.multiply(self.units, q)
         if self.p == 2.0:
             return [cp.norm2(q) <= size]
         if self.p in (1.0, math.inf):
@@ -203,14 +219,13 @@ class NormBall(SemiSmooth, Polyhedral):
         return [cp.pnorm(q, self.p, approx=False) <= size]
 
     def on_simplex(self) -> Domain | None:
-        return (
-            CappedSimplex(self.radius) if self.p == math.inf else SimplexBall(self.radius, self.p)
-        )
+        ball = SimplexBall(self.radius, self.p, copies=self.copies)
+        return ball.around(0) if self.p == math.inf else ball
 
     def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
         r = value(self.radius)
         if self.p == math.inf:
-            return Box(-r, r).polyhedron(dim)
+            return Box(-r, r, copies=self.copies).polyhedron(dim)
         if self.p != 1.0:
             return None
         eye = sparse.eye_array(dim)  # |q| <= t, sum t <= r
@@ -222,7 +237,8 @@ class NormBall(SemiSmooth, Polyhedral):
 
     def formula(self, notation: Notation) -> str:
         index = "inf" if self.p == math.inf else f"{self.p:.6g}"
-        return notation.norm("q", index) + notation.leq + notation.scalar(self.radius)
+        q = "q" if self.copies is None else f"c^(1/{index} - 1) q"
+        return notation.norm(q, index) + notation.leq + notation.scalar(self.radius)
 
 
 class SimplexBall(curved.CutSimplex, Polyhedral):
@@ -260,25 +276,28 @@ class SimplexBall(curved.CutSimplex, Polyhedral):
         _check(self)
 
     def ball(self) -> NormBall:
-        return NormBall(self.radius, self.p)
+        return NormBall(self.radius, self.p, copies=self.copies)
 
-    def flat(self) -> Capped | None:
+    def flat(self) -> Capped | WeightedSimplex | None:
         """The polyhedral domain that this one is for p = 1 and p = inf."""
         if self.p == 1.0:
             return Simplex()
-        return CappedSimplex(self.radius) if self.p == math.inf else None
+        if self.p < math.inf:
+            return None
+        plain = self.copies is None
+        return CappedSimplex(self.radius) if plain else WeightedSimplex(self.radius, self.copies)
 
     def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
         flat = self.flat()
         return None if flat is None else flat.polyhedron(dim, classes=classes)
 
-    def around(self, dim: int) -> Capped:
+    def around(self, dim: int) -> Capped | WeightedSimplex:
         flat = self.flat()
         return Simplex() if flat is None else flat
 
     def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
         p, radius = self.p, value(self.radius)
-        if p == 2.0:
+        if p == 2.0 and self.copies is None:
             q, limit, y = np.empty_like(v), 1.0 if prox else math.inf, masses.labels(classes)
             t, *theta = numerics.project_ball_simplex(v, y, radius, limit, q)
             unit = 1.0
@@ -287,19 +306,20 @@ class SimplexBall(curved.CutSimplex, Polyhedral):
                 t, *theta = numerics.project_ball_simplex(v, y, radius, limit, q)
             theta = tuple(unit * x for x in theta[: 1 if classes is None else 2])
             return q, None if t >= limit else curved.Point(q, t / unit, q, t / unit, theta)
-        curve, parts = PowerCurve(p, radius), masses.groups(v.size, classes)
+        curve, parts = PowerCurve(p, radius, self.copies), masses.groups(v.size, classes)
+        d = self.ball().units
         return self._cut(
-            v, classes, prox, lambda q: norm(q, p), radius if self.flat() is None else math.inf,
+            v, classes, prox, lambda q: norm(d * q, p), radius if self.flat() is None else math.inf,
             lambda least: curved.solve(
                 curve, v, parts, radius / p, (radius / p) * (least / radius) ** p, prox=prox
             ),
         )  # fmt: skip
 
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:
-        least = norm(masses.uniform(dim, classes), self.p)
+        least = norm(self.ball().units * masses.uniform(dim, classes, self.copies), self.p)
         if value(self.radius) >= least * (1.0 - masses.ROUNDING):
             return None
         return (
-            f"{self.ball()!r}: empty on the simplex, {named(self.radius, 'radius')} is below the norm of the "
-            f"uniform vector; {subject(self.radius, 'radius')} must be at least {least:.6g}"
+            f"{self.ball().bare!r}: empty on the simplex, {named(self.radius, 'radius')} is below the norm "
+            f"of the uniform vector; {subject(self.radius, 'radius')} must be at least {least:.6g}"
         )

@@ -6,17 +6,28 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language import masses
-from ucm.language.contracts import Capped, Size, Weighable
+from ucm.language.contracts import (
+    Capped,
+    Domain,
+    Jacobian,
+    Leveled,
+    Polyhedral,
+    Polyhedron,
+    SemiSmooth,
+    Size,
+    Weighable,
+)
 from ucm.language.masses import no_entries
-from ucm.language.node import Notation, Scalar, value
+from ucm.language.node import Notation, Scalar, converted, value
 from ucm.language.parameter import named, subject
 
-__all__ = ["CappedSimplex", "Simplex"]
+__all__ = ["CappedSimplex", "Simplex", "WeightedSimplex"]
 
 
 class Simplex(Capped, Weighable):
@@ -34,7 +45,7 @@ class Simplex(Capped, Weighable):
     def caps(self, dim: int, classes: Vec | None) -> list[float]:
         return [math.inf] if classes is None else [math.inf, math.inf]
 
-    def weighed(self, class_weight: tuple[float, float]) -> Simplex:
+    def weighed(self, weights: Vec, *, classes: Vec | None = None) -> Simplex:
         return self
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
@@ -100,9 +111,16 @@ class CappedSimplex(Capped, Weighable):
         weights = self.class_weight or (1.0, 1.0)
         return [value(self.cap) * w for w in weights[: 1 if classes is None else 2]]
 
-    def weighed(self, class_weight: tuple[float, float]) -> CappedSimplex:
+    def weighed(
+        self, weights: Vec, *, classes: Vec | None = None
+    ) -> CappedSimplex | WeightedSimplex:
         own = self.class_weight or (1.0, 1.0)
-        return CappedSimplex(self.cap, (own[0] * class_weight[0], own[1] * class_weight[1]))
+        parts = [weights[index] for index, _ in masses.groups(weights.size, classes)]
+        if all(float(part.min(initial=np.inf)) == part.max(initial=0.0) for part in parts):
+            first, last = float(parts[0][0]), float(parts[-1][0])
+            return CappedSimplex(self.cap, (own[0] * first, own[1] * last))
+        share = own[0] if classes is None else np.where(np.asarray(classes) > 0, *own)
+        return WeightedSimplex(self.cap, weights * share)
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
         reason = no_entries(self, dim, classes)
@@ -139,3 +157,125 @@ class CappedSimplex(Capped, Weighable):
         if self.class_weight is not None:
             cap += notation.times + notation.sub("c", "i")
         return f"0{notation.leq}q{notation.leq}{cap}, {notation.sum_over('i', q)} = 1"
+
+
+class WeightedSimplex(SemiSmooth, Leveled, Polyhedral, Weighable):
+    """The capped simplex of samples that stand for several copies each, `{0 <= q_i <= cap copies_i,
+    sum q = 1}`; with `classes`, mass 1/2 each.
+
+    Parameters
+    ----------
+    cap : float or Param
+        Of one copy; `cap * sum(copies) >= 1`.
+    copies : (N,) array
+        Positive.
+
+    Raises
+    ------
+    CompositionError
+        `copies` is no vector of positive numbers.
+
+    Notes
+    -----
+    What `CappedSimplex(cap)` is to `sample_weight`. The projection sorts the 2 N kinks of
+    `sum clip(v - theta, 0, caps)`.
+
+    Examples
+    --------
+    >>> from ucm.domains import WeightedSimplex
+    >>> WeightedSimplex(0.3, [1.0, 3.0]).project([2.0, 1.0])
+    array([0.3, 0.7])
+    """
+
+    cap: Scalar
+    copies: Any = converted(converter=masses.copies_of)
+
+    def _parts(self, classes: Vec | None) -> list[tuple[Any, float, Vec]]:
+        """Index, mass and caps of every mass constraint, the caps such that they leave a point."""
+        parts = []
+        for index, mass in masses.groups(self.copies.size, classes):
+            c = self.copies[index]
+            cap = max(value(self.cap), mass / float(c.sum()))
+            parts.append((index, mass, np.minimum(cap * c, mass)))
+        return parts
+
+    def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
+        v = masses.vector(v)
+        q = np.empty_like(v)
+        for index, mass, caps in self._parts(classes):
+            q[index] = masses.clip_to_mass(v[index], caps, mass)
+        return masses.delivered(q, out)
+
+    def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
+        return self.jacobian_at(self.project(v, classes=classes), classes)
+
+    def jacobian_at(self, q: Vec, classes: Vec | None) -> Jacobian:
+        """The Jacobian where the projection is q."""
+        free = q > 0.0
+        for index, _, caps in self._parts(classes):
+            free[index] &= q[index] < caps
+        return masses.jacobian(free.astype(float), masses.groups(q.size, classes))
+
+    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
+        g = masses.vector(g)
+        q = np.empty_like(g)
+        for index, mass, caps in self._parts(classes):
+            q[index] = masses.fill_to_mass(g[index], caps, mass)[0]
+        return float(g @ q), q
+
+    def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
+        g = masses.vector(g)
+        return [masses.fill_to_mass(g[i], caps, mass)[1] for i, mass, caps in self._parts(classes)]
+
+    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
+        q = masses.vector(q)
+        over = float((q / self.copies).max()) - value(self.cap)
+        scale = max(value(self.cap), 1.0 / float(self.copies.sum()))
+        return masses.snap(max(masses.outside(q, classes), over / scale))
+
+    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
+        return masses.uniform(dim, classes, self.copies)
+
+    def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
+        reason = no_entries(self, dim, classes)
+        if reason:
+            return reason
+        if dim != self.copies.size:
+            return masses.other_copies(self, self.copies, dim)
+        parts = masses.groups(dim, classes)
+        counts = [float(self.copies[index].sum()) for index, _ in parts]
+        least = max(mass / count for (_, mass), count in zip(parts, counts, strict=True))
+        if value(self.cap) >= least * (1.0 - masses.ROUNDING):
+            return None
+        return (
+            f"{CappedSimplex(self.cap)!r}: empty, {named(self.cap, 'cap')} times {min(counts):.6g} entries "
+            f"is below {parts[0][1]:g}; {subject(self.cap, 'cap')} must be at least {least:.6g}"
+        )
+
+    def size(self) -> Size:
+        return Size(self.cap)
+
+    def constraints(
+        self, q: cp.Expression, size: Any, *, classes: Vec | None = None
+    ) -> list[cp.Constraint]:
+        return [*masses.constraints(q, classes), q <= size * self.copies]
+
+    def on_simplex(self) -> Domain | None:
+        return self
+
+    def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
+        parts = self._parts(classes)
+        upper, ones = np.empty(dim), sparse.lil_array((len(parts), dim))
+        for k, (index, mass, caps) in enumerate(parts):
+            upper[index] = np.minimum(caps, mass)
+            ones[k, index] = 1.0
+        sums = np.array([mass for _, mass, _ in parts])
+        return Polyhedron(np.zeros(dim), upper, ones.tocsr(), sums, sums)
+
+    def weighed(self, weights: Vec, *, classes: Vec | None = None) -> WeightedSimplex:
+        return WeightedSimplex(self.cap, self.copies * weights)
+
+    def formula(self, notation: Notation) -> str:
+        q = notation.sub("q", "i")
+        cap = notation.scalar(self.cap) + notation.times + notation.sub("c", "i")
+        return f"0{notation.leq}{q}{notation.leq}{cap}, {notation.sum_over('i', q)} = 1"

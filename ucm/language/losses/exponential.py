@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.special import wrightomega, xlogy
 
 from ucm.data.linear import Vec
 from ucm.language import cvx as cp
+from ucm.language.boxes import Bound
 from ucm.language.node import Notation
 from ucm.language.parameter import Coefficient, Scope
-from ucm.language.terms import ConvexLoss
+from ucm.language.terms import ConvexLoss, OfClass
 
 __all__ = ["Exponential"]
 
 
-class Exponential(ConvexLoss):
+class Exponential(OfClass, ConvexLoss):
     """The exponential loss, `sum exp(-margin)`; `l(u) = exp(u)`, `l*(s) = s log s - s` for s >= 0.
+
+    Parameters
+    ----------
+    on : pos or neg, optional
+        The class whose samples count; None for all.
 
     Notes
     -----
@@ -41,34 +45,34 @@ class Exponential(ConvexLoss):
     def smooth(self) -> bool:
         return True
 
-    def value(self, margin: Vec) -> float:
+    def each(self, margin: Vec) -> Vec:
         with np.errstate(over="ignore"):
-            return float(np.exp(-np.asarray(margin, dtype=float)).sum())
+            return np.exp(-margin)
 
     def conjugate(self, s: Vec) -> Vec:
         s = np.asarray(s, dtype=float)
         positive = np.maximum(s, 0.0)
         return np.where(s >= 0.0, xlogy(positive, positive) - positive, np.inf)
 
-    def conjugate_prox(self, v: Vec, t: float) -> Vec:
+    def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
         v = np.asarray(v, dtype=float)
-        if t == 0.0:
+        if np.all(t == 0.0):
             return np.maximum(v, 0.0)
         return t * wrightomega(v / t - np.log(t))  # s + t log s = v
 
-    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+    def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
         return np.divide(s, s + t, out=np.zeros_like(s), where=s > 0.0)  # l*''(s) = 1 / s
 
     def gradient(self, u: Vec) -> Vec:
         with np.errstate(over="ignore"):
             return np.exp(np.asarray(u, dtype=float))
 
-    def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
-        return [cp.sum(-cp.entr(s) - s) / s.size <= size]
+    def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
+        return -cp.entr(s) - s, []
 
     def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
-        return scope.of(factor) * cp.sum(cp.exp(-margin))
+        return scope.of(factor) * cp.exp(-margin)
 
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")
-        return notation.sum_over("i", f"{notation.word('exp')}(-{t})")
+        return self.over("i", f"{notation.word('exp')}(-{t})", notation)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
+from ucm.language.boxes import Bound
 from ucm.language.node import Notation
 from ucm.language.parameter import Coefficient, Scope
-from ucm.language.terms import ConvexLoss
+from ucm.language.statistics.samples import Samples
+from ucm.language.terms import ConvexLoss, OfClass
 
 __all__ = ["Hinge", "SquaredHinge"]
 
 
-class Hinge(ConvexLoss):
+class Hinge(OfClass, ConvexLoss):
     """The p-hinge loss, `sum max(0, 1 - margin)^p`.
 
     `LossBall` and the generalised nu-SVM read it without the offset, which the free margin of those
@@ -28,11 +28,13 @@ class Hinge(ConvexLoss):
     ----------
     p : float, optional
         1 <= p < inf.
+    on : pos or neg, optional
+        The class whose samples count; None for all.
 
     Raises
     ------
     CompositionError
-        p is no plain number of at least 1.
+        p is no plain number of at least 1, or `on` no class.
 
     Notes
     -----
@@ -43,6 +45,8 @@ class Hinge(ConvexLoss):
     >>> import ucm
     >>> ucm.Hinge(2).value([0.0, 3.0])
     1.0
+    >>> ucm.Hinge(on=ucm.pos) + 3 * ucm.Hinge(2, on=ucm.neg)
+    Hinge(on=pos) + 3 * Hinge(p=2, on=neg)
     """
 
     p: float = 1.0
@@ -64,8 +68,8 @@ class Hinge(ConvexLoss):
     def smooth(self) -> bool:
         return self.p >= 2.0
 
-    def value(self, margin: Vec) -> float:
-        return float((np.maximum(0.0, 1.0 - np.asarray(margin, dtype=float)) ** self.p).sum())
+    def each(self, margin: Vec) -> Vec:
+        return np.maximum(0.0, 1.0 - margin) ** self.p
 
     def conjugate(self, s: Vec) -> Vec:
         s = np.asarray(s, dtype=float)
@@ -76,16 +80,16 @@ class Hinge(ConvexLoss):
             power = (self.p - 1.0) * (np.maximum(s, 0.0) / self.p) ** dual
         return np.where(s >= 0.0, power, np.inf)
 
-    def conjugate_prox(self, v: Vec, t: float) -> Vec:
+    def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
         v = np.ascontiguousarray(v, dtype=float)
         if self.p == 1.0:
             return np.clip(v, 0.0, 1.0)
         e = 1.0 / (self.p - 1.0)  # the derivative of l* is (s/p)^e
         s = np.empty_like(v)
-        numerics.power_root(v, t * self.p**-e, e, s)
+        numerics.power_root(v, np.atleast_1d(t * self.p**-e), e, s)
         return s
 
-    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+    def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
         if self.p == 1.0:
             return ((v > 0.0) & (v < 1.0)).astype(float)
         rest = np.maximum(v - s, 0.0)  # t (s/p)^e, and l*''(s) = (s/p)^e e / s
@@ -97,28 +101,28 @@ class Hinge(ConvexLoss):
             return (u > 0.0).astype(float)
         return self.p * np.maximum(u, 0.0) ** (self.p - 1.0)
 
-    def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
+    def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
         if self.p == 1.0:
-            return [s >= 0, s <= 1, cp.Constant(0.0) <= size]
+            return cp.Constant(np.zeros(s.size)), [s >= 0, s <= 1]
         power = cp.power(s / self.p, self.p / (self.p - 1.0), approx=False)
-        return [s >= 0, (self.p - 1.0) * cp.sum(power) / s.size <= size]
+        return (self.p - 1.0) * power, [s >= 0]
 
     def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         short = cp.pos(1.0 - margin)
         if self.p != 1.0:
             short = cp.square(short) if self.p == 2.0 else cp.power(short, self.p, approx=False)
-        return scope.of(factor) * cp.sum(short)
+        return scope.of(factor) * short
 
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")
         term = f"{notation.word('max')}(0, 1 - {t})"
         if self.p != 1.0:
             term = notation.power(term, f"{self.p:.6g}")
-        return notation.sum_over("i", term)
+        return self.over("i", term, notation)
 
 
-def SquaredHinge() -> Hinge:
-    """The squared hinge loss, `Hinge(2)`.
+def SquaredHinge(*, on: Samples | None = None) -> Hinge:
+    """The squared hinge loss, `Hinge(2)`; of the class `on` alone where it is given.
 
     Examples
     --------
@@ -126,4 +130,4 @@ def SquaredHinge() -> Hinge:
     >>> ucm.SquaredHinge()
     Hinge(p=2)
     """
-    return Hinge(2.0)
+    return Hinge(2.0, on=on)

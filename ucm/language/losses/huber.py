@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
+from ucm.language.boxes import Bound
 from ucm.language.node import Notation, Scalar, value
 from ucm.language.parameter import Coefficient, Root, Scope, shown
-from ucm.language.terms import ConvexLoss
+from ucm.language.terms import ConvexLoss, OfClass
 
 __all__ = ["HuberHinge"]
 
 
-class HuberHinge(ConvexLoss):
+class HuberHinge(OfClass, ConvexLoss):
     """The hinge loss with its kink rounded: 0 from the margin 1 on, `(1 - t)^2 / (2 delta)` down to
     `t = 1 - delta`, then `1 - t - delta / 2`.
 
@@ -27,6 +26,8 @@ class HuberHinge(ConvexLoss):
     ----------
     delta : float or Param, optional
         Positive, in units of the margin.
+    on : pos or neg, optional
+        The class whose samples count; None for all.
 
     Raises
     ------
@@ -64,36 +65,33 @@ class HuberHinge(ConvexLoss):
     def smooth(self) -> bool:
         return True
 
-    def value(self, margin: Vec) -> float:
-        delta, u = value(self.delta), np.maximum(1.0 - np.asarray(margin, dtype=float), 0.0)
+    def each(self, margin: Vec) -> Vec:
+        delta, u = value(self.delta), np.maximum(1.0 - margin, 0.0)
         bent = np.minimum(u, delta)
-        return float((u - bent + 0.5 * bent * bent / delta).sum())
+        return u - bent + 0.5 * bent * bent / delta
 
     def conjugate(self, s: Vec) -> Vec:
         s = np.asarray(s, dtype=float)
         return np.where((s >= 0.0) & (s <= 1.0), 0.5 * value(self.delta) * s * s, np.inf)
 
-    def conjugate_prox(self, v: Vec, t: float) -> Vec:
+    def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
         return np.clip(np.asarray(v, dtype=float) / (1.0 + t * value(self.delta)), 0.0, 1.0)
 
-    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+    def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
         return ((s > 0.0) & (s < 1.0)) / (1.0 + t * value(self.delta))
 
     def gradient(self, u: Vec) -> Vec:
         return np.clip(np.asarray(u, dtype=float) / value(self.delta), 0.0, 1.0)
 
-    def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
-        mean = 0.5 * value(self.delta) * cp.sum_squares(s) / s.size
-        return [s >= 0, s <= 1, mean <= size]
+    def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
+        return 0.5 * value(self.delta) * cp.square(s), [s >= 0, s <= 1]
 
     def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         # f l(u) = huber(c u, c delta) / 2 with c^2 = f / delta: parameters stand inside only
         c = scope.of(Root(factor.scaled(1.0, self.delta)))
-        return 0.5 * cp.sum(
-            cp.huber(cp.pos(c - c * margin), scope.of(Root(factor.scaled(self.delta))))
-        )
+        return 0.5 * cp.huber(cp.pos(c - c * margin), scope.of(Root(factor.scaled(self.delta))))
 
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")
         name = notation.sub(notation.word("huber"), notation.scalar(self.delta))
-        return notation.sum_over("i", f"{name}({notation.word('max')}(0, 1 - {t}))")
+        return self.over("i", f"{name}({notation.word('max')}(0, 1 - {t}))", notation)

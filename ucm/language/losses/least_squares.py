@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.language import cvx as cp
+from ucm.language.boxes import Bound
 from ucm.language.node import Notation
 from ucm.language.parameter import Coefficient, Scope
-from ucm.language.terms import ConvexLoss
+from ucm.language.terms import ConvexLoss, OfClass
 
 __all__ = ["LeastSquares"]
 
 
-class LeastSquares(ConvexLoss):
+class LeastSquares(OfClass, ConvexLoss):
     """`sum (1 - margin)^2`, which is `sum (y_i - f(x_i))^2`: regression on the labels; `l*(s) = s^2 / 4`.
 
     A margin above 1 is a loss too: l falls where u < 0, and weights of samples may be negative. With `L2()`
     it is ridge classification, or the least-squares SVM; without a penalty and scaled labels the
     direction of Fisher's discriminant. No set of weights stands for it: `SquaredHinge()` has one.
+
+    Parameters
+    ----------
+    on : pos or neg, optional
+        The class whose samples count; None for all.
 
     Notes
     -----
@@ -43,27 +47,27 @@ class LeastSquares(ConvexLoss):
     def smooth(self) -> bool:
         return True
 
-    def value(self, margin: Vec) -> float:
-        return float(((1.0 - np.asarray(margin, dtype=float)) ** 2).sum())
+    def each(self, margin: Vec) -> Vec:
+        return (1.0 - margin) ** 2
 
     def conjugate(self, s: Vec) -> Vec:
         return 0.25 * np.asarray(s, dtype=float) ** 2
 
-    def conjugate_prox(self, v: Vec, t: float) -> Vec:
+    def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
         return np.asarray(v, dtype=float) / (1.0 + 0.5 * t)
 
-    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
-        return np.full(np.shape(v), 1.0 / (1.0 + 0.5 * t))
+    def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
+        return np.zeros(np.shape(v)) + 1.0 / (1.0 + 0.5 * t)
 
     def gradient(self, u: Vec) -> Vec:
         return 2.0 * np.asarray(u, dtype=float)
 
-    def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
-        return [cp.sum_squares(s) / (4.0 * s.size) <= size]
+    def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
+        return cp.square(s) / 4.0, []
 
     def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
-        return scope.of(factor) * cp.sum_squares(1.0 - margin)
+        return scope.of(factor) * cp.square(1.0 - margin)
 
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")
-        return notation.sum_over("i", notation.power(f"(1 - {t})", "2"))
+        return self.over("i", notation.power(f"(1 - {t})", "2"), notation)

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.special import expit, xlogy
 
 from ucm.data.linear import Vec
 from ucm.language import cvx as cp
+from ucm.language.boxes import Bound
 from ucm.language.node import Notation
 from ucm.language.parameter import Coefficient, Scope
-from ucm.language.terms import ConvexLoss
+from ucm.language.terms import ConvexLoss, OfClass
 
 __all__ = ["Logistic"]
 
 
-class Logistic(ConvexLoss):
+class Logistic(OfClass, ConvexLoss):
     """The logistic loss, `sum log(1 + exp(-margin))`; `l(u) = log(1 + exp(u))`.
 
     `l*(s) = s log s + (1 - s) log(1 - s)` on [0, 1].
+
+    Parameters
+    ----------
+    on : pos or neg, optional
+        The class whose samples count; None for all.
 
     Examples
     --------
@@ -38,8 +42,8 @@ class Logistic(ConvexLoss):
     def smooth(self) -> bool:
         return True
 
-    def value(self, margin: Vec) -> float:
-        return float(np.logaddexp(0.0, -np.asarray(margin, dtype=float)).sum())
+    def each(self, margin: Vec) -> Vec:
+        return np.logaddexp(0.0, -margin)
 
     def conjugate(self, s: Vec) -> Vec:
         s = np.asarray(s, dtype=float)
@@ -47,11 +51,11 @@ class Logistic(ConvexLoss):
         entropy = xlogy(inside, inside) + xlogy(1.0 - inside, 1.0 - inside)
         return np.where(s == inside, entropy, np.inf)
 
-    def conjugate_prox(self, v: Vec, t: float) -> Vec:
+    def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
         # s = expit(z) with expit(z) + t z = v. By symmetry let v >= 1/2: then z >= 0, where the
         # left side is concave, and Newton from below climbs to the root; (v - 1)/t is below it.
         v = np.asarray(v, dtype=float)
-        if t == 0.0:
+        if np.all(t == 0.0):
             return np.clip(v, 0.0, 1.0)
         upper = v >= 0.5
         x = np.where(upper, v, 1.0 - v)
@@ -65,20 +69,20 @@ class Logistic(ConvexLoss):
             z = np.where(moved, after, z)
         return expit(np.where(upper, z, -z))
 
-    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+    def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
         bend = s * (1.0 - s)  # 1 / l*''(s)
         return np.divide(bend, bend + t, out=np.zeros_like(bend), where=bend > 0.0)
 
     def gradient(self, u: Vec) -> Vec:
         return expit(np.asarray(u, dtype=float))
 
-    def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
-        return [cp.sum(-cp.entr(s) - cp.entr(1 - s)) / s.size <= size]
+    def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
+        return -cp.entr(s) - cp.entr(1 - s), []
 
     def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
-        return scope.of(factor) * cp.sum(cp.logistic(-margin))
+        return scope.of(factor) * cp.logistic(-margin)
 
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")
         log, exp = notation.word("log"), notation.word("exp")
-        return notation.sum_over("i", f"{log}(1 + {exp}(-{t}))")
+        return self.over("i", f"{log}(1 + {exp}(-{t}))", notation)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
+from ucm.language.boxes import Bound
 from ucm.language.node import Node, Notation, Scalar, Tunable, value
 from ucm.language.parameter import Coefficient, Scope, shown
-from ucm.language.terms import ConvexLoss, Loss
+from ucm.language.terms import ConvexLoss, OfClass, PointwiseLoss
 
 __all__ = ["Ramp", "RampPart"]
 
 
-class Ramp(Loss):
+class Ramp(OfClass, PointwiseLoss):
     """The ramp loss, `sum (max(0, mu - t) - max(0, -mu^2 - t)) / mu` at the margins t.
 
     It is 0 from t = mu on, 1 + mu below t = -mu^2, a straight line between; it bounds the 0-1 loss
@@ -26,6 +25,8 @@ class Ramp(Loss):
     ----------
     mu : float or Param, optional
         0 < mu <= 1.
+    on : pos or neg, optional
+        The class whose samples count; None for all.
 
     Raises
     ------
@@ -49,21 +50,20 @@ class Ramp(Loss):
         super().__post_init__()
         _check(self, self.mu)
 
-    def value(self, margin: Vec) -> float:
+    def each(self, margin: Vec) -> Vec:
         mu = value(self.mu)
-        t = np.asarray(margin, dtype=float)
-        return float(np.clip(mu - t, 0.0, mu + mu * mu).sum()) / mu
+        return np.clip(mu - margin, 0.0, mu + mu * mu) / mu
 
     def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
-        return (RampPart(self.mu),), (RampPart(self.mu, tail=True),)
+        return (RampPart(self.mu, on=self.on),), (RampPart(self.mu, tail=True, on=self.on),)
 
     def formula(self, notation: Notation) -> str:
         start, t = notation.scalar(self.mu), notation.sub("t", "i")
         both = f"{_plus(notation, start, t)} - {_plus(notation, _tail(notation, self.mu), t)}"
-        return _over(notation, self.mu, notation.sum_over("i", f"({both})"))
+        return _over(notation, self.mu, self.over("i", f"({both})", notation))
 
 
-class RampPart(ConvexLoss):
+class RampPart(OfClass, ConvexLoss):
     """`sum max(0, mu - t) / mu`, or its tail `sum max(0, -mu^2 - t) / mu`: the ramp loss is their
     difference.
 
@@ -71,6 +71,7 @@ class RampPart(ConvexLoss):
     ----------
     mu : float or Param
     tail : bool, optional
+    on : pos or neg, optional
 
     Raises
     ------
@@ -100,37 +101,36 @@ class RampPart(ConvexLoss):
     def smooth(self) -> bool:
         return False
 
-    def value(self, margin: Vec) -> float:
-        t = np.asarray(margin, dtype=float)
-        return float(np.maximum(0.0, self.offset - t).sum()) / value(self.mu)
+    def each(self, margin: Vec) -> Vec:
+        return np.maximum(0.0, self.offset - margin) / value(self.mu)
 
     def conjugate(self, s: Vec) -> Vec:
         s = np.asarray(s, dtype=float)
         return np.where((s >= 0.0) & (s <= 1.0 / value(self.mu)), 0.0, np.inf)
 
-    def conjugate_prox(self, v: Vec, t: float) -> Vec:
+    def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
         return np.clip(np.asarray(v, dtype=float), 0.0, 1.0 / value(self.mu))
 
-    def conjugate_prox_slope(self, v: Vec, t: float, s: Vec) -> Vec:
+    def conjugate_prox_slope(self, v: Vec, t: Bound, s: Vec) -> Vec:
         return ((v > 0.0) & (v < 1.0 / value(self.mu))).astype(float)
 
     def gradient(self, u: Vec) -> Vec:
         return (np.asarray(u, dtype=float) > 0.0) / value(self.mu)
 
-    def conjugate_constraint(self, s: cp.Expression, size: Any) -> list[cp.Constraint]:
-        return [s >= 0, s <= 1.0 / value(self.mu), cp.Constant(0.0) <= size]
+    def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
+        return cp.Constant(np.zeros(s.size)), [s >= 0, s <= 1.0 / value(self.mu)]
 
     def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         # f max(0, mu - t) / mu = max(0, f - (f / mu) t), and with the tail max(0, -f mu - (f / mu) t)
         steep = scope.of(factor.scaled(1.0, self.mu))
         if self.tail:
-            return cp.sum(cp.pos(-scope.of(factor.scaled(self.mu)) - steep * margin))
-        return cp.sum(cp.pos(scope.of(factor) - steep * margin))
+            return cp.pos(-scope.of(factor.scaled(self.mu)) - steep * margin)
+        return cp.pos(scope.of(factor) - steep * margin)
 
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")
         start = _tail(notation, self.mu) if self.tail else notation.scalar(self.mu)
-        return _over(notation, self.mu, notation.sum_over("i", _plus(notation, start, t)))
+        return _over(notation, self.mu, self.over("i", _plus(notation, start, t), notation))
 
 
 def _check(node: Node, mu: Scalar) -> None:

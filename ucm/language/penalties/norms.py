@@ -310,7 +310,9 @@ class Lp(Differentiable):
             return soft(v, t)
         size = np.ascontiguousarray(np.abs(v), dtype=float)
         root = np.empty_like(size)
-        numerics.power_root(size, t * self.p, self.p - 1.0, root)  # x + t p x^(p-1) = |v|
+        numerics.power_root(
+            size, np.array([t * self.p]), self.p - 1.0, root
+        )  # x + t p x^(p-1) = |v|
         return np.sign(v) * root
 
     def conjugate(self, z: Vec) -> float:

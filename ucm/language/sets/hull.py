@@ -66,12 +66,10 @@ class Hull(OfWeights, CoordinateFree):
 
     def space(self, data: Data) -> WeightSpace:
         """The weights of this hull over bound samples."""
-        samples = self.samples
-        domain = weigh(
-            Simplex() if self.weights is None else self.weights, samples.class_weight(data)
-        )
-        count = samples.map(data).shape[1]
-        return WeightSpace(domain, count, samples.classes(data), samples=samples.rows(data))
+        A, classes = self.samples.map(data), self.samples.classes(data)
+        declared = Simplex() if self.weights is None else self.weights
+        domain = weigh(declared, self.samples.copies(data), classes)
+        return WeightSpace(domain, A.shape[1], classes, samples=self.samples.rows(data))
 
     def emptiness(self, data: Data) -> str | None:
         return self.no_weights(data)
@@ -157,7 +155,7 @@ class ReducedHull(OfWeights, CoordinateFree):
     def size(self, data: Data) -> Size:
         if self.nu is None:
             return Size(self._eta())
-        m = data.m
+        m = data.total
 
         def cap(nu: float) -> float:
             return 2.0 / (m * nu) if nu > 0.0 else float("inf")
@@ -180,22 +178,19 @@ class ReducedHull(OfWeights, CoordinateFree):
             return f"{self!r}: {name} must be positive, got {value(self.nu):g}"
         if self.bound_space(data).emptiness() is None:
             return None
-        rows = self.samples.map(data).shape[1]
-        weight, _ = self.samples.class_weight(data)
-        cap = self.size(data).number * weight
+        count, cap = self.samples.count(data), self.size(data).number
         if self.nu is None:
             name = self.eta.name if isinstance(self.eta, Param | Derived) else "eta"
             return (
-                f"{self!r}: empty, the cap {cap:.4g} times {rows} samples is below 1; "
-                f"{name} must be at least {1.0 / (rows * weight):.6g}"
+                f"{self!r}: empty, the cap {cap:.4g} times {count:.6g} samples is below 1; "
+                f"{name} must be at least {1.0 / count:.6g}"
             )
         of_both = self.samples in (pos, neg)  # whose hulls mostly stand together
-        each = [(s.map(data).shape[1], s.class_weight(data)[0]) for s in (pos, neg)]
-        highest = min(2.0 * n * w / data.m for n, w in (each if of_both else [(rows, weight)]))
-        plain = of_both and data.class_weight == (1.0, 1.0)
-        how = " (= 2 min(m+, m-)/m)" if plain else ""
+        counts = [s.count(data) for s in ((pos, neg) if of_both else (self.samples,))]
+        highest = min(2.0 * number / data.total for number in counts)
+        how = " (= 2 min(m+, m-)/m)" if of_both else ""
         return (
-            f"{self!r}: empty, the cap 2/(m nu) = {cap:.4g} times {rows} samples is below 1; "
+            f"{self!r}: empty, the cap 2/(m nu) = {cap:.4g} times {count:.6g} samples is below 1; "
             f"{name} must be at most {highest:.6g}{how}"
         )
 
@@ -203,8 +198,8 @@ class ReducedHull(OfWeights, CoordinateFree):
         X = self.samples.map(data).matrix()
         rows = X.shape[1]
         s = cp.Variable(rows)  # s = m_o q, entries near 1
-        weight, _ = self.samples.class_weight(data)
-        cap = scope.scalar(self.size(data)) * (weight * rows)
+        copies = self.samples.copies(data)
+        cap = scope.scalar(self.size(data)) * (rows if copies is None else rows * copies)
         return X @ (s / rows), [s >= 0, s <= cap, cp.sum(s) == rows]
 
     def formula(self, notation: Notation) -> str:

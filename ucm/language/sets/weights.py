@@ -51,15 +51,16 @@ def placed(couplings: Iterable[Coupling], name: str, shift: int = 0) -> tuple[Co
     )
 
 
-def weigh(domain: Domain, class_weight: tuple[float, float]) -> Domain:
-    """The domain with the cap of every sample multiplied by the weight of its class."""
-    if class_weight == (1.0, 1.0):
+def weigh(domain: Domain, weights: Vec | None, classes: Vec | None) -> Domain:
+    """The domain of the weights of samples that each stand for several copies; None: for one."""
+    if weights is None:
         return domain
-    found = domain.weighed(class_weight) if isinstance(domain, Weighable) else None
+    found = domain.weighed(weights, classes=classes) if isinstance(domain, Weighable) else None
     if found is None:
         raise CompositionError(
-            f"class_weight: multiplies the caps of samples, and {domain!r} has none to take one; "
-            "use CappedSimplex or ReducedHull, or leave class_weight out"
+            f"{domain!r}: expected a domain that says what class_weight and sample_weight make of it "
+            "(ucm.Weighable), got one that does not; use CappedSimplex, NormBall, KLBall or LossBall, or "
+            "leave the weights out"
         )
     return found
 

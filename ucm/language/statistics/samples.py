@@ -67,8 +67,12 @@ class SampleNode(Arithmetic[Any]):
         """Their covariance, dense (n, n)."""
 
     @abstractmethod
-    def class_weight(self, data: Data) -> tuple[float, float]:
-        """The factors of their caps; of one class the same twice."""
+    def copies(self, data: Data) -> Vec | None:
+        """Their weights; None where each is 1."""
+
+    @abstractmethod
+    def count(self, data: Data) -> float:
+        """The sum of these weights."""
 
     @abstractmethod
     def subscript(self, notation: Notation) -> str:
@@ -181,11 +185,11 @@ class Samples(SampleNode, CoordinateFree):
     def covariance(self, data: Data) -> NDArray[np.float64]:
         return data.covariance(*self.part)
 
-    def class_weight(self, data: Data) -> tuple[float, float]:
-        if self.kind == "signed":
-            return data.class_weight
-        own = data.class_weight[self.kind == "neg"]
-        return own, own
+    def copies(self, data: Data) -> Vec | None:
+        return data.copies(*self.part)
+
+    def count(self, data: Data) -> float:
+        return data.count(*self.part)
 
     def subscript(self, notation: Notation) -> str:
         sign = _SIGN[self.kind]

@@ -37,6 +37,7 @@ __all__ = ["Newton"]
 _OUTER = 200  # steps
 _BY_PASSES = ((12.0, 9.0), (25.0, 4.0), (60.0, 2.0))  # of sigma, with conjugate gradients
 _COUPLED = 2
+_ROUNDED = 1e-12  # of a point: the rounding of its entries
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -167,6 +168,7 @@ class _Iterate(Lagrangian):
         size = float(np.abs(self.q[k]).max(initial=0.0))
         if size > 0.0:  # a vertex of one operand is seldom in the other
             reach = min(reach, size if self.form.couplings else 4.0 * size)
+            reach = 0.0 if reach <= _ROUNDED * size else reach
         spread = float(np.std(g)) or float(np.abs(g).max(initial=0.0))
         if not np.isfinite(reach) or reach == 0.0 or spread == 0.0:
             # a block that only couplings pull, or one without bounds

@@ -53,9 +53,7 @@ class _Built(Session):
             w, b, t = cp.Variable(form.n), cp.Variable(), cp.Variable(form.m)
             v, u = cp.Parameter(form.m), cp.Parameter(form.n)
             plain = Numbers()
-            total = sum(
-                loss_cvxpy(loss, t, form.y, form.class_weight, plain) for loss in form.losses
-            )
+            total = sum(loss_cvxpy(loss, t, c, plain) for loss, c in form.parts)
             total += sum(penalty.cvxpy(w, Coefficient(), plain) for penalty in form.penalties)
             equation = t == cp.multiply(form.y, form.X @ w + b)
             problem = cp.Problem(cp.Minimize(total - v @ t - u @ w), [equation])

@@ -35,8 +35,6 @@ from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
-from ucm.language.term_algebra import ScaledLoss
-from ucm.language.terms import ConvexLoss
 from ucm.numerics.steps import accuracy
 from ucm.solvers.coordinates import ByInnerProducts, Orthonormal, Span
 from ucm.solvers.palm import Lagrangian, WeightedSum, ridge_solve, run
@@ -76,6 +74,8 @@ class DualNewton(InnerSolver):
     def refuse(self, form: Composite) -> str | None:
         if len(form.losses) != 1:
             return "it takes a single loss"
+        if form.single is not None and not form.single.all():
+            return "it takes losses of both classes"
         a, c, s, others = form.norms
         if c == 0.0 or a > 0.0 or s > 0.0 or others:
             return "it takes the squared l2 norm as the only convex penalty"
@@ -113,7 +113,8 @@ class _Multipliers(Session):
             form = replace(form, X=self.span.tables[0])
             monitor.forming += 0.5 * self.span.forming / self.entries
         self.form, loss = form, form.losses[0]
-        self.typical = float(np.mean(form.factors * loss.gradient(np.ones(form.m)))) or 1.0
+        self.c = 1.0 if form.single is None else form.single
+        self.typical = float(np.mean(self.c * loss.gradient(np.ones(form.m)))) or 1.0
         self.kinked = loss.slope() is not None
         self.sigma = self.first = self.typical * (_KINKED if self.kinked else _SMOOTH)
         self.z, self.alpha = np.zeros(form.n + 1), np.zeros(form.m)
@@ -211,7 +212,7 @@ class _Tilted(Lagrangian):
 
     Attributes
     ----------
-    parts : the samples by class weight, and the loss of each part
+    c : the weights of the samples, or 1
     z, t : normal and bias, and the margins there
     alpha, a : the multipliers, and those that z calls for
     ridge : the curvature of `c |w|^2`
@@ -225,11 +226,7 @@ class _Tilted(Lagrangian):
         self.session, self.form, self.tilt, self.tol = session, form, tilt, tol
         self.monitor, self.cost = session.monitor, form.entries / session.entries
         loss = form.losses[0]
-        self.parts: list[tuple[Any, ConvexLoss]] = [(slice(None), loss)]
-        if form.class_weight != (1.0, 1.0):
-            classes = zip((form.y > 0.0, form.y < 0.0), form.class_weight, strict=True)
-            self.parts = [(rows, ScaledLoss(c, loss)) for rows, c in classes]
-        self.offset = loss.offset
+        self.loss, self.c, self.offset = loss, session.c, loss.offset
         self.z, self.alpha, self.sigma = session.z, session.alpha, session.sigma
         self.ridge = np.append(np.full(form.n, 2.0 * form.norms[1]), 0.0)
         self.linear = np.append(tilt.normal, 0.0)
@@ -247,11 +244,7 @@ class _Tilted(Lagrangian):
         return self.alpha + self.sigma * (self.offset - (self.t + s * e))
 
     def _proximal(self, s: float = 0.0, e: Vec | float = 0.0) -> Vec:
-        v = self._argument(s, e)
-        a = np.empty_like(v)
-        for rows, loss in self.parts:
-            a[rows] = loss.conjugate_prox(v[rows], self.sigma)
-        return a
+        return self.c * self.loss.conjugate_prox(self._argument(s, e) / self.c, self.sigma / self.c)
 
     def gradient(self) -> Vec:
         beta = self.a + self.tilt.margin
@@ -268,9 +261,8 @@ class _Tilted(Lagrangian):
         )
 
     def direction(self, g: Vec) -> Vec:
-        v, d = self._argument(), np.empty_like(self.a)
-        for rows, loss in self.parts:
-            d[rows] = loss.conjugate_prox_slope(v[rows], self.sigma, self.a[rows])
+        v, t = self._argument() / self.c, self.sigma / self.c
+        d = self.loss.conjugate_prox_slope(v, t, self.a / self.c)
         curvature = self.session.curvature
         self.monitor.forming += 0.5 * curvature.follow(d) / self.session.entries
         self.monitor.systems += 1

@@ -1,0 +1,455 @@
+"""What samples weigh: `sample_weight` and `class_weight`, a weight being a repetition."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import sklearn
+from catalogue import LOSSES, OTHER_LOSSES, SETS
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.model_selection import StratifiedKFold, cross_validate
+from sklearn.utils.estimator_checks import (
+    check_sample_weight_equivalence_on_dense_data,
+    check_sample_weight_equivalence_on_sparse_data,
+)
+from typed import scikit, untyped
+
+import ucm
+from ucm import models, neg, pos, signed
+from ucm.data.bound import bind
+from ucm.errors import CompositionError, DataError, EmptySetError, SolverError
+from ucm.language.domains import (
+    SimplexBall,
+    SimplexKL,
+    SimplexLoss,
+    WeightedSimplex,
+)
+from ucm.testing import check_domain, check_loss
+
+RNG = np.random.default_rng(0)
+COPIES = RNG.integers(0, 4, 40)
+Y = np.where(RNG.random(40) < 0.5, 1.0, -1.0)
+X = RNG.standard_normal((40, 3)) + np.outer(Y, [1.2, 0.6, 0.0])
+X2, Y2 = np.repeat(X, COPIES, axis=0), np.repeat(Y, COPIES)
+GENERAL = RNG.uniform(0.2, 3.0, 40) * (COPIES > 0)  # no whole numbers
+
+SIGNED = {
+    "l2": ucm.NormBall(0.16),
+    "p-norm": ucm.NormBall(0.3, p=1.5),
+    "largest": ucm.NormBall(0.06, p=np.inf),
+    "kl": ucm.KLBall(0.9),
+    "logistic": ucm.LossBall(ucm.Logistic() / 0.3, -1.2),
+    "squared hinge": ucm.LossBall(ucm.SquaredHinge(), 0.4),
+    "both": ucm.NormBall(0.2) & ucm.Box(0.0, 0.06),
+}
+NAMED = {
+    "nu_svm": models.nu_svm(0.6),
+    "enu_svm": models.enu_svm(0.6, 1.5),
+    "enu_svm beyond": models.enu_svm(0.1),
+    "mm_mpm": models.mm_mpm(0.3),
+    "mm_fda": models.mm_fda(0.3),
+    "l2_nu_svm": models.l2_nu_svm(0.16),
+    "biased_l2_nu_svm": models.biased_l2_nu_svm(0.3, 0.3),
+    "kl_svm": models.kl_svm(0.9),
+    "coherent_mm_mpm": models.coherent_mm_mpm(0.5),
+    "coherent_mm_fda": models.coherent_mm_fda(0.5),
+    "psvm": models.psvm(1.5),
+    "svm": models.svm(0.5),
+    "one_norm_svm": models.one_norm_svm(0.5),
+    "zero_norm_svm": models.zero_norm_svm(0.5),
+    "cap_one_norm_svm": models.cap_one_norm_svm(0.5),
+    "rlsvm2": models.rlsvm2(0.5),
+    "rlsvm1": models.rlsvm1(0.5),
+    "rlsvm0": models.rlsvm0(0.5),
+    "rlsvmc1": models.rlsvmc1(0.5),
+    **{name: ucm.Hull(signed, weights=D) for name, D in SIGNED.items()},
+    "signed moments": ucm.Ellipsoid(signed.mean, signed.cov, 0.2),
+    "least squares": ucm.LeastSquares() + 0.5 * ucm.L2(),
+    "huber": ucm.HuberHinge(0.5) + 0.5 * ucm.L1(),
+    "exponential": ucm.Exponential() + ucm.L2(),
+    "sum of losses": ucm.Hinge() + 0.5 * ucm.Logistic() + ucm.L1(),
+    "of one class": ucm.Hinge(1.5, on=pos) + 2 * ucm.Logistic(on=neg) + 0.5 * ucm.L2(),
+}
+
+
+# --- a weight is a repetition ------------------------------------------------------------------------
+@pytest.mark.parametrize("name", NAMED)
+def test_whole_weights_are_repetitions(name: str) -> None:
+    model = NAMED[name]
+    plan = untyped.compile(model, X, Y, sample_weight=COPIES)
+    weighted, repeated = plan.solve(), untyped.solve(model, X2, Y2)
+    assert weighted.status == repeated.status
+    assert weighted.objective == pytest.approx(repeated.objective, rel=1e-6)
+    assert_allclose(weighted.w, repeated.w, atol=2e-4)
+    assert weighted.b == pytest.approx(repeated.b, abs=2e-4)
+    assert weighted.bias_rule == repeated.bias_rule
+    if weighted.weights is not None:
+        assert weighted.weights.size == 40 and not weighted.weights[COPIES == 0].any()
+    if name != "enu_svm beyond":
+        assert plan.verify().agrees, str(plan.verify())
+
+
+@pytest.mark.parametrize("U", SETS, ids=lambda U: str(U)[:40])
+def test_supports_of_the_catalogue_are_those_of_repetitions(U: Any) -> None:
+    groups = np.resize(["A", "A", "B", "B"], len(Y))
+    weighted = bind(X, Y, None, COPIES, groups)
+    repeated = bind(X2, Y2, subgroup=np.repeat(groups, COPIES))
+    if U.emptiness(repeated) is not None:
+        assert U.emptiness(weighted) is not None
+        return
+    for d in np.eye(U.dimension(3)):
+        own, theirs = U.support(weighted, d, {})[0], U.support(repeated, d, {})[0]
+        assert own == pytest.approx(theirs, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, *OTHER_LOSSES], ids=repr)
+def test_losses_of_the_catalogue_are_weighed(loss: Any) -> None:
+    margin = np.linspace(-2.0, 2.5, 40)
+    assert loss.value(margin, Y, COPIES.astype(float)) == pytest.approx(
+        loss.value(np.repeat(margin, COPIES), Y2), rel=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    "domain",
+    [
+        WeightedSimplex(0.3, [1.0, 2.0, 0.5, 1.7, 3.0]),
+        SimplexBall(0.6, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        SimplexBall(0.7, 1.5, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        SimplexBall(0.45, np.inf, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        SimplexKL(0.6, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        SimplexLoss(ucm.Logistic() / 0.3, -1.1, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        SimplexLoss(ucm.SquaredHinge(), 0.5, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        ucm.NormBall(0.5, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        ucm.NormBall(0.5, p=1.5, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        ucm.NormBall(0.2, p=np.inf, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        ucm.KLBall(0.6, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        ucm.LossBall(ucm.Exponential(), 0.2, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        ucm.Box(-0.1, 0.3, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+    ],
+    ids=lambda D: f"{type(D).__name__} {getattr(D, 'p', '')}",
+)
+def test_domains_with_copies_keep_the_laws(domain: Any) -> None:
+    check_domain(domain, dims=(5,))
+    assert ucm.from_json(ucm.to_json(domain)) == domain
+    # against the domain of the entries themselves, split into whole copies
+    c = np.array([1.0, 2.0, 3.0, 1.0, 2.0])
+    fields = {name: getattr(domain, name) for name in domain._names} | {"copies": c}
+    heavy, g = type(domain)(**fields), RNG.standard_normal(5)
+    plain = ucm.CappedSimplex(heavy.cap) if isinstance(heavy, WeightedSimplex) else heavy.bare
+    split = np.repeat(g, c.astype(int))
+    assert heavy.support(g)[0] == pytest.approx(plain.support(split)[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("radius", [0.4, 1.1])
+def test_a_weighted_ball_from_its_definition(radius: float) -> None:
+    """`sum_i q_i^2 / c_i <= r^2` over distributions with mass 1/2 in each class, and no whole weights."""
+    c, y = GENERAL[GENERAL > 0], Y[GENERAL > 0]
+    Z = (X * Y[:, None])[GENERAL > 0]
+    size = radius * 0.5 * np.sqrt(1 / c[y > 0].sum() + 1 / c[y < 0].sum()) + 0.05
+    q = cp.Variable(c.size, nonneg=True)
+    problem = cp.Problem(
+        cp.Minimize(cp.norm2(Z.T @ q)),
+        [cp.norm2(cp.multiply(q, c**-0.5)) <= size, q[y > 0].sum() == 0.5, q[y < 0].sum() == 0.5],
+    )
+    wanted = problem.solve(solver="CLARABEL")
+    if problem.status == "infeasible":
+        with pytest.raises(EmptySetError):
+            untyped.solve(models.l2_nu_svm(size), X, Y, sample_weight=GENERAL)
+        return
+    found = untyped.solve(models.l2_nu_svm(size), X, Y, sample_weight=GENERAL)
+    assert -found.objective == pytest.approx(wanted, rel=1e-5)
+
+
+def test_moments_and_caps_from_their_definitions() -> None:
+    data = bind(X, Y, None, GENERAL)
+    kept = GENERAL > 0
+    for kind, rows in (("pos", Y > 0), ("neg", Y < 0)):
+        rows = rows & kept
+        assert_allclose(data.mean(kind), np.average(X[rows], axis=0, weights=GENERAL[rows]))
+        wanted = np.cov(X[rows].T, aweights=GENERAL[rows], bias=True)
+        assert_allclose(data.covariance(kind), wanted, atol=1e-12)
+        thin = bind(sparse.csr_matrix(X), Y, None, GENERAL)
+        assert_allclose(thin.covariance(kind), wanted, atol=1e-12)
+    solution = untyped.solve(models.nu_svm(0.6), X, Y, sample_weight=GENERAL)
+    caps = 2.0 * GENERAL / (0.6 * GENERAL.sum())
+    assert (solution.weights <= caps * (1 + 1e-9)).all()
+    assert_allclose([solution.weights[Y > 0].sum(), solution.weights[Y < 0].sum()], 1.0)
+    assert ucm.admissible(models.nu_svm(0.6), X, Y, sample_weight=GENERAL)["nu"].upper == (
+        pytest.approx(2 * min(GENERAL[Y > 0].sum(), GENERAL[Y < 0].sum()) / GENERAL.sum())
+    )
+
+
+def test_weighted_losses_from_their_definition() -> None:
+    w, b = cp.Variable(3), cp.Variable()
+    margin = cp.multiply(Y, X @ w + b)
+    loss = GENERAL @ cp.pos(1 - margin) + 3 * (GENERAL * (Y < 0)) @ cp.square(cp.pos(1 - margin))
+    wanted = cp.Problem(cp.Minimize(loss + cp.sum_squares(w))).solve(solver="CLARABEL")
+    model = ucm.Hinge() + 3 * ucm.SquaredHinge(on=neg) + ucm.L2()
+    plan = untyped.compile(model, X, Y, sample_weight=GENERAL)
+    found = plan.solve()
+    assert found.objective == pytest.approx(wanted, rel=1e-6) and plan.verify()
+
+
+# --- named solvers ------------------------------------------------------------------------------------
+HONOUR = {
+    "newton": models.nu_svm(0.6), "apg": models.nu_svm(0.6), "clarabel": models.nu_svm(0.6),
+    "newton-cg": models.nu_svm(0.6), "alm": models.coherent_mm_mpm(0.5), "ecos": models.nu_svm(0.6),
+    "scs": models.nu_svm(0.6), "highs": models.one_norm_svm(0.5), "simplex": models.one_norm_svm(0.5),
+    "newton-dual": models.psvm(), "psmo": models.psvm(1.0), "clarabel-loss": models.psvm(),
+    "apg-primal": models.psvm(2.0), "secular": models.mm_fda(0.3), "dca": models.rlsvm1(0.5),
+    "highs-distance": ucm.RobustMargin(models.nu_svm(0.6), norm=1.0),
+    "scaled-newton": models.enu_svm(0.6, 1.5), "linearize": models.enu_svm(0.1),
+    "facets": models.enu_svm(0.1),
+}  # fmt: skip
+REFUSE = ("newton-hull", "gsk", "mdm", "clip-gsk", "clip-mdm", "rapminos")
+
+
+@pytest.mark.parametrize("solver", HONOUR)
+def test_named_solvers_honour_weights(solver: str) -> None:
+    model = HONOUR[solver]
+    named = untyped.solve(model, X, Y, sample_weight=GENERAL, solver=solver, tol=1e-4)
+    best = untyped.solve(model, X, Y, sample_weight=GENERAL)
+    assert named.objective == pytest.approx(best.objective, rel=1e-3)
+
+
+@pytest.mark.parametrize("solver", REFUSE)
+def test_solvers_of_one_cap_a_class_refuse_weights_by_name(solver: str) -> None:
+    model = models.enu_svm(0.1) if solver == "rapminos" else models.nu_svm(0.6)
+    with pytest.raises(SolverError, match=f"{solver!r} does not take this model"):
+        untyped.solve(model, X, Y, sample_weight=GENERAL, solver=solver)
+    # weights that are the same within each class leave one cap a class
+    same = untyped.compile(model, X, Y, sample_weight=np.where(Y > 0, 2.0, 1.0))
+    assert "WeightedSimplex" not in {type(b.domain).__name__ for b in same.lowering.image.blocks}
+
+
+# --- behind kernels -----------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["nu_svm", "psvm", "mm_fda", "kl_svm", "l2_nu_svm"])
+def test_behind_kernels(name: str) -> None:
+    model = models.nu_svm(0.9) if name == "nu_svm" else NAMED[name]
+    plan = untyped.compile(model, X, Y, kernel="rbf", sample_weight=COPIES)
+    weighted, repeated = plan.solve(), untyped.solve(model, X2, Y2, kernel="rbf")
+    gram = plan.form.gram if name == "psvm" else plan.data.gram
+    assert gram.kernel.gamma == pytest.approx(1 / (3 * X2.var()))
+    assert weighted.objective == pytest.approx(repeated.objective, rel=1e-5)
+    assert weighted.coefficients.size == 40 and not weighted.coefficients[COPIES == 0].any()
+    assert_allclose(weighted.decision(X), repeated.decision(X), atol=2e-3)
+    assert plan.verify().agrees
+    K = gram.kernel(X, X)
+    given = untyped.solve(model, K, Y, kernel="precomputed", sample_weight=COPIES)
+    assert_allclose(given.decision(K), weighted.decision(X), atol=2e-3)
+
+
+# --- the dialect ----------------------------------------------------------------------------------------
+def test_one_dialect_of_class_weights() -> None:
+    counts = (Y > 0).sum(), (Y < 0).sum()
+    pair = 40 / (2 * counts[0]), 40 / (2 * counts[1])
+    model = models.psvm()
+    wanted = untyped.solve(model, X, Y, class_weight=pair).objective
+    for given in ("balanced", {1: pair[0], -1: pair[1]}, np.array(pair), list(pair)):
+        assert untyped.solve(model, X, Y, class_weight=given).objective == wanted
+    one = untyped.solve(model, X, Y, class_weight={-1: 3.0})
+    assert one.objective == untyped.solve(model, X, Y, class_weight=(1.0, 3.0)).objective
+    both = untyped.solve(model, X, Y, class_weight="balanced", sample_weight=COPIES)
+    assert both.objective == pytest.approx(
+        untyped.solve(model, X2, Y2, class_weight="balanced").objective
+    )
+
+
+@pytest.mark.parametrize("name", [n for n in NAMED if n not in ("signed moments",)])
+def test_class_weights_are_weights_of_the_samples(name: str) -> None:
+    """But for m in nu, which they leave as it is."""
+    if "nu_svm" in name and "l2" not in name:
+        pytest.skip("m in nu: test_classifier has the caps")
+    model, c = NAMED[name], np.where(Y > 0, 1.5, 0.75)
+    by_class = untyped.solve(model, X, Y, class_weight={1: 1.5, -1: 0.75})
+    by_sample = untyped.solve(model, X, Y, sample_weight=c)
+    assert by_class.objective == pytest.approx(by_sample.objective, rel=2e-6)
+
+
+def test_the_path_takes_weights() -> None:
+    found = ucm.path(
+        models.nu_svm(0.6), X, Y, nu=[0.5, 0.6], sample_weight=COPIES, class_weight=(1, 2)
+    )
+    alone = untyped.solve(models.nu_svm(0.6), X, Y, sample_weight=COPIES, class_weight=(1, 2))
+    assert found[1].objective == pytest.approx(alone.objective, rel=1e-6)
+
+
+BAD = {
+    "negative": (np.where(np.arange(40) == 7, -1.0, 1.0), "got -1 for sample 7"),
+    "NaN": (np.where(np.arange(40) == 3, np.nan, 1.0), "got nan for sample 3"),
+    "infinite": (np.full(40, np.inf), "got inf"),
+    "zeros": (np.zeros(40), "zeros only"),
+    "length": (np.ones(39), r"shape \(39,\)"),
+    "table": (np.ones((40, 1)), r"shape \(40, 1\)"),
+    "a number": (2.0, r"shape \(\)"),
+    "words": (["a"] * 40, "sample_weight"),
+    "a class of zeros": (np.where(Y > 0, 1.0, 0.0), "class -1"),
+    "masked": (np.ma.masked_greater(np.arange(40.0), 30.0), "masked"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_weights_that_are_none(case: str) -> None:
+    weights, words = BAD[case]
+    words = "class" if case == "a class of zeros" else words
+    for use in (ucm.compile, ucm.solve, ucm.admissible):
+        with pytest.raises(DataError, match=words):
+            use(models.nu_svm(0.5), X, Y, sample_weight=weights)  # type: ignore[operator]
+    with pytest.raises(DataError, match=words):
+        ucm.Classifier(models.nu_svm(0.5)).fit(X, Y, sample_weight=weights)
+
+
+def test_what_weights_mean_nothing_for() -> None:
+    class Fixed(ucm.Domain):
+        def support(self, g: Any, *, classes: Any = None) -> Any:
+            return 0.0, 0.0 * g
+
+        def violation(self, q: Any, *, classes: Any = None) -> float:
+            return 0.0
+
+        def center(self, dim: int, *, classes: Any = None) -> Any:
+            return np.full(dim, 1.0 / dim)
+
+        def emptiness(self, dim: int, *, classes: Any = None) -> None:
+            return None
+
+        def size(self) -> None:
+            return None
+
+        def constraints(self, q: Any, size: Any, *, classes: Any = None) -> Any:
+            return []
+
+        def on_simplex(self) -> None:
+            return None
+
+        def formula(self, notation: Any) -> str:
+            return "q"
+
+    with pytest.raises(CompositionError, match="Weighable"):
+        untyped.compile(ucm.Hull(pos, weights=Fixed()) - ucm.Hull(neg), X, Y, sample_weight=GENERAL)
+    with pytest.raises(CompositionError, match="copies"):
+        ucm.NormBall(0.5, copies=[1.0, 0.0])
+    with pytest.raises(CompositionError, match="loss of all samples"):
+        ucm.LossBall(ucm.Hinge(on=pos), 0.1)
+    with pytest.raises(CompositionError, match="one class"):
+        ucm.Hinge(on=pos).to_set(0.3)
+
+
+# --- losses of one class ----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "loss",
+    [
+        ucm.Hinge(on=pos),
+        2 * ucm.Logistic(on=neg),
+        ucm.Ramp(0.5, on=pos) + ucm.Hinge(),
+        ucm.HuberHinge(0.3, on=neg),
+        ucm.LeastSquares(on=pos),
+        ucm.Exponential(on=pos),
+        ucm.SquaredHinge(on=neg),
+    ],
+    ids=repr,
+)
+def test_losses_of_one_class_keep_the_laws(loss: Any) -> None:
+    check_loss(loss)
+    assert ucm.from_json(ucm.to_json(loss)) == loss and eval(repr(loss), dict(vars(ucm))) == loss
+    with pytest.raises(CompositionError, match="labels"):
+        loss.value([0.5])
+
+
+@pytest.mark.parametrize(
+    "penalty", [0.5 * ucm.L2(), 0.5 * ucm.L1(), 0.5 * ucm.CappedL1(1)], ids=repr
+)
+def test_two_losses_of_one_class_are_class_weights(penalty: Any) -> None:
+    for base in (ucm.Hinge, ucm.Logistic, ucm.Ramp):
+        apart = base(on=pos) + 3 * base(on=neg) + penalty
+        plan = untyped.compile(apart, X, Y)
+        found, wanted = plan.solve(), untyped.solve(base() + penalty, X, Y, class_weight=(1, 3))
+        assert found.stats.solver == wanted.stats.solver
+        assert found.objective == pytest.approx(wanted.objective, rel=1e-6)
+        assert plan.verify().agrees
+
+
+def test_a_loss_of_one_class_alone_is_met_by_b() -> None:
+    found = untyped.solve(ucm.Hinge(on=pos) + ucm.L2(), X, Y)
+    assert found.objective == pytest.approx(0.0, abs=1e-9) and found.b >= 1.0 - 1e-9
+
+
+def test_what_a_loss_may_be_on() -> None:
+    for on in (signed, "pos", X, 1):
+        with pytest.raises(CompositionError, match="on is pos or neg"):
+            untyped.Hinge(on=on)
+    with pytest.raises(TypeError):
+        untyped.Hinge(1.0, pos)
+
+
+# --- the estimator ----------------------------------------------------------------------------------------
+def test_repetition_in_the_estimator_of_several_classes() -> None:
+    A, t = scikit.load_iris(return_X_y=True)
+    c = np.random.default_rng(3).integers(0, 3, t.size)
+    A2, t2 = np.repeat(A, c, axis=0), np.repeat(t, c)
+    several: list[dict[str, Any]] = [
+        {},
+        {"multi_class": "ovr", "class_weight": "balanced"},
+        {"kernel": "rbf"},
+    ]
+    for options in several:
+        heavy = ucm.Classifier(models.psvm(1.5), tol=1e-8, **options).fit(A, t, sample_weight=c)
+        copied = ucm.Classifier(models.psvm(1.5), tol=1e-8, **options).fit(A2, t2)
+        assert_allclose(heavy.decision_function(A), copied.decision_function(A), atol=1e-3)
+        if "support_" in vars(heavy):
+            assert (c[heavy.support_] > 0).all()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        models.psvm(1.5),
+        models.psvm(1.0),
+        models.nu_svm(0.2),
+        models.l2_nu_svm(0.5),
+        models.mm_mpm(0.1),
+        ucm.Logistic() + ucm.L2(),
+    ],
+    ids=repr,
+)
+def test_scikit_learn_finds_weights_and_repetitions_the_same(model: Any) -> None:
+    clf = ucm.Classifier(model, tol=1e-12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ucm.ConvergenceWarning)
+        check_sample_weight_equivalence_on_dense_data("Classifier", clf)
+        check_sample_weight_equivalence_on_sparse_data("Classifier", clf)
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_weights_reach_the_calibration(routing: bool) -> None:
+    heavy = np.where(Y > 0, 20.0, 1.0)
+    with sklearn.config_context(enable_metadata_routing=routing):
+        clf = ucm.Classifier(models.psvm(), probability=True)
+        plain, moved = (clf.fit(X, Y, sample_weight=c).predict_proba(X) for c in (None, heavy))
+    assert moved[:, 1].mean() > plain[:, 1].mean() + 0.1
+
+
+def test_weights_are_routed() -> None:
+    with sklearn.config_context(enable_metadata_routing=True):
+        clf: Any = ucm.Classifier(models.psvm())
+        clf.set_fit_request(sample_weight=True).set_score_request(sample_weight=False)
+        found = cross_validate(
+            clf, X, Y, cv=2, params={"sample_weight": COPIES}, return_estimator=True
+        )
+    for fold, (train, _) in zip(found["estimator"], StratifiedKFold(2).split(X, Y), strict=True):
+        wanted = ucm.Classifier(models.psvm()).fit(X[train], Y[train], sample_weight=COPIES[train])
+        assert_array_equal(fold.coef_, wanted.coef_)
+
+
+def test_pictures_with_weights() -> None:
+    pytest.importorskip("matplotlib")
+    found = ucm.Classifier(models.nu_svm(0.6)).fit(X[:, :2], Y, sample_weight=COPIES)
+    shown = ucm.plot.SetDisplay.from_estimator(found, X[:, :2], Y)
+    assert shown is not None
+    ucm.plot.SetDisplay.from_model(models.nu_svm(0.6), X[:, :2], Y, sample_weight=COPIES)
