@@ -1,4 +1,8 @@
-"""A classifier without a name: an ellipsoid cut to a hull, against a hull of spread-out weights.
+"""
+A classifier without a name
+===========================
+
+An ellipsoid cut to a hull, against a hull of spread-out weights.
 
 The positive class stands for its mean and covariance, but never leaves the convex hull of its
 samples; the negative class for weighted means over about a hundred samples or more; and every

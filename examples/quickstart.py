@@ -1,4 +1,9 @@
-"""Declare a nu-SVM, solve it, read its certificate, compare it with CVXPY, tune it."""
+"""
+Quick start
+===========
+
+Declare a nu-SVM, solve it, read its certificate, compare it with CVXPY, tune it.
+"""
 
 from sklearn.model_selection import GridSearchCV
 

@@ -1,4 +1,9 @@
-"""Hold solvers against each other: one declaration, three solvers, each with its certificate."""
+"""
+Solvers against each other
+==========================
+
+One declaration, three solvers, each with its certificate.
+"""
 
 import warnings
 

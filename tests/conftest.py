@@ -30,7 +30,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return
     absent = pytest.mark.skip(reason="matplotlib is not here: pip install 'ucm[plot]'")
     for item in items:
-        if "plot" in item.path.parts or "pictures.md" in item.name:
+        if "plot" in item.path.parts or any(
+            page in item.name for page in ("pictures.md", "ambiguity.md")
+        ):
             item.add_marker(absent)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -65,15 +66,22 @@ def pure_json(text: str) -> Any:
 
 
 # --- demo -------------------------------------------------------------------------------------
-def test_demo(run: Run) -> None:
-    status, out, err = run("demo")
+def test_demo(run: Run, tmp_path: Path) -> None:
+    """One screen, and a page that loads nothing, with a picture of every declared set."""
+    status, out, err = run("demo", "--report", str(tmp_path / "demo.html"))
     assert status == 0
     assert not err
+    lines = out.splitlines()
+    assert len(lines) <= 24 and max(map(len, lines)) <= 100
     for name in cli.DEMO_MODELS:
-        assert out.count(name) >= 2 * len(cli.DEMO_SETS)  # the declaration, and a row
-    assert "‖" in out
-    assert "all agree" in out
+        assert len(re.findall(rf"\b{name}\b", out)) == len(cli.DEMO_SETS)
+    assert "all agree" in out and f"{tmp_path / 'demo.html'}" in out
     assert "NO" not in out.split()
+    assert not re.search(r"\d\.\d{7}", out), "a number is not rounded"
+    shown = (tmp_path / "demo.html").read_text(encoding="utf-8")
+    assert shown.count("<img src='data:image/png;base64,") == len(cli.DEMO_MODELS)
+    assert shown.count("Verification: agrees") == len(cli.DEMO_MODELS) * len(cli.DEMO_SETS)
+    assert not re.search(r"(src|href)=['\"]https?:|<script|@import", shown)
 
 
 def test_demo_as_json(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,8 +98,16 @@ def test_demo_fails_when_one_does_not_agree(run: Run, monkeypatch: pytest.Monkey
     monkeypatch.setattr(cli, "DEMO_SETS", ("wine",))
     monkeypatch.setattr(cli, "DEMO_MODELS", ("mm_fda",))
     honest = cli._demo_row
-    monkeypatch.setattr(cli, "_demo_row", lambda *a: {**honest(*a), "agrees": False})
-    status, out, _ = run("demo")
+
+    def denied(*given: Any) -> Any:
+        row, section = honest(*given)
+        return {**row, "agrees": False}, section
+
+    monkeypatch.setattr(cli, "_demo_row", denied)
+    opened: list[str] = []
+    monkeypatch.setattr(cli.webbrowser, "open", lambda page: opened.append(page) is None)
+    status, out, _ = run("demo", "--open")
+    assert len(opened) == 1 and opened[0].startswith("file://") and opened[0].endswith(".html")
     assert status == 1
     assert "NOT all agree" in out
 
@@ -166,6 +182,18 @@ def test_fit_with_zero_in_the_set_names_the_largest_size(run: Run, wine: Path) -
     assert pure_json(out)["status"] == "zero_in_set"
     assert err.startswith("ucm: zero_in_set: ")
     assert err.count("\n") == 1
+
+
+def test_fit_writes_a_report(run: Run, wine: Path, tmp_path: Path) -> None:
+    for model in ("mm_mpm", "rlsvm2"):  # a set is drawn, of an objective the course of the solve
+        given = ["--set", "lam=0.5"] if model == "rlsvm2" else []
+        file = tmp_path / f"{model}.html"
+        status, out, _ = run("fit", wine, "--model", model, *given, "--report", file)
+        page = file.read_text(encoding="utf-8")
+        assert status == 0 and str(file) in out and page.count("<img src='data:image/png") == 1
+        assert f"{model} on " in page and "The route" in page
+    status, _, err = run("fit", wine, "--model", "mm_mpm", "--report", tmp_path / "no" / "out.html")
+    assert status == 2 and err.startswith("ucm: --report") and err.count("\n") == 1
 
 
 def test_fit_prints_the_iterations(run: Run, wine: Path) -> None:
@@ -332,7 +360,7 @@ def test_ctrl_c_ends_without_a_traceback() -> None:
         first = known(process.stdout).readline()
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=120)
-    assert "breast_cancer" in first
+    assert "Six classifiers" in first
     assert process.returncode == 130
     assert "ucm: interrupted" in err
     assert "Traceback" not in err

@@ -11,7 +11,7 @@ from ucm.data.maps import CenteredMap, SampleMap
 from ucm.language.contracts import Jacobian
 from ucm.language.domains import CappedSimplex, NormBall, SimplexBall, SimplexKL
 from ucm.solvers import Newton
-from ucm.solvers.distance.curvature import ConjugateGradients, Formed, Systems
+from ucm.solvers.curvature import ConjugateGradients, Formed, Systems
 
 RNG = np.random.default_rng(0)
 SAMPLES, OTHERS = RNG.standard_normal((200, 12)), RNG.standard_normal((50, 12))

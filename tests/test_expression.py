@@ -62,6 +62,8 @@ NAMES: dict[str, Any] = {
     "inf": inf,
     "Product": ucm.domains.Product,
     "SimplexBall": ucm.domains.SimplexBall,
+    "SimplexChiSquare": ucm.domains.SimplexChiSquare,
+    "SimplexNear": ucm.domains.SimplexNear,
     "SimplexKL": ucm.domains.SimplexKL,
     "SimplexLoss": ucm.domains.SimplexLoss,
 }

@@ -49,6 +49,7 @@ LOSSES = [
     solvers.ClarabelComposite(),
     solvers.DualNewton(),
     solvers.PrimalAPG(),
+    solvers.ProxNewton(),
 ]
 
 

@@ -24,7 +24,7 @@ from ucm.evidence.objective import InFeatures, certify_objective, falls_forever
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver, Session, Tilt
-from ucm.solvers import DCA, ClarabelComposite, DualNewton, HiGHS, PrimalAPG, Simplex
+from ucm.solvers import DCA, ClarabelComposite, DualNewton, HiGHS, PrimalAPG, ProxNewton, Simplex
 
 EIGHT = {
     "svm": models.svm,
@@ -72,6 +72,7 @@ ROUTES = [
     HiGHS(samples=10, features=1),
     DualNewton(),
     PrimalAPG(),
+    ProxNewton(),
     ClarabelComposite(),
 ]
 
@@ -395,7 +396,7 @@ WRONG = {
     "penalty weight": lambda form: replace(
         form, penalties=tuple(1.1 * penalty for penalty in form.penalties)
     ),
-    "dropped loss": lambda form: replace(form, losses=form.losses[:1]),
+    "dropped loss": lambda form: replace(form, losses=form.losses[:1], weights=form.weights[:1]),
     "shifted offset": shifted,
     "scaled samples": lambda form: replace(form, X=1.05 * form.X),
     "a label": lambda form: replace(form, y=np.where(np.arange(form.m) == 5, -form.y, form.y)),

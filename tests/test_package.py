@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import stat
 import tomllib
 from pathlib import Path
+
+import pytest
 
 import ucm
 
@@ -32,6 +35,15 @@ def test_the_public_names() -> None:
     for name in ucm.__all__:
         assert getattr(ucm, name) is not None
     assert set(ucm.__all__) <= set(dir(ucm))
+
+
+def test_every_public_name_is_in_the_reference_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    topics = importlib.import_module("topics")
+    listed, public = topics.listed(), topics.public()
+    assert not set(public) - set(listed), "add them to a topic in docs/topics.py"
+    assert not set(listed) - set(public), "docs/topics.py lists what is not exported"
+    assert len(set(listed)) == len(listed), "a name has two pages"
 
 
 def test_a_star_import_leaves_the_builtin_compile_alone() -> None:

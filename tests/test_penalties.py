@@ -109,7 +109,7 @@ def test_penalties_are_their_definitions(
         assert solution.status == "optimal", solution.certificate
         assert solution.objective == pytest.approx(reference, rel=1e-6, abs=1e-8)
         if loss.smooth() and case != "chain, sparse":
-            assert plan.solver.name == "apg-primal"
+            assert plan.solver.name == "prox-newton"
 
 
 NEW_LOSSES = {
@@ -124,7 +124,7 @@ def test_losses_are_their_definitions(
     loss: Any, name: str, shared_data: Callable[[str], tuple]
 ) -> None:
     X, y = samples(name, shared_data)
-    for penalty, route in ((0.5 * L2(), "newton-dual"), (L1(), "apg-primal")):
+    for penalty in (0.5 * L2(), L1()):
         for up, down in ((1.0, 1.0), (3.0, 0.5)):
             w, b = cp.Variable(X.shape[1]), cp.Variable()
             t = cp.multiply(y, X @ w + b)
@@ -135,7 +135,7 @@ def test_losses_are_their_definitions(
                 reference = cp.Problem(cp.Minimize(total)).solve(solver=cp.CLARABEL)
             plan = ucm.compile(loss + penalty, X, y, class_weight=(up, down))
             solution = plan.solve()
-            assert (solution.status, plan.solver.name) == ("optimal", route)
+            assert (solution.status, plan.solver.name) == ("optimal", "prox-newton")
             assert solution.objective == pytest.approx(reference, rel=1e-6)
             assert plan.verify().agrees
 
@@ -270,3 +270,73 @@ def test_a_norm_penalty_on_the_margin_is_a_ball() -> None:
         penalised = margin - 0.1 * cp.pnorm(w, p, approx=False)
         value = cp.Problem(cp.Maximize(penalised), [cp.norm(w) <= 1]).solve(solver=cp.CLARABEL)
         assert -solution.objective == pytest.approx(value, rel=1e-6)
+
+
+def test_sets_of_features_stand_for_all() -> None:
+    """More features than samples, few of them in use, and of scales far apart."""
+    generator = np.random.default_rng(3)
+    X = generator.standard_normal((60, 400)) * 10.0 ** generator.uniform(-3.0, 3.0, 400)
+    y = np.where(X[:, 0] / np.abs(X[:, 0]).max() + 0.1 * generator.standard_normal(60) > 0, 1, -1)
+    for loss in (ucm.Logistic(), ucm.SquaredHinge(), ucm.HuberHinge(0.3)):
+        plan = ucm.compile(loss + 2.0 * ucm.L1(), X, y)
+        solution = plan.solve()
+        assert (solution.status, plan.solver.name) == ("optimal", "prox-newton")
+        assert 0 < np.count_nonzero(solution.w) < 60
+        assert plan.verify().agrees
+
+
+def test_dependent_features_end() -> None:
+    """One-hot features sum to 1: the curvature has no inverse, the penalty no strict convexity."""
+    generator = np.random.default_rng(4)
+    codes = generator.integers(0, 5, (300, 6))
+    X = np.concatenate([np.eye(5)[codes[:, k]] for k in range(6)], axis=1)
+    y = np.where(codes[:, 0] + codes[:, 1] > 3, 1, -1)
+    for penalty in (ucm.L1(), ucm.LInf(), ucm.Norm(1.5), ucm.GroupL2(np.arange(30) // 5)):
+        for loss in (ucm.Logistic(), ucm.SquaredHinge()):
+            solution = ucm.solve(loss + 0.1 * penalty, X, y, solver="prox-newton")
+            assert solution.status == "optimal", (loss, penalty, solution.certificate)
+
+
+def test_large_systems_take_conjugate_gradients() -> None:
+    generator = np.random.default_rng(5)
+    X, w = generator.standard_normal((620, 560)), generator.standard_normal(560)
+    y = np.where(X @ w + 10.0 * generator.standard_normal(620) > 0, 1, -1)
+    plan = ucm.compile(ucm.Logistic() + ucm.L2(), X, y)
+    solution = plan.solve()
+    assert (solution.status, solution.stats.systems) == ("optimal", 0)
+    other = ucm.solve(ucm.Logistic() + ucm.L2(), X, y, solver="newton-dual")
+    assert solution.objective == pytest.approx(other.objective, rel=1e-6)
+
+
+class Plain(ucm.terms.ProximalPenalty):
+    """`||w||_2`, without the slopes of its proximal map."""
+
+    def value(self, w):
+        return ucm.Norm().value(w)
+
+    def prox(self, v, t):
+        return ucm.Norm().prox(v, t)
+
+    def conjugate(self, z):
+        return 0.0
+
+    def gauge(self, z):
+        return ucm.Norm().gauge(z)
+
+    def norms(self):
+        return None
+
+    def cvxpy(self, w, factor, scope):
+        return scope.of(factor) * cp.norm2(w)
+
+    def formula(self, notation):
+        return "plain"
+
+
+def test_a_penalty_without_slopes_alternates() -> None:
+    X, y = ucm.datasets.load("breast_cancer")
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    plain = ucm.solve(ucm.Logistic() + 3.0 * Plain(), X, y, solver="prox-newton")
+    known = ucm.solve(ucm.Logistic() + 3.0 * ucm.Norm(), X, y, solver="prox-newton")
+    assert plain.status == known.status == "optimal"
+    assert plain.objective == pytest.approx(known.objective, rel=1e-6)

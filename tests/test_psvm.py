@@ -159,7 +159,7 @@ def test_the_plan_verifies_itself(p: float) -> None:
         assert [parameter.name() for parameter in plan.reference().parameters()] == ["C"]
         dual = plan.dual_reference()
         assert_allclose(value(dual), plan.solve().objective, rtol=1e-5)
-        assert "psmo" in plan.explain()
+        assert "psmo" in plan.explain(verbose=True)
 
 
 @pytest.mark.parametrize("kernel", [None, "rbf"])

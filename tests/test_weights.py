@@ -25,8 +25,10 @@ from ucm.data.bound import bind
 from ucm.errors import CompositionError, DataError, EmptySetError, SolverError
 from ucm.language.domains import (
     SimplexBall,
+    SimplexChiSquare,
     SimplexKL,
     SimplexLoss,
+    SimplexNear,
     WeightedSimplex,
 )
 from ucm.testing import check_domain, check_loss
@@ -126,6 +128,17 @@ def test_losses_of_the_catalogue_are_weighed(loss: Any) -> None:
         SimplexLoss(ucm.Logistic() / 0.3, -1.1, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
         SimplexLoss(ucm.SquaredHinge(), 0.5, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
         ucm.NormBall(0.5, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        ucm.NormBall(0.5, around="uniform", copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        ucm.NormBall(0.4, 1, around="uniform", copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        ucm.NormBall(0.2, np.inf, "uniform", copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        ucm.NormBall(0.3, 3, "uniform", copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        ucm.ChiSquareBall(rho=0.3, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        SimplexNear(0.3, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        SimplexNear(0.5, 1, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        SimplexNear(0.4, 1.5, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        SimplexNear(0.2, 3, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        SimplexChiSquare(rho=0.4, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        SimplexChiSquare(level=0.95, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
         ucm.NormBall(0.5, p=1.5, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
         ucm.NormBall(0.2, p=np.inf, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
         ucm.KLBall(0.6, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
@@ -375,6 +388,21 @@ def test_two_losses_of_one_class_are_class_weights(penalty: Any) -> None:
         assert plan.verify().agrees
 
 
+@pytest.mark.parametrize("options", [{}, {"kernel": "rbf"}], ids=str)
+def test_two_hinges_of_one_class_each_are_one_of_pairs(options: dict[str, Any]) -> None:
+    """Multipliers changed in pairs, linear and behind a kernel."""
+    apart = ucm.Hinge(on=pos) + 3 * ucm.Hinge(on=neg) + 0.5 * ucm.L2()
+    plan = untyped.compile(apart, X, Y, solver="psmo", sample_weight=GENERAL, **options)
+    found = plan.solve()
+    wanted = untyped.solve(
+        models.psvm(1.0), X, Y, class_weight=(1, 3), sample_weight=GENERAL, **options
+    )
+    assert found.status == "optimal" and plan.verify().agrees
+    assert found.objective == pytest.approx(wanted.objective, rel=2e-6)
+    with pytest.raises(ucm.UCMError, match=r"psmo|kernel"):
+        untyped.compile(ucm.Hinge(on=pos) + ucm.L2(), X, Y, solver="psmo", **options)
+
+
 def test_a_loss_of_one_class_alone_is_met_by_b() -> None:
     found = untyped.solve(ucm.Hinge(on=pos) + ucm.L2(), X, Y)
     assert found.objective == pytest.approx(0.0, abs=1e-9) and found.b >= 1.0 - 1e-9
@@ -452,4 +480,10 @@ def test_pictures_with_weights() -> None:
     found = ucm.Classifier(models.nu_svm(0.6)).fit(X[:, :2], Y, sample_weight=COPIES)
     shown = ucm.plot.SetDisplay.from_estimator(found, X[:, :2], Y)
     assert shown is not None
-    ucm.plot.SetDisplay.from_model(models.nu_svm(0.6), X[:, :2], Y, sample_weight=COPIES)
+    kept = COPIES > 0
+    zeros = ucm.Classifier(models.nu_svm(0.6)).fit(X[:, :2], Y, sample_weight=kept)
+    ucm.plot.SetDisplay.from_estimator(zeros, X[:, :2], Y)
+    options: dict[str, Any] = {"sample_weight": COPIES, "class_weight": {1: 1.5}}
+    ucm.plot.SetDisplay.from_model(models.nu_svm(0.6), X[:, :2], Y, **options)
+    weights = ucm.plot.WeightsDisplay.from_model(models.nu_svm(0.6), X, Y, **options).weights[""]
+    assert weights[1].size + weights[-1].size == kept.sum()

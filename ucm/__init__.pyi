@@ -17,6 +17,8 @@ from .errors import UCMError as UCMError
 from .estimators.classifier import Classifier as Classifier
 from .evidence.admissible import Interval as Interval
 from .evidence.admissible import admissible as admissible
+from .evidence.guarantees import Guarantee as Guarantee
+from .evidence.guarantees import Guarantees as Guarantees
 from .evidence.verify import Verification as Verification
 from .forms.answer import Answer as Answer
 from .forms.distance import MinNorm as MinNorm
@@ -43,6 +45,7 @@ from .language.contracts import UncertaintySet as UncertaintySet
 from .language.contracts import Weighable as Weighable
 from .language.domains import Box as Box
 from .language.domains import CappedSimplex as CappedSimplex
+from .language.domains import ChiSquareBall as ChiSquareBall
 from .language.domains import KLBall as KLBall
 from .language.domains import LossBall as LossBall
 from .language.domains import NormBall as NormBall
@@ -81,11 +84,17 @@ from .language.penalties import Norm as Norm
 from .language.penalties import Quadratic as Quadratic
 from .language.robust import RobustMargin as RobustMargin
 from .language.sets import Ball as Ball
+from .language.sets import ChiSquare as ChiSquare
+from .language.sets import CVaR as CVaR
 from .language.sets import Ellipsoid as Ellipsoid
+from .language.sets import Gelbrich as Gelbrich
 from .language.sets import Hull as Hull
 from .language.sets import Image as Image
 from .language.sets import Point as Point
 from .language.sets import ReducedHull as ReducedHull
+from .language.sets import Spectral as Spectral
+from .language.sets import TotalVariation as TotalVariation
+from .language.sets import Wasserstein as Wasserstein
 from .language.sets.combination import Combination as Combination
 from .language.statistics.samples import neg as neg
 from .language.statistics.samples import pos as pos

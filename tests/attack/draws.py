@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -104,8 +105,18 @@ def loss_of_ball(s: Source) -> Any:
 
 def weights(s: Source, deep: bool = True) -> Any:
     """A domain for the weights of a hull, most often not empty on the simplex."""
-    kind = s.integer(0, 6 if deep else 5)
+    kind = s.integer(0, 8 if deep else 7)
     t = s.integer(1, 8) / 8 if s.integer(0, 2) == 0 else s.integer(4, 8) / 8
+    if kind == 7:
+        return ucm.CappedSimplex(1 / t, relative=True)
+    if kind == 6:
+        if s.integer(0, 1):
+            return (
+                ucm.ChiSquareBall(rho=t)
+                if s.integer(0, 1)
+                else ucm.ChiSquareBall(level=0.5 + t / 2.1)
+            )
+        return ucm.NormBall(t, s.pick([1.0, 1.0, 1.5, 2.0, 3.0, math.inf]), "uniform")
     if kind == 0:
         return ucm.Simplex()
     if kind == 1:
@@ -129,7 +140,7 @@ def domain(s: Source, deep: bool = True) -> Any:
     if kind == 0:
         return ucm.Simplex()
     if kind == 1:
-        return ucm.NormBall(radius, s.pick(EXPONENTS))
+        return ucm.NormBall(radius, s.pick(EXPONENTS), s.pick([None, None, "uniform"]))
     if kind == 2:
         return ucm.Box(-radius, s.pick([0.5, 0.0, 2.0]))
     if kind == 3:
@@ -155,7 +166,26 @@ def shape(s: Source, dim: int, n: int) -> Any:
     return s.pick([pos.cov, neg.cov, signed.cov, pos.cov + neg.cov, 0.5 * pos.cov])
 
 
+def ambiguity(s: Source) -> Any:
+    """A set of a name of its own."""
+    own, t, eps = s.pick([pos, neg]), s.integer(1, 8) / 8, s.integer(0, 4) / 8
+    kind = s.integer(0, 5)
+    if kind == 0:
+        return ucm.CVaR(s.pick([own, own, signed]), t)
+    if kind == 1:
+        return ucm.ChiSquare(own, level=0.5 + t / 2.1) if s.integer(0, 1) else ucm.ChiSquare(own, t)
+    if kind == 2:
+        return ucm.TotalVariation(s.pick([own, own, signed]), t)
+    if kind == 3:
+        return ucm.Spectral(own, (t, 1.0), (0.25, 0.75))
+    if kind == 4:
+        return ucm.Wasserstein(own, eps, s.pick([1.0, math.inf]), t, s.pick(EXPONENTS))
+    return ucm.Gelbrich(own, eps, t)
+
+
 def leaf(s: Source, dim: int, n: int) -> Any:
+    if dim == n and not s.often(6):
+        return ambiguity(s)
     kind = s.integer(0, 6 if dim == n else 3)
     radius = s.integer(0, 12) / 8
     if kind == 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import cvxpy as cp
@@ -56,7 +57,13 @@ def outside(declared: Any, q: np.ndarray) -> float:
     kind, N = type(declared).__name__, q.size
     if kind == "DomainIntersection":
         return max(outside(declared.left, q), outside(declared.right, q))
+    if kind == "ChiSquareBall":
+        level = declared.level
+        z = 0.0 if level is None else NormalDist().inv_cdf(value(level))
+        rho = value(declared.rho) if level is None else z * z / N
+        return float(np.linalg.norm(N * q - 1.0) - math.sqrt(rho * N)) / N
     if kind == "NormBall":
+        q = q if declared.around is None else q - 1.0 / N
         top = np.abs(q).max()
         p = declared.p
         length = (
@@ -81,7 +88,9 @@ def outside(declared: Any, q: np.ndarray) -> float:
         )
     simplex = max(float(-q.min()), abs(float(q.sum()) - 1.0))
     return (
-        max(simplex, float(q.max()) - value(declared.cap)) if kind == "CappedSimplex" else simplex
+        max(simplex, float(q.max()) - twins.cap(declared, N))
+        if kind == "CappedSimplex"
+        else simplex
     )
 
 

@@ -140,7 +140,8 @@ def test_the_samples_of_expressions_are_of_every_kind() -> None:
     cases = [case(Source(seed)) for seed in range(300)]
     met = {type(node).__name__ for c in cases for node in c.model.walk()}
     assert met >= {
-        "Ball", "Box", "CappedSimplex", "Ellipsoid", "Hull", "Image", "Intersection", "KLBall",
+        "Ball", "Box", "CappedSimplex", "ChiSquareBall", "Ellipsoid", "Hull", "Image", "Intersection",
+        "KLBall",
         "LinearImage", "LossBall", "NormBall", "Point", "ReducedHull", "Scaled", "Sum",
     }  # fmt: skip
     assert len({c.model.norm for c in cases}) == 9 and max(len(c.X) for c in cases) > 40

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import warnings
+from statistics import NormalDist
 from typing import Any
 
 import cvxpy as cp
@@ -73,6 +74,10 @@ def conjugate(loss: Any, s: Any) -> tuple[Any, list[Any]]:
     return (loss.p - 1.0) * cp.sum(cp.power(s / loss.p, dual, approx=False)), [s >= 0]
 
 
+def cap(domain: Any, N: int) -> float:
+    return value(domain.cap) / (N if domain.relative else 1)
+
+
 def confined(domain: Any, q: Any) -> list[Any]:
     """That q lies in a domain."""
     kind, N = type(domain).__name__, q.size
@@ -81,9 +86,14 @@ def confined(domain: Any, q: Any) -> list[Any]:
     if kind == "Simplex":
         return [q >= 0, cp.sum(q) == 1]
     if kind == "CappedSimplex":
-        return [q >= 0, cp.sum(q) == 1, q <= value(domain.cap)]
+        return [q >= 0, cp.sum(q) == 1, q <= cap(domain, N)]
     if kind == "NormBall":
-        return [norm(q, domain.p) <= value(domain.radius)]
+        middle = 0.0 if domain.around is None else 1.0 / N
+        return [norm(q - middle, domain.p) <= value(domain.radius)]
+    if kind == "ChiSquareBall":
+        at = domain.level
+        rho = value(domain.rho) if at is None else NormalDist().inv_cdf(value(at)) ** 2 / N
+        return [cp.norm(N * q - 1, 2) <= math.sqrt(rho * N)]
     if kind == "Box":
         return [q >= value(domain.lower), q <= value(domain.upper)]
     if kind == "KLBall":
@@ -102,7 +112,7 @@ def weighed(domain: Any, q: Any, y: np.ndarray | None) -> list[Any]:
     if type(domain).__name__ == "DomainIntersection":
         return weighed(domain.left, q, y) + weighed(domain.right, q, y)
     if type(domain).__name__ == "CappedSimplex":
-        return [*halves, q <= value(domain.cap)]
+        return [*halves, q <= cap(domain, q.size)]
     return halves + confined(domain, q)
 
 

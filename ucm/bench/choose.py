@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ucm.errors import ParameterError
-from ucm.evidence.admissible import admissible
+from ucm.evidence.admissible import Interval, admissible
 from ucm.language import models
 
 __all__ = ["declare", "model_names", "sample", "signature"]
@@ -68,5 +68,13 @@ def declare(name: str, given: Mapping[str, float], X: Any, y: Any) -> Any:
         return model
     intervals = admissible(model, X, y)
     if len(left) == 1:
-        return model.with_params(**{left[0]: intervals[left[0]].middle})
-    return model.with_params(**{word: 1.1 * intervals[word].lower for word in left})
+        values = {left[0]: intervals[left[0]].middle}
+    else:
+        values = {word: 1.1 * intervals[word].lower for word in left}
+    return model.with_params(**{w: _readable(x, intervals[w]) for w, x in values.items()})
+
+
+def _readable(x: float, interval: Interval) -> float:
+    """x to three digits, where that is admissible too."""
+    short = float(f"{x:.3g}")
+    return short if short in interval else x

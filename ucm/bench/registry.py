@@ -18,6 +18,7 @@ __all__ = ["Benchmark", "Part", "Row", "columns", "every", "get"]
 
 _CATALOGUE = (
     "apg",
+    "boundary",
     "clarabel",
     "dca",
     "dca_speed",

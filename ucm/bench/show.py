@@ -18,20 +18,20 @@ from rich.table import Table
 from ucm.bench.registry import Row
 from ucm.language.notation import TEXT
 
-__all__ = ["as_json", "as_they_come", "console", "table"]
+__all__ = ["as_json", "as_they_come", "cell", "console", "table"]
 
 FORMATS = {"here": ".5g", "gap": ".1e", "difference": ".1e", "accuracy": ".1%", "seconds": ".2g"}
 
 
 def console(quiet: bool = False) -> Console:
-    """Standard output; wide where no terminal says how wide it is."""
-    return Console(quiet=quiet, width=None if sys.stdout.isatty() else 200)
+    """Standard output; 100 columns wide where no terminal says how wide it is."""
+    return Console(quiet=quiet, width=None if sys.stdout.isatty() else 100)
 
 
 def table(rows: list[Row], title: str) -> Table:
     """A column for every name, in the order in which they come up, `within` at the end."""
     shown = Table(
-        title=f"\n{escape(title)}",
+        title=f"\n{escape(title)}" if title else None,
         title_justify="left",
         box=SIMPLE_HEAD,
         pad_edge=False,
@@ -43,18 +43,21 @@ def table(rows: list[Row], title: str) -> Table:
         numeric = any(isinstance(row.get(name), float | int) for row in rows)
         shown.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        shown.add_row(*(_cell(row.get(name), FORMATS.get(name, ".4g")) for name in columns))
+        shown.add_row(*(cell(name, row.get(name)) for name in columns))
     return shown
 
 
-def _cell(entry: Any, number: str) -> str:
+def cell(name: str, entry: Any) -> str:
+    """An entry of the column of that name as text."""
     if entry is None:
         return ""
     if isinstance(entry, bool):
         return "yes" if entry else "NO"
     if isinstance(entry, dict):
         return ", ".join(f"{TEXT.symbol(name)}={value:.3g}" for name, value in entry.items())
-    return format(entry, number) if isinstance(entry, float) else escape(str(entry))
+    return (
+        format(entry, FORMATS.get(name, ".4g")) if isinstance(entry, float) else escape(str(entry))
+    )
 
 
 def as_they_come(work: Iterable[Row], title: str, quiet: bool) -> list[Row]:

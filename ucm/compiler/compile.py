@@ -17,6 +17,7 @@ from ucm.compiler.route import check_asked, named
 from ucm.data.bound import Data, bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import KERNEL_OPTIONS
+from ucm.data.linear import Vec
 from ucm.data.weighing import ClassWeight
 from ucm.errors import (
     CompositionError,
@@ -26,7 +27,7 @@ from ucm.errors import (
     unknown_option,
 )
 from ucm.forms.monitor import check_time_limit, time_left
-from ucm.forms.objective import Composite
+from ucm.forms.objective import Composite, weighed
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
@@ -57,19 +58,27 @@ def compile(
 
     Parameters
     ----------
-    model : uncertainty set, RobustMargin, or Objective (`loss + lam * penalty`)
+    model
+        Uncertainty set, RobustMargin, or Objective (`loss + lam * penalty`).
     X : (m, n) array, data frame or sparse matrix
+        The samples, one a row; float64 is used as it is.
     y : (m,) labels -1 and +1
+        The class of every sample.
     kernel : None, "linear", "poly", "rbf", "sigmoid", "precomputed" (X holds k(x_i, x_j)) or a
         callable of two tables of samples
     solver : "auto", a name, or an instance such as `ucm.solvers.APG(stop="paper")`
-    class_weight : (factor of class +1, factor of class -1), {1: ..., -1: ...}, "balanced" (m / (2 m_o) for
-        the m_o samples of a class) or None: factors of what the samples of a class weigh; m in `nu` stays
-    sample_weight : (m,) array, not negative: each sample counts as often as its weight says in losses,
-        caps, balls of weights, means and covariances, and m is the sum. Those of weight 0 are left out
-    subgroup : (m,) the group of every sample, a string or a number, for `pos.group("A")`
-    kernel_params : gamma, degree, coef0 as in `sklearn.svm.SVC`, and cache_size: megabytes for the
-        rows of the Gram matrix, above which it is never formed whole (see `ucm.data.kernels.kernel_of`)
+        Which method; the route table decides under auto.
+    class_weight : (factor of class +1, factor of class -1), {1: ..., -1: ...}, "balanced" or None
+        Factors of what the samples of a class weigh, "balanced" m / (2 m_o) for the m_o samples of a class;
+        m in `nu` stays.
+    sample_weight : (m,) array, not negative
+        Each sample counts as often as its weight says in losses, caps, balls of weights, means and
+        covariances, and m is the sum. Those of weight 0 are left out.
+    subgroup : (m,) array of strings or numbers, optional
+        The group of every sample, for `pos.group("A")`.
+    **kernel_params
+        gamma, degree, coef0 as in `sklearn.svm.SVC`, and cache_size: megabytes for the rows of the Gram
+        matrix, above which it is never formed whole (see `ucm.data.kernels.kernel_of`).
 
     Raises
     ------
@@ -136,7 +145,7 @@ def _of_objective(
     model: Objective, data: Data, gram: Gram | None, solver: str | Solver[Any]
 ) -> tuple[Lowering[Any], ...]:
     """By pairs of multipliers, where the terms are those of a pSVM; in the coordinates of w."""
-    terms = _hinge_terms(model)
+    terms = _hinge_terms(model, data)
     pairs = () if terms is None else (ToPair(model, terms, data, gram, solver),)
     if gram is None or gram.kernel.name == "linear":
         return (*pairs, ToObjective(model, data, solver, ToPair.rules if pairs else ("auto",)))
@@ -155,17 +164,20 @@ def _of_objective(
     return pairs
 
 
-def _hinge_terms(model: Objective) -> tuple[float, float, float] | None:
-    """(p, C, lam) of `C * Hinge(p) + lam * L2()`; None for any other objective."""
-    C, loss = 1.0, model.loss
+def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec] | None:
+    """(p, C, lam, weights of the samples) of `C * Hinge(p) + lam * L2()`; None for any other objective.
+    Two such losses, one of each class, are one."""
+    losses, weights = weighed(model.loss.split()[0], data)
+    C, loss = 1.0, losses[0]
     while isinstance(loss, ScaledLoss):
         C *= loss.c()
         loss = loss.term
     added, subtracted = model.penalty.split()
     lam = Gathered(added).square
-    if not isinstance(loss, Hinge) or lam is None or subtracted:
+    if len(losses) > 1 or not isinstance(loss, Hinge) or lam is None or subtracted:
         return None
-    return loss.p, C, lam
+    c = data.factors if weights[0] is None else weights[0]
+    return (loss.p, C, lam, c) if c.all() else None
 
 
 def _of_set(
@@ -195,8 +207,16 @@ def solve(
     time_limit: float | None = None,
     **options: Any,
 ) -> Solution:
-    """Compile and solve in one call; `options` are those of `Plan.solve`, class_weight, sample_weight,
-    subgroup, and those of the kernel. `time_limit` is that of both: compiling is finished in any case.
+    """Compile and solve in one call.
+
+    Parameters
+    ----------
+    model, X, y, kernel, solver
+        As in `ucm.compile`.
+    time_limit : float, optional
+        Seconds for both; compiling is finished in any case.
+    **options
+        Those of `Plan.solve`, of the kernel, class_weight, sample_weight and subgroup.
 
     Raises
     ------

@@ -33,7 +33,7 @@ class ToPair(Lowering[HingeDual]):
 
     Parameters
     ----------
-    terms : (p, C, lam)
+    terms : (p, C, lam, (m,) the weights of the samples)
     gram : the Gram matrix, or None without a kernel
     """
 
@@ -44,18 +44,18 @@ class ToPair(Lowering[HingeDual]):
     def __init__(
         self,
         model: Objective,
-        terms: tuple[float, float, float],
+        terms: tuple[float, float, float, Vec],
         data: Data,
         gram: Gram | None,
         asked: str | Solver[Any] = "auto",
     ) -> None:
         self.model, self.data, self.gram, self.asked = model, data, gram, asked
-        p, C, lam = terms
+        p, C, lam, weights = terms
         self.factor = 2.0 * lam
         linear = gram is None or gram.kernel.name == "linear"  # then the features are there
         self.form = HingeDual(
             data.y,
-            np.ascontiguousarray(data.factors * (C / self.factor)),
+            np.ascontiguousarray(weights * (C / self.factor)),
             p,
             Gram(Kernel("linear"), data.X) if gram is None else gram,
             data.X if linear else None,

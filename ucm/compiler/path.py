@@ -45,15 +45,20 @@ def path(
 
     Parameters
     ----------
-    model, X, y, kernel, solver : as for `ucm.compile`
-    progress : called after each solve with the place in the grid and the solution
-    time_limit : seconds for all of them; those that it cuts off have the status "time_limit"
-    options : the name of one parameter of the model with its values, as `nu=[0.2, 0.3]`; others are
-        those of `Plan.solve` and of the kernel, class_weight, sample_weight and subgroup
+    model, X, y, kernel, solver
+        As for `ucm.compile`.
+    progress : callable, optional
+        Called after each solve with the place in the grid and the solution.
+    time_limit : float, optional
+        Seconds for all of them; those that it cuts off have the status "time_limit".
+    **options
+        The name of one parameter of the model with its values, as `nu=[0.2, 0.3]`; others are
+        those of `Plan.solve` and of the kernel, class_weight, sample_weight and subgroup.
 
     Returns
     -------
-    The solutions, in the order of the grid.
+    list of Solution
+        The solutions, in the order of the grid.
 
     Raises
     ------

@@ -26,6 +26,7 @@ from ucm.errors import (
     unknown_option,
     warn_of,
 )
+from ucm.evidence.guarantees import Guarantees, guarantees
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor, check_time_limit
@@ -61,7 +62,7 @@ class Plan:
     solver: Solver[Any]
     setup_time: float = 0.0
     others: tuple[Lowering[Any], ...] = ()
-    _last: list[tuple[Solution, float]] = field(default_factory=list, compare=False)
+    _last: list[tuple[Solution, float]] = field(default_factory=list, init=False, compare=False)
     # one, with the tolerance it was solved to, for `verify`
 
     @property
@@ -372,6 +373,52 @@ class Plan:
             self.solve()
         solution, tol = self._last[0]
         return (solution.plan or self).lowering.verify(solution, tol, **options)
+
+    def guarantees(
+        self,
+        solution: Solution | None = None,
+        X_test: Any = None,
+        y_test: Any = None,
+        *,
+        level: float = 0.95,
+    ) -> Guarantees:
+        """What the answer promises about new data: bounds by the declared set at the fitted (w, b), after
+        those by held-out samples, where there are any.
+
+        Parameters
+        ----------
+        solution : None for the last one, or a new one when there is none
+        X_test, y_test : samples that the fit did not see, and their labels -1 and +1
+        level : the probability with which each bound by held-out samples holds
+
+        Returns
+        -------
+        Guarantees
+            A sequence of bounds, each with its formula, what it holds for, its source, and the probability
+            with which it holds where it is a probability statement; printed, a table.
+
+        Raises
+        ------
+        ParameterError
+            One of X_test and y_test alone; a level outside of (0, 1).
+        DataError
+            X_test has other features than the fit, or y_test labels other than -1 and +1.
+
+        Examples
+        --------
+        >>> import ucm
+        >>> X, y = ucm.datasets.load("wine")
+        >>> found = ucm.compile(ucm.models.mm_mpm(0.5), X, y).guarantees()
+        >>> print(found[0], "-", found[0].holds)
+        error, class +1: ≤ 0.2122 - no probability statement
+        """
+        self._sealed()
+        if solution is None:
+            solution = self._last[0][0] if self._last else self.solve()
+        elif not isinstance(solution, Solution):
+            raise ParameterError(f"guarantees: solution is a Solution, got {brief(solution)}")
+        plan = solution.plan or self
+        return guarantees(self.model, plan.data, solution, X_test, y_test, level)
 
     @classmethod
     def of(cls, lowerings: tuple[Lowering[Any], ...], setup_time: float = 0.0) -> Plan:

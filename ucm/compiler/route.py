@@ -42,6 +42,7 @@ from ucm.solvers import (
     Newton,
     NewtonHull,
     PrimalAPG,
+    ProxNewton,
     Rapminos,
     ScaledNewton,
     Secular,
@@ -75,8 +76,8 @@ def _round(form: MinNorm) -> bool:
 
 
 def _many_features(form: HingeDual) -> bool:
-    """Where pair updates cost less than linear systems in w."""
-    return form.X is None or form.X.shape[1] > 128
+    """Where pair updates cost less than linear systems in w, of which a smooth loss takes few."""
+    return form.X is None or (form.p < 2.0 and form.X.shape[1] > 128)
 
 
 def _soon(form: UnitNorm) -> bool:
@@ -156,6 +157,9 @@ ROUTES = (
     # loss + penalty, and the convex problems inside of DCA
     Route(Simplex(HiGHS()), "piecewise linear, dense: compiled simplex, warm, taken in as needed"),
     Route(HiGHS(), "piecewise linear: dual simplex, warm, taken in as needed"),
+    Route(
+        ProxNewton(), "smooth losses, penalties of single weights: Newton steps, features as needed"
+    ),
     Route(DualNewton(), "one loss, squared l2 norm: some tens of products with the samples"),
     Route(PrimalAPG(), "smooth losses: accelerated proximal gradient on the primal"),
     Route(ClarabelComposite(), "anything convex: interior point, through CVXPY, built once"),
@@ -171,14 +175,14 @@ clip-mdm (inner products only) |
 clarabel |
 | `UnitNorm` | secular-sphere, facets, faces: global minima; rapminos, linearize |
 | `HingeDual` | psmo (kernels, many features; with few features `Composite`) |
-| `Composite` | simplex, highs (piecewise linear, l1), newton-dual (one loss, squared l2), apg-primal \
-(smooth), clarabel-loss |
+| `Composite` | simplex, highs (piecewise linear, l1), prox-newton (smooth losses; l2, l1 and its \
+kin), newton-dual (one loss, squared l2), apg-primal (smooth), clarabel-loss |
 | `DifferenceOfConvex` | dca around the first row that takes the convex part |
 """
 
 _FAMILIES = {
     "hinge-newton": ("newton-dual",),
-    "newton": ("newton-hull", "newton-span", "newton", "newton-cg", "newton-dual"),
+    "newton": ("newton-hull", "newton-span", "newton", "newton-cg", "prox-newton", "newton-dual"),
     "apg": ("apg", "apg-primal"),
     "highs": ("highs", "highs-distance"),
     "clarabel": ("clarabel", "clarabel-loss"),

@@ -72,6 +72,7 @@ def load(name: str) -> tuple[Any, NDArray[np.int64]]:
     Returns
     -------
     X : (m, n) float64 array or CSR matrix
+        The samples, one a row.
     y : (m,) int64 array
         Labels -1 and +1; class numbers in a set of the folder with more than two classes.
 
@@ -102,9 +103,15 @@ def load(name: str) -> tuple[Any, NDArray[np.int64]]:
 def load_splits(name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The published splits of a set in the folder UCM_DATA: row numbers from 0, one split per row.
 
+    Parameters
+    ----------
+    name : str
+        Of a set of that folder.
+
     Returns
     -------
     train, test : (splits, rows) int64 arrays
+        Numbers of the samples to fit, and to score.
 
     Raises
     ------
@@ -124,6 +131,11 @@ def load_splits(name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def read_npz(path: str | Path) -> tuple[Any, NDArray[np.int64]]:
     """Samples and labels of an `.npz` file: `X`, or `data`, `indices`, `indptr`, `shape` of a CSR
     matrix, and `y`.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
 
     Raises
     ------

@@ -58,9 +58,9 @@ def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray
     gram, s = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
     step = max(1, CHUNK // X.shape[1])
     for i in range(0, rows.size, step):
-        index = rows[i : i + step]
-        part = X[index] if center is None else X[index] - center
+        index = slice(i, i + step) if rows.size == d.size else rows[i : i + step]
         roots = np.sqrt(d[index])
+        part = X[index] if center is None else X[index] - center
         part = part * roots[:, None]
         gram += part.T @ part
         s += roots @ part

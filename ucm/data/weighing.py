@@ -45,6 +45,13 @@ class Weighing:
         """Whether every weight is 1."""
         return self.samples is None and self.classes == (1.0, 1.0)
 
+    @property
+    def given_weights(self) -> Vec | None:
+        """`sample_weight` as it was given; None where all are 1."""
+        if self.kept is None:
+            return self.samples
+        return self.spread(np.ones(self.kept.size) if self.samples is None else self.samples)
+
     def spread(self, v: Vec | None) -> Vec | None:
         """An entry for every sample that was given: 0 for those of weight 0."""
         if v is None or self.kept is None:

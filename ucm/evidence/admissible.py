@@ -13,6 +13,7 @@ from ucm.data.bound import Data, bind
 from ucm.data.weighing import ClassWeight
 from ucm.display import sheet
 from ucm.errors import CompositionError, EmptySetError, SolverError
+from ucm.evidence.boundary import boundary
 from ucm.forms.monitor import Monitor
 from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
@@ -22,7 +23,7 @@ from ucm.language.parameter import Derived, Quantity, Tunable
 from ucm.language.robust import RobustMargin, as_model
 from ucm.solvers.programs import attempt
 
-__all__ = ["Interval", "admissible", "advice", "sizes_of"]
+__all__ = ["Interval", "admissible", "advice", "by_program", "sizes_of"]
 
 _ADVICE = 5.0  # seconds for a program whose answer stands in a message
 _PROGRAMS = 4  # most of them for one interval
@@ -39,6 +40,8 @@ class Interval:
     lower, upper : ends, possibly infinite
     how : how the ends are known
     lower_closed, upper_closed : whether the end itself is admissible
+    gap : how far behind the end at which 0 enters a point x = 0 of U is known; every value before it is
+        proven to leave 0 outside. 0 where a program gave the end, to its own accuracy
     """
 
     lower: float
@@ -46,6 +49,7 @@ class Interval:
     how: str
     lower_closed: bool = False
     upper_closed: bool = False
+    gap: float = 0.0
 
     def __contains__(self, number: float) -> bool:
         above = number > self.lower or (self.lower_closed and number == self.lower)
@@ -75,7 +79,10 @@ class Interval:
 
     def _repr_html_(self) -> str:
         bounds = self.bounds.replace("-", "−").replace("inf", "∞")
-        return sheet(f"Interval {'(empty)' if self.empty else bounds}", {"known by": self.how})
+        return sheet(
+            f"Interval {'(empty)' if self.empty else bounds}",
+            {"known by": self.how, "gap of the proofs": self.gap or None},
+        )
 
 
 class _FreeSize(Scope):
@@ -134,19 +141,23 @@ def admissible(
     """The interval of every hyperparameter in which U is not empty and 0 is not in U.
 
     The sets grow (or shrink) with their size, so one end is the smallest size with a point at all,
-    the other the smallest with `x = 0`: a linear program for caps (equation (30) of Barbero, Takeda
-    and Lopez 2015), a conic program otherwise. When no size contains 0 (separable classes) that end
-    is 0 or inf. For an objective it is the range that its terms accept.
+    the other the smallest with `x = 0`, for caps equation (30) of Barbero, Takeda and Lopez (2015). That
+    end has two proofs: a w that separates 0 from every smaller set, and a point x = 0 of one at most 1e-4
+    larger, mostly 1e-6. When no size contains 0 (separable classes) it is 0 or inf. Where these proofs do
+    not meet, a linear or conic program gives it. For an objective the interval is the range that its terms
+    accept.
 
     Parameters
     ----------
-    model, X, y, class_weight, sample_weight, subgroup : as in `ucm.compile`
-    time_limit : seconds for each program
+    model, X, y, class_weight, sample_weight, subgroup
+        As in `ucm.compile`.
+    time_limit
+        Seconds for each end.
 
     Raises
     ------
     SolverError
-        A program was not solved, or not in time.
+        An end was not found, or not in time.
 
     Examples
     --------
@@ -200,15 +211,16 @@ def _interval(model: RobustMargin, data: Data, name: str, time_limit: float) -> 
         return Interval(-math.inf, math.inf, f"{name} sets sizes of different kinds; not computed")
     size = sizes[0]
     empty, how_empty = _smallest_nonempty(model, data, name, size, time_limit)
-    zero, how_zero = _smallest_with_zero(model, data, name, size, time_limit)
+    zero, met, how_zero = _smallest_with_zero(model, data, name, size, empty, time_limit)
     if zero - empty <= 1e-8 * max(empty, size.number):  # the same, for the solver's accuracy
         zero = empty
     start, end = float(size.inverse(empty)), float(size.inverse(max(zero, 0.0)))
+    gap = 0.0 if math.isinf(zero) else abs(float(size.inverse(met)) - end)
     if size.grows:
         how = f"lower: {how_empty}; upper: {how_zero}"
-        return Interval(start, end, how, lower_closed=zero > empty)
+        return Interval(start, end, how, lower_closed=zero > empty, gap=gap)
     how = f"lower: {how_zero}; upper: {how_empty}"
-    return Interval(end, start, how, upper_closed=zero > empty)
+    return Interval(end, start, how, upper_closed=zero > empty, gap=gap)
 
 
 def _smallest_nonempty(
@@ -258,9 +270,32 @@ def _by_rule(model: RobustMargin, data: Data, name: str, size: Size) -> tuple[fl
 
 
 def _smallest_with_zero(
-    model: RobustMargin, data: Data, name: str, size: Size, time_limit: float
-) -> tuple[float, str]:
-    return _program(model, data, name, size, True, time_limit)
+    model: RobustMargin, data: Data, name: str, size: Size, empty: float, time_limit: float
+) -> tuple[float, float, str]:
+    """A size up to which 0 is separated from U, one at which U holds it, and how that is known."""
+    monitor = Monitor(time_limit=None if math.isinf(time_limit) else time_limit)
+    with monitor.alarm():
+        found = boundary(
+            lambda t: model.with_params(**{name: size.inverse(t)}), data, empty, monitor
+        )
+    if math.isinf(found.lower):
+        return math.inf, math.inf, "one w separates 0 from U at every size"
+    if found.proven:
+        return found.lower, found.upper, "0 separated from U before it, a point x = 0 behind it"
+    if monitor.late:
+        raise SolverError(
+            f"admissible: the end at which 0 enters, for {name}, was not found within {time_limit:g} s; "
+            "raise time_limit, or scale the features"
+        )
+    solved, how = _program(model, data, name, size, True, monitor.left)
+    return solved, solved, how
+
+
+def by_program(model: UncertaintySet | RobustMargin, data: Data, name: str) -> float:
+    """The value of the hyperparameter at which 0 enters U by a linear or conic program."""
+    robust = as_model(model, "by_program")
+    size = _by_name(sizes_of(robust, data, name)[0], name)
+    return size.inverse(_program(robust, data, name, size, True, math.inf)[0])
 
 
 def _program(

@@ -36,11 +36,15 @@ class Monitor:
     verbose : print a table
     time_limit : seconds from `started` on; None for as long as it takes
     factor : what a reported objective is multiplied by, to be that of the declared problem
+    least : the part of the largest norm met at which a norm counts as 0; None: by the tolerance
     passes : products with the data so far, in units of one A q plus one A' w; a product with some
         rows counts as their part of all rows
     systems : linear systems so far, by a solver that forms them
     forming : what forming them took, in passes: n^2 / 2 multiplications for a row that enters or leaves,
         and one for each entry that a product with the low-rank part of a Jacobian touches
+    kernel_operations : inner products of samples, where the solver counts them
+    iterations, history : what was reported: how far, and every record
+    started : when it began, by `time.perf_counter`
     stop : (1,) not 0 once the time is over, for compiled loops; see `alarm`
     """
 
@@ -50,6 +54,7 @@ class Monitor:
     verbose: bool = False
     time_limit: float | None = None
     factor: float = 1.0
+    least: float | None = None
     passes: float = 0.0
     systems: int = 0
     forming: float = 0.0
@@ -71,7 +76,7 @@ class Monitor:
     @property
     def zero(self) -> float:
         """The part of the largest norm met at which a norm counts as 0."""
-        return max(0.1 * self.tol, 1e-10)
+        return max(0.1 * self.tol, 1e-10) if self.least is None else self.least
 
     @property
     def seconds(self) -> float:
@@ -109,10 +114,15 @@ class Monitor:
         finally:
             timer.cancel()
 
-    def below(self, tol: float, max_iter: int | None = None) -> Monitor:
+    def below(self, tol: float, max_iter: int | None = None, least: float | None = None) -> Monitor:
         """That of a problem inside of this one: the time is that of both."""
         return Monitor(
-            tol, max_iter, time_limit=self.time_limit, started=self.started, stop=self.stop
+            tol,
+            max_iter,
+            time_limit=self.time_limit,
+            least=least,
+            started=self.started,
+            stop=self.stop,
         )
 
     def report(self, iteration: int, objective: float, gap: float) -> bool:

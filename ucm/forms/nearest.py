@@ -15,6 +15,7 @@ from ucm.data.bound import GramSpace
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear import Vec
+from ucm.errors import brief
 from ucm.forms.distance import MinNorm
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Block
@@ -196,7 +197,7 @@ class NearestPoint(Solver[MinNorm]):
             return "there is no hull"
         for b in form.blocks:
             if b.groups is None:
-                return f"{b.domain!r} is not the weights of a reduced convex hull"
+                return f"{brief(b.domain)} is not the weights of a reduced convex hull"
         if isinstance(form.space, GramSpace):
             if any(b.samples is None or b.weight == 0.0 for b in form.blocks):
                 return "a hull is not made of the samples behind the kernel"

@@ -28,7 +28,7 @@ from ucm.language.terms import (
     SubtractedPenalty,
 )
 
-__all__ = ["Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt"]
+__all__ = ["Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt", "weighed"]
 
 _GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go
 _WIDE = 100.0  # where the classes differ so much in size that the best b lies beyond
@@ -147,6 +147,18 @@ class Composite:
     def gradient(self, margin: Vec) -> Vec:
         """Minus the slopes of the total loss: `c_i sum_k l_k'(o_k - t_i)`."""
         return slopes_of(self.parts, margin)
+
+    def curvature(self, margin: Vec) -> Vec:
+        """The second derivatives of the total loss, `sum_k c_ki l_k''(o_k - t_i)`, at most 1e15 c_ki each;
+        where l' has a kink that of one side."""
+        total = np.zeros(self.m)
+        for loss, c in self.parts:
+            u = loss.offset - margin
+            s = loss.gradient(u)
+            share = loss.conjugate_prox_slope(s + u, 1.0, s)  # 1 / (1 + l*''(s)), and l'' l*'' = 1
+            bend = share / np.maximum(1.0 - share, 1e-15)
+            total += bend if c is None else c * bend
+        return total
 
     def shares(self, slopes: Vec, margin: Vec | None) -> list[Vec]:
         """Dual points of the losses that add up to `slopes`, as far as their domains allow: their

@@ -263,7 +263,14 @@ class Capped(SemiSmooth, Leveled, Polyhedral):
 class Block:
     """One term `A q, q in D` of an image. `samples` (indices) and `weight` lead back: `|weight| q`
     are weights of these samples, and `A'w` is `weight` times their scores `w'x` (times their labels,
-    where there are `classes`)."""
+    where there are `classes`).
+
+    Attributes
+    ----------
+    map, domain : A and D
+    classes : None, or the labels of the entries of q
+    samples, weight : the way back
+    """
 
     map: LinearMap
     domain: Domain
@@ -282,7 +289,14 @@ class Block:
 @dataclass(frozen=True)
 class Coupling:
     """`offset + sum_j B_j q_{k_j} = 0`: two operands of the intersection at `path` meet. Its
-    multiplier, up to sign and scale, is a split of the support function (see `Splits`)."""
+    multiplier, up to sign and scale, is a split of the support function (see `Splits`).
+
+    Attributes
+    ----------
+    path : which intersection
+    terms : the pairs (k_j, B_j)
+    offset : the constant
+    """
 
     path: Path
     terms: tuple[tuple[int, LinearMap], ...]
@@ -291,7 +305,12 @@ class Coupling:
 
 @dataclass(frozen=True)
 class AffineImage:
-    """A lowered set: `x(q) = center + sum_k A_k q_k`, `q_k in D_k`, and the couplings."""
+    """A lowered set: `x(q) = center + sum_k A_k q_k`, `q_k in D_k`, and the couplings.
+
+    Attributes
+    ----------
+    center, blocks, couplings : its parts
+    """
 
     center: Vec
     blocks: tuple[Block, ...] = ()

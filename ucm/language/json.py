@@ -29,6 +29,13 @@ _INFINITE = {"inf": math.inf, "-inf": -math.inf}
 def to_json(node: Node, *, indent: int | None = None) -> str:
     """The declaration as JSON text; `from_json` reads it back unchanged.
 
+    Parameters
+    ----------
+    node : Node
+        The declaration.
+    indent : int, optional
+        Spaces of each level; None for one line.
+
     Examples
     --------
     >>> import ucm
@@ -44,6 +51,11 @@ def to_json(node: Node, *, indent: int | None = None) -> str:
 def from_json(text: str) -> Node:
     """The declaration that `to_json` wrote. Nothing in the text is executed: a node is rebuilt
     only by the class registered under its name, which checks its fields as it does when written.
+
+    Parameters
+    ----------
+    text : str
+        What `to_json` gave.
 
     Raises
     ------

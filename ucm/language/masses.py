@@ -224,7 +224,12 @@ def fill_to_mass(g: Vec, caps: Vec, mass: float) -> tuple[Vec, tuple[float, floa
 # --- Jacobians -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Jacobian:
-    """The symmetric matrix `diag(d) + U S U'`, 0 <= J <= I, of order N with U (N, r), S (r, r)."""
+    """The symmetric matrix `diag(d) + U S U'`, 0 <= J <= I, of order N with U (N, r), S (r, r).
+
+    Attributes
+    ----------
+    d, U, S : its parts
+    """
 
     d: Vec
     U: NDArray[np.float64]

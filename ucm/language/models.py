@@ -47,6 +47,11 @@ def nu_svm(nu: float) -> UncertaintySet:
     Its x and objective are twice those of Ito, Takeda and Toh (2015), equation (12), where each
     class has mass 1/2.
 
+    Parameters
+    ----------
+    nu : float
+        Of the cap `2 / (m nu)` of a weight; the larger, the smaller the set.
+
     Examples
     --------
     >>> import ucm
@@ -63,6 +68,13 @@ def enu_svm(nu: float, norm: float = 2.0) -> RobustMargin:
     The same set as `nu_svm`, with the norm p of w. Where the reduced hulls meet it is not convex, and
     "auto" goes over to the solvers of that side. Barbero, Takeda and Lopez (2015), equations (2) and (7).
 
+    Parameters
+    ----------
+    nu : float
+        Of the cap `2 / (m nu)` of a weight; the larger, the smaller the set.
+    norm : float
+        The p of the norm of w, at least 1.
+
     Examples
     --------
     >>> import ucm
@@ -76,6 +88,11 @@ def mm_mpm(kappa: float) -> UncertaintySet:
     """The margin-maximised minimax probability machine: one ellipsoid per class, radius kappa.
 
     Ito, Takeda and Toh (2015), equation (32).
+
+    Parameters
+    ----------
+    kappa : float
+        The size of the set.
     """
     k = _param("kappa", kappa)
     return Ellipsoid(pos.mean, pos.cov, k) - Ellipsoid(neg.mean, neg.cov, k)
@@ -85,6 +102,11 @@ def mm_fda(kappa: float) -> UncertaintySet:
     """The margin-maximised Fisher discriminant: one ellipsoid of the difference of the means.
 
     Ito, Takeda and Toh (2015), equation (34).
+
+    Parameters
+    ----------
+    kappa : float
+        The size of the set.
     """
     return Ellipsoid(pos.mean - neg.mean, pos.cov + neg.cov, _param("kappa", kappa))
 
@@ -93,6 +115,11 @@ def l2_nu_svm(kappa: float) -> UncertaintySet:
     """The l2-loss nu-SVM: weights with mass 1/2 per class and `||q||_2 <= kappa`.
 
     Ito, Takeda and Toh (2015), equation (38).
+
+    Parameters
+    ----------
+    kappa : float
+        The size of the set.
     """
     return Hull(signed, weights=NormBall(_param("kappa", kappa)))
 
@@ -101,6 +128,13 @@ def biased_l2_nu_svm(kappa_pos: float, kappa_neg: float) -> UncertaintySet:
     """The biased l2-loss nu-SVM: one norm bound per class.
 
     The kappas are twice those of Ito, Takeda and Toh (2015), equation (42): mass 1 per class.
+
+    Parameters
+    ----------
+    kappa_pos : float
+        The bound for class +1.
+    kappa_neg : float
+        The bound for class -1.
     """
     positive = Hull(pos, weights=NormBall(_param("kappa_pos", kappa_pos)))
     return positive - Hull(neg, weights=NormBall(_param("kappa_neg", kappa_neg)))
@@ -110,6 +144,11 @@ def kl_svm(alpha: float) -> UncertaintySet:
     """The exponential-loss model: weights within `-log alpha` of uniform in divergence.
 
     Ito, Takeda and Toh (2015), equation (46).
+
+    Parameters
+    ----------
+    alpha : float
+        In (0, 1]; the smaller, the larger the set.
     """
     return Hull(signed, weights=KLBall(_param("alpha", alpha)))
 
@@ -118,6 +157,13 @@ def psvm(p: float = 1.5, C: float = 1.0) -> Objective:
     """The pSVM: `C sum max(0, 1 - margin)^p + ||w||_2^2 / 2`. p = 1 is the soft-margin SVM.
 
     p is a plain number, C a `Param`. Sun (2024), equation (9).
+
+    Parameters
+    ----------
+    p : float
+        The power of the hinge loss, at least 1; no `Param`.
+    C : float
+        The weight of the losses.
 
     Examples
     --------
@@ -132,6 +178,11 @@ def coherent_mm_mpm(kappa: float) -> UncertaintySet:
     """MM-MPM with each ellipsoid cut to the convex hull of its class, a coherent risk.
 
     Ito, Takeda and Toh (2015), Example 5.
+
+    Parameters
+    ----------
+    kappa : float
+        The size of the set.
     """
     k = _param("kappa", kappa)
     positive = Ellipsoid(pos.mean, pos.cov, k) & Hull(pos)
@@ -142,6 +193,11 @@ def coherent_mm_fda(kappa: float) -> UncertaintySet:
     """MM-FDA cut to the difference of the convex hulls, a coherent risk.
 
     Ito, Takeda and Toh (2015), equation (50).
+
+    Parameters
+    ----------
+    kappa : float
+        The size of the set.
     """
     ellipsoid = Ellipsoid(pos.mean - neg.mean, pos.cov + neg.cov, _param("kappa", kappa))
     return ellipsoid & (Hull(pos) - Hull(neg))
@@ -151,6 +207,11 @@ def svm(lam: float) -> Objective:
     """The support vector machine: hinge loss and `lam ||w||_2^2`.
 
     Ong and Le Thi (2013), appendix A.1. In the usual form `C sum xi + ||w||^2 / 2`, `lam = 1 / (2 C)`.
+
+    Parameters
+    ----------
+    lam : float
+        The weight of the penalty.
 
     Examples
     --------
@@ -165,6 +226,11 @@ def one_norm_svm(lam: float) -> Objective:
     """The 1-norm SVM: hinge loss and `lam ||w||_1`.
 
     Ong and Le Thi (2013), appendix A.2.
+
+    Parameters
+    ----------
+    lam : float
+        The weight of the penalty.
     """
     return Hinge() + _param("lam", lam) * L1()
 
@@ -173,6 +239,13 @@ def zero_norm_svm(lam: float, a: float = 4.0) -> Objective:
     """The 0-norm SVM: hinge loss and the exponential stand-in of the number of features.
 
     Ong and Le Thi (2013), appendix A.3.
+
+    Parameters
+    ----------
+    lam : float
+        The weight of the penalty.
+    a : float
+        The parameter of the penalty, see it.
     """
     return Hinge() + _param("lam", lam) * ExpL0(_param("a", a))
 
@@ -181,6 +254,13 @@ def cap_one_norm_svm(lam: float, a: float = 1.0) -> Objective:
     """The capped 1-norm SVM: hinge loss and `lam sum min(a, |w_j|)`.
 
     Ong and Le Thi (2013), equation (9).
+
+    Parameters
+    ----------
+    lam : float
+        The weight of the penalty.
+    a : float
+        The parameter of the penalty, see it.
     """
     return Hinge() + _param("lam", lam) * CappedL1(_param("a", a))
 
@@ -189,6 +269,13 @@ def rlsvm2(lam: float, mu: float = 1.0) -> Objective:
     """Ramp loss and `lam ||w||_2^2`.
 
     Ong and Le Thi (2013), appendix A.4.
+
+    Parameters
+    ----------
+    lam : float
+        The weight of the penalty.
+    mu : float
+        In (0, 1]: where the ramp begins; 1 is the truncated hinge loss.
     """
     return Ramp(_param("mu", mu)) + _param("lam", lam) * L2()
 
@@ -197,6 +284,13 @@ def rlsvm1(lam: float, mu: float = 1.0) -> Objective:
     """Ramp loss and `lam ||w||_1`.
 
     Ong and Le Thi (2013), appendix A.5.
+
+    Parameters
+    ----------
+    lam : float
+        The weight of the penalty.
+    mu : float
+        In (0, 1]: where the ramp begins; 1 is the truncated hinge loss.
     """
     return Ramp(_param("mu", mu)) + _param("lam", lam) * L1()
 
@@ -205,6 +299,15 @@ def rlsvm0(lam: float, mu: float = 1.0, a: float = 4.0) -> Objective:
     """Ramp loss and the exponential stand-in of the number of features.
 
     Ong and Le Thi (2013), equation (8).
+
+    Parameters
+    ----------
+    lam : float
+        The weight of the penalty.
+    mu : float
+        In (0, 1]: where the ramp begins; 1 is the truncated hinge loss.
+    a : float
+        The parameter of the penalty, see it.
     """
     return Ramp(_param("mu", mu)) + _param("lam", lam) * ExpL0(_param("a", a))
 
@@ -213,5 +316,14 @@ def rlsvmc1(lam: float, mu: float = 1.0, a: float = 1.0) -> Objective:
     """Ramp loss and `lam sum min(a, |w_j|)`.
 
     Ong and Le Thi (2013), equation (10).
+
+    Parameters
+    ----------
+    lam : float
+        The weight of the penalty.
+    mu : float
+        In (0, 1]: where the ramp begins; 1 is the truncated hinge loss.
+    a : float
+        The parameter of the penalty, see it.
     """
     return Ramp(_param("mu", mu)) + _param("lam", lam) * CappedL1(_param("a", a))

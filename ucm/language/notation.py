@@ -12,7 +12,7 @@ from scipy import sparse
 __all__ = ["LATEX", "TEXT", "Notation"]
 
 _GREEK = {
-    "Delta": "Δ", "Sigma": "Σ", "alpha": "α", "beta": "β", "delta": "δ", "eta": "η", "gamma": "γ",
+    "Delta": "Δ", "Sigma": "Σ", "alpha": "α", "beta": "β", "delta": "δ", "eps": "ε", "eta": "η", "gamma": "γ",
     "kappa": "κ", "lam": "λ", "mu": "μ", "nu": "ν", "rho": "ρ", "sigma": "σ", "tau": "τ", "theta": "θ",
 }  # fmt: skip
 _ESCAPED = str.maketrans(
@@ -147,7 +147,9 @@ class _Latex(Notation):
     def symbol(self, name: str) -> str:
         base, _, index = name.partition("_")
         name = base if len(base) == 1 else self.word(base)
-        greek = {"lam": r"\lambda"}.get(base, f"\\{base}" if base in _GREEK else name)
+        greek = {"lam": r"\lambda", "eps": r"\epsilon"}.get(
+            base, f"\\{base}" if base in _GREEK else name
+        )
         return self.sub(greek, r"\mathrm{" + index.replace("_", r"\_") + "}") if index else greek
 
     def sub(self, base: str, index: str) -> str:

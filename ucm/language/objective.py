@@ -30,7 +30,9 @@ class Objective(Term):
     Parameters
     ----------
     loss : Loss
+        Of the margins, summed over the samples.
     penalty : Penalty
+        Of w, never of b.
 
     Raises
     ------

@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Tunable(ABC):
-    """A number that parameters set: a `Param`, or arithmetic of them with `+ - * /`."""
+    """A number that parameters set: a `Param`, or arithmetic of them with `+ - * /` and constant powers."""
 
     __array_ufunc__ = None  # lets `np.float64 * nu` reach the methods below
 
@@ -81,14 +81,17 @@ class Tunable(ABC):
     def __rtruediv__(self, other: Any) -> Any:
         return _combined("/", other, self)
 
+    def __pow__(self, exponent: Any) -> Any:
+        return _combined("**", self, exponent)
+
     def __neg__(self) -> Any:
         return _combined("*", -1.0, self)
 
 
 @dataclass(frozen=True)
 class Param(Tunable):
-    """A named hyperparameter with its present value. `2 * nu`, `nu / 2`, `1 - nu`, `nu * kappa` stand
-    wherever it does.
+    """A named hyperparameter with its present value. `2 * nu`, `nu / 2`, `1 - nu`, `nu * kappa`, `kappa ** 2`
+    stand wherever it does.
 
     Parameters
     ----------
@@ -139,29 +142,43 @@ class Param(Tunable):
 
 Scalar = float | Tunable
 
+
+def _power(base: float, exponent: float) -> float:
+    """`base ** exponent`: inf where that is too large, nan where it is no real number."""
+    try:
+        return base**exponent if base >= 0.0 or exponent.is_integer() else math.nan
+    except OverflowError:
+        return math.inf
+    except ZeroDivisionError:
+        return math.nan
+
+
 _OPERATIONS: dict[str, Callable[[float, float], float]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
     "/": operator.truediv,
+    "**": _power,
 }
 _INVERSES: dict[str, tuple[Callable[[float, float], float], Callable[[float, float], float]]] = {
     "+": (lambda y, a: y - a, lambda y, a: y - a),
     "-": (lambda y, a: y + a, lambda y, a: a - y),
     "*": (lambda y, a: y / a, lambda y, a: y / a),
     "/": (lambda y, a: y * a, lambda y, a: a / y if y else math.inf),
+    "**": (lambda y, a: _power(y, 1.0 / a), lambda y, a: math.nan),
 }
 """What the left and the right operand are, given the result y and the other operand a."""
 
 
 @dataclass(frozen=True)
 class Derived(Tunable):
-    """`left operation right`, a number that parameters set; written with `+ - * /`.
+    """`left operation right`, a number that parameters set; written with `+ - * /`, and `**` with a number as
+    its exponent.
 
     Raises
     ------
     CompositionError
-        A division by 0, or a value that is no number.
+        A division by 0, a root of a negative number, an exponent that is a `Param`.
 
     Examples
     --------
@@ -179,11 +196,16 @@ class Derived(Tunable):
     def __post_init__(self) -> None:
         if self.operation not in _OPERATIONS:
             raise CompositionError(
-                f"Derived: the operation is one of + - * /, got {brief(self.operation)}; write 2 * nu"
+                f"Derived: the operation is one of + - * / **, got {brief(self.operation)}; write 2 * nu"
             )
         for side in (self.left, self.right):
             if not isinstance(side, Tunable):
                 as_number(side, "Derived")
+        if self.operation == "**" and (isinstance(self.right, Tunable) or self.right == 0.0):
+            raise CompositionError(
+                f"{self.name}: the exponent is a number other than 0, got {brief(self.right)}; "
+                "write for example kappa ** 2"
+            )
         if math.isnan(self.value):
             raise CompositionError(
                 f"{self.name}: expected a number, got {number_source(value(self.left))} {self.operation} "
@@ -225,6 +247,8 @@ class Derived(Tunable):
         inner, other = (self.left, self.right) if on_left else (self.right, self.left)
         if self.operation in "*/" and value(other) == 0.0:
             return False
+        if self.operation == "**" and value(inner) < 0.0:
+            return False
         if not isinstance(inner, Derived):
             return True
         below = self.operation == "/" and not on_left
@@ -243,13 +267,17 @@ class Derived(Tunable):
             loose = isinstance(x, Derived) and x.operation in "+-" and self.operation != "+"
             tied = isinstance(x, Derived) and right
             negative = isinstance(x, float) and x < 0.0 and right
-            texts.append(f"({inner})" if loose or tied or negative else inner)
+            base = isinstance(x, Derived) and self.operation == "**"
+            texts.append(f"({inner})" if loose or tied or negative or base else inner)
         return f" {self.operation} ".join(texts)
 
     def formula(self, notation: Notation) -> str:
         left, right = notation.scalar(self.left), notation.scalar(self.right)
         if self.operation == "/":
             return notation.fraction(left, right)
+        if self.operation == "**":
+            product = isinstance(self.left, Derived) and self.left.operation not in "+-"
+            return notation.power(f"({left})" if product else left, right)
         if self.operation == "*":
             return f"-{right}" if self.left == -1.0 else left + notation.times + right
         return f"({left} {self.operation} {right})"
@@ -279,7 +307,13 @@ def _combined(operation: str, left: Any, right: Any) -> Any:
 
 
 def value(scalar: Scalar) -> float:
-    """The number behind a constant, a `Param` or arithmetic of them."""
+    """The number behind a constant, a `Param` or arithmetic of them.
+
+    Parameters
+    ----------
+    scalar : float, Param or arithmetic of them
+        As it stands in a declaration.
+    """
     return scalar.value if isinstance(scalar, Tunable) else scalar
 
 
@@ -352,6 +386,12 @@ class Size(Quantity):
 
     `derived(value)` is the scalar that stands in the constraint (a radius, a cap, -log alpha);
     the set never shrinks when it grows. `inverse` undoes `derived`.
+
+    Attributes
+    ----------
+    declared : the scalar as it was written
+    derived, inverse : the functions from it, and back
+    key : what tells one `derived` from another; equal keys, the same function
     """
 
     declared: Scalar
@@ -376,7 +416,13 @@ class Size(Quantity):
 
 @dataclass(frozen=True)
 class Coefficient(Quantity):
-    """A product of declared scalars, `prod(times) / prod(over) * prod(1 - rest)`: a factor."""
+    """A product of declared scalars, `prod(times) / prod(over) * prod(1 - rest)`: a factor.
+
+    Attributes
+    ----------
+    times, over, rest : the scalars
+    signed : whether it may be negative
+    """
 
     times: tuple[Scalar, ...] = ()
     over: tuple[Scalar, ...] = ()

@@ -30,7 +30,9 @@ class RobustMargin(Node):
     Parameters
     ----------
     set : UncertaintySet
-    norm : float in [1, inf], the p of the constraint on w
+        U, in feature space.
+    norm : float in [1, inf]
+        The p of the constraint on w.
 
     Notes
     -----

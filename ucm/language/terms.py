@@ -40,6 +40,7 @@ __all__ = [
     "PointwiseLoss",
     "ProximalPenalty",
     "Scope",
+    "Semismooth",
     "SubtractedPenalty",
     "Term",
     "Weights",
@@ -216,7 +217,13 @@ def loss_cvxpy(
 
 # --- penalties -------------------------------------------------------------------------------------
 class Penalty(Term):
-    """A penalty of the normal w, never of the bias b."""
+    """A penalty of the normal w, never of the bias b.
+
+    Parameters
+    ----------
+    *args, **kwargs
+        The fields of the class; others are refused by name.
+    """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Penalty:
         names = cls._names
@@ -304,6 +311,15 @@ class Differentiable(ProximalPenalty):
     @abstractmethod
     def gradient(self, w: Vec) -> Vec:
         """The gradient at w."""
+
+
+class Semismooth(ProximalPenalty):
+    """A convex penalty that gives a generalised Jacobian of its proximal map: with it, Newton steps take the
+    place of alternating directions."""
+
+    @abstractmethod
+    def prox_slope(self, v: Vec, t: float) -> NDArray[np.float64]:
+        """(n, n) a generalised Jacobian of `prox(v, t)` in v, symmetric, its eigenvalues between 0 and 1."""
 
 
 class Conic(ProximalPenalty):

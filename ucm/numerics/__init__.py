@@ -6,6 +6,7 @@ import lazy_loader
 
 if TYPE_CHECKING:
     from ucm.numerics.ball import project_ball_simplex as project_ball_simplex
+    from ucm.numerics.boxed import boxed_quadratic as boxed_quadratic
     from ucm.numerics.capped import project_capped as project_capped
     from ucm.numerics.capped import threshold as threshold
     from ucm.numerics.checksum import checksum as checksum
@@ -37,6 +38,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
         "ball": ["project_ball_simplex"],
+        "boxed": ["boxed_quadratic"],
         "capped": ["project_capped", "threshold"],
         "checksum": ["checksum"],
         "entropy": ["project_entropy", "support_entropy"],

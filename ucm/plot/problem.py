@@ -115,7 +115,7 @@ def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
     groups = plan.data.groups
     return problem_of(
         plan.model, X, signs, estimator.solution_, who, class_weight=plan.data.weighing.classes,
-        sample_weight=plan.data.weighing.spread(plan.data.weighing.samples),
+        sample_weight=plan.data.weighing.given_weights,
         subgroup=None if groups is None else groups.labels,
     )  # fmt: skip
 

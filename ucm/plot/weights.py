@@ -39,8 +39,9 @@ class WeightsDisplay:
 
     @classmethod
     def from_model(
-        cls, model: Any, X: Any, y: Any, *, solution: Solution | None = None, ax: Any = None
-    ) -> WeightsDisplay:
+        cls, model: Any, X: Any, y: Any, *, solution: Solution | None = None,
+        class_weight: Any = None, sample_weight: Any = None, ax: Any = None,
+    ) -> WeightsDisplay:  # fmt: skip
         """Solve where no solution is given, draw.
 
         Parameters
@@ -48,6 +49,7 @@ class WeightsDisplay:
         model : uncertainty set or RobustMargin made of samples, or {name: model}
         X, y : as in `ucm.compile`
         solution : of one model
+        class_weight, sample_weight : as in `ucm.compile`
         ax : None for a new figure, or one axes for each model
 
         Raises
@@ -74,7 +76,9 @@ class WeightsDisplay:
             named = {"": model}
         found = {}
         for name, one in named.items():
-            problem = problem_of(one, X, y, solution, "WeightsDisplay")
+            problem = problem_of(
+                one, X, y, solution, "WeightsDisplay", class_weight=class_weight, sample_weight=sample_weight
+            )  # fmt: skip
             found[name] = (problem.solution, problem.data.y)
         return cls._of(found, named).plot(ax)
 

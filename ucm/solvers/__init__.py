@@ -15,6 +15,7 @@ from ucm.solvers.objective.dca import DCA
 from ucm.solvers.objective.dual_newton import DualNewton
 from ucm.solvers.objective.highs import HiGHS
 from ucm.solvers.objective.primal import PrimalAPG
+from ucm.solvers.objective.prox_newton import ProxNewton
 from ucm.solvers.objective.simplex_method import Simplex
 from ucm.solvers.rows.clip_gsk import ClipGSK
 from ucm.solvers.rows.clip_mdm import ClipMDM
@@ -53,6 +54,7 @@ __all__ = [
     "Newton",
     "NewtonHull",
     "PrimalAPG",
+    "ProxNewton",
     "Rapminos",
     "ScaledNewton",
     "Secular",

@@ -186,12 +186,12 @@ class WeightedSum:
 
 def ridge_solve(H: Matrix, g: Vec) -> Vec:
     """`H^-1 g` for a positive definite H that may be singular to rounding: then with a ridge that grows."""
+    lapack: Any = linalg.lapack
     ridge, top = 0.0, float(np.diagonal(H).max())
     for _ in range(8):
-        try:
-            factor = linalg.cho_factor(H, check_finite=False)
-            return linalg.cho_solve(factor, g, check_finite=False)
-        except linalg.LinAlgError:
-            ridge = max(10.0 * ridge, 1e-15 * top)
-            H = H + ridge * np.eye(H.shape[0])
+        _, solution, info = lapack.dposv(H.T, g, lower=1)  # by rows: the upper triangle of H
+        if info == 0:
+            return solution
+        ridge = max(10.0 * ridge, 1e-15 * top)
+        H = H + ridge * np.eye(H.shape[0])
     return np.linalg.lstsq(H, g)[0].astype(np.float64)

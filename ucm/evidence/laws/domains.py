@@ -55,6 +55,7 @@ def check_domain(
     Parameters
     ----------
     domain : Domain
+        What is looked at.
     dims : tuple of int
         Dimensions to try; with classes, those of at least 2.
     seed : int

@@ -35,10 +35,13 @@ def check_set(
     Parameters
     ----------
     U : UncertaintySet
+        What is looked at.
     X : (m, n) array or sparse matrix, optional
         Samples to bind it to; random ones by default.
     y : (m,) labels -1 and +1, optional
-    subgroup : (m,) the groups of X; where X is drawn, the groups that the set names, in turn
+        Of these samples.
+    subgroup : (m,) array, optional
+        The groups of X; where X is drawn, the groups that the set names, in turn.
     seed : int
         For the samples and the directions.
     tol : float

@@ -56,9 +56,12 @@ def check_solver(solver: Solver[Any], seed: int = 0, *, tol: float = 1e-6) -> No
 
     Parameters
     ----------
-    solver : of `MinNorm`, `UnitNorm` or `Composite`
-    seed : of the samples and the starts
-    tol : relative gap that the solver is asked for, and held to
+    solver
+        Of `MinNorm`, `UnitNorm` or `Composite`.
+    seed
+        Of the samples and the starts.
+    tol
+        Relative gap that the solver is asked for, and held to.
 
     Raises
     ------

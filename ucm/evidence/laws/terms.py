@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
 from ucm.evidence.laws.judge import Judge
@@ -14,6 +15,7 @@ from ucm.language.terms import (
     Loss,
     Penalty,
     ProximalPenalty,
+    Semismooth,
     SubtractedPenalty,
     loss_cvxpy,
 )
@@ -31,8 +33,11 @@ def check_loss(loss: Loss, seed: int = 0, *, tol: float = 1e-8) -> None:
     Parameters
     ----------
     loss : Loss
-    seed : of the random margins
-    tol : relative to the numbers compared
+        What is looked at.
+    seed
+        Of the random margins.
+    tol
+        Relative to the numbers compared.
 
     Raises
     ------
@@ -135,8 +140,11 @@ def check_penalty(penalty: Penalty, dim: int = 6, seed: int = 0, *, tol: float =
     Parameters
     ----------
     penalty : Penalty
-    dim : number of weights
-    seed, tol : as in `check_loss`
+        What is looked at.
+    dim
+        Number of weights.
+    seed, tol
+        As in `check_loss`.
 
     Raises
     ------
@@ -182,6 +190,9 @@ def _check_calculus(R: ProximalPenalty | Gathered, points: list[Vec], tol: float
             scale = 1.0 + abs(R.value(w)) + abs(float(z @ w))
             young = R.value(w) + R.conjugate(z) - float(z @ w)
             judge.at_most("R(w) + R*(z) = <z, w> at the proximal map", abs(young), 10 * tol * scale)
+            slope = R.prox_slope(v, t) if isinstance(R, Gathered | Semismooth) else None
+            if slope is not None:
+                _check_slope(judge, R, v, t, slope)
             for other in points:
                 short = float(z @ other) - R.conjugate(z) - R.value(other)
                 judge.at_most("R(w) + R*(z) >= <z, w>", short, tol * scale * (1.0 + v.size))
@@ -190,6 +201,24 @@ def _check_calculus(R: ProximalPenalty | Gathered, points: list[Vec], tol: float
         judge.at_most("the gauge is homogeneous", abs(R.gauge(edge) - 1.0), 1e-9)
         worst = max(float(edge @ x) - R.conjugate(edge) - R.value(x) for x in points)
         judge.at_most("R* is finite on the edge of its domain", worst, tol * 10.0)
+
+
+def _check_slope(
+    judge: Judge, R: ProximalPenalty | Gathered, v: Vec, t: float, slope: NDArray[np.float64]
+) -> None:
+    """A Jacobian of the proximal map: symmetric, between 0 and 1, and the slope along any direction in which
+    both sides have the same one."""
+    skew = float(np.abs(slope - slope.T).max())
+    judge.at_most("the slope of the proximal map is symmetric", skew, 1e-12)
+    values = np.linalg.eigvalsh(slope)
+    judge.at_most("its eigenvalues are at least 0", -float(values.min()), 1e-9)
+    judge.at_most("its eigenvalues are at most 1", float(values.max()), 1.0 + 1e-9)
+    step = 1e-6 * (1.0 + float(np.abs(v).max()))
+    for d in (*np.eye(v.size)[:2], np.linspace(-1.0, 1.0, v.size)):
+        here, ahead, behind = R.prox(v, t), R.prox(v + step * d, t), R.prox(v - step * d, t)
+        if np.abs(ahead - 2.0 * here + behind).max() <= 1e-3 * step:  # no kink between
+            missed = (ahead - behind) / (2.0 * step) - slope @ d
+            judge.at_most("the slope is the derivative", float(np.abs(missed).max()), 1e-3)
 
 
 def _check_against_cvxpy(penalty: ProximalPenalty, points: list[Vec], tol: float) -> None:

@@ -56,6 +56,8 @@ class KLBall(Copied):
     ----------
     alpha : float or Param
         0 < alpha <= 1; the smaller, the larger the ball.
+    copies : (N,) array, optional
+        How often each entry counts; None for once.
 
     Notes
     -----
@@ -149,7 +151,8 @@ class SimplexKL(curved.CutSimplex):
         return Simplex()
 
     def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
-        curve, radius = self.ball().curve(v.size), _radius(value(self.alpha))
+        curve = EntropyCurve(self.count(v.size), self.copies)
+        radius = _radius(value(self.alpha))
         root = _nearest if prox else _tilted
         if self.copies is not None:
             parts = masses.groups(v.size, classes)

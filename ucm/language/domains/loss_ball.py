@@ -72,6 +72,8 @@ class LossBall(Copied):
         Or a positive multiple of one, such as `Hinge() / nu`.
     radius : float or Param
         May be negative: at least `-l(0)`.
+    copies : (N,) array, optional
+        How often each entry counts; None for once.
 
     Raises
     ------
@@ -194,11 +196,12 @@ class SimplexLoss(curved.CutSimplex):
         return LossBall(self.loss, self.radius, copies=self.copies)
 
     def around(self, dim: int) -> Capped | WeightedSimplex:
-        cap = self.ball().curve(dim).cap
+        cap = self.loss.steepest() / self.count(dim)
         return CappedSimplex(cap) if self.copies is None else WeightedSimplex(cap, self.copies)
 
     def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
-        curve, radius = self.ball().curve(v.size), value(self.radius)
+        curve = ConjugateCurve(self.loss, self.count(v.size), self.copies)
+        radius = value(self.radius)
         parts = masses.groups(v.size, classes)
         return self._cut(
             v, classes, prox, curve.value, radius,

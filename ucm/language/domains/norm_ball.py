@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,9 @@ from ucm.language.domains.simplex import CappedSimplex, Simplex, WeightedSimplex
 from ucm.language.node import Notation, Param, Scalar, value
 from ucm.language.parameter import named, subject
 
-__all__ = ["NormBall", "SimplexBall"]
+__all__ = ["NormBall", "SimplexBall", "SimplexNear"]
+
+_EPS = float(np.finfo(float).eps)
 
 
 class PowerCurve(curved.Curve):
@@ -81,7 +84,45 @@ def norm(q: Vec, p: float) -> float:
     return top * float((scaled**p).sum() ** (1.0 / p))
 
 
-def _check(owner: NormBall | SimplexBall) -> None:
+class ShiftedCurve(curved.Curve):
+    """The p-norm of `q - c` as a separable function, c one number, `h(q) = (r / p) sum (|q_i - c| / r)^p`,
+    1 <= p < inf; c is that of a copy.
+
+    With s the sign of `u - c`, the equations are those of `PowerCurve` for `s (q - c)`, cut at q = 0; for
+    p = 1 a soft threshold."""
+
+    def __init__(self, p: float, radius: float, count: float, copies: Vec | None) -> None:
+        self.p, self.r, self.c, self.copies = p, radius, 1.0 / count, copies
+        self.exponent = 1.0
+        self.condition = p * (1.0 + count ** (1.0 / p) / (count * radius))
+
+    def value(self, q: Vec) -> float:
+        copies = np.ones(q.size) if self.copies is None else self.copies
+        with np.errstate(over="ignore"):
+            each = (np.abs(q / copies - self.c) / self.r) ** self.p
+        return self.r / self.p * float(copies @ each)
+
+    def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+        p, away = self.p, u - self.c
+        far, sign = np.abs(away), np.sign(away)
+        if p == 1.0:
+            x = np.maximum(far - lam, 0.0)
+            w, normal = (x > 0.0).astype(float), sign
+        else:
+            x, w, normal = PowerCurve(p, self.r).prox(far, lam)
+            normal = sign * normal
+            w = np.where(far > 0.0, w, 1.0 if p > 2.0 else 0.0)
+        q = self.c + sign * x
+        return np.maximum(q, 0.0), np.where(q > 0.0, w, 0.0), normal
+
+    def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
+        sign = np.sign(u)
+        x, w, normal = PowerCurve(self.p, self.r).tilt(np.abs(u), lam)
+        q = self.c + sign * x
+        return np.maximum(q, 0.0), np.where(q > 0.0, w, 0.0), sign * normal
+
+
+def _check(owner: NormBall | SimplexBall | SimplexNear) -> None:
     """Refuses an exponent that gives no norm."""
     p: Any = owner.p
     if isinstance(p, Param):
@@ -96,7 +137,8 @@ def _check(owner: NormBall | SimplexBall) -> None:
 
 
 class NormBall(Copied, SemiSmooth, Polyhedral):
-    """The ball `{||q||_p <= radius}`; with copies c of the entries `sum c_i |q_i / c_i|^p <= radius^p`.
+    """The ball `{||q||_p <= radius}`, or around the uniform distribution, `{||q - 1/N||_p <= radius}`; with
+    copies c of the entries `sum c_i |q_i / c_i|^p <= radius^p`, and N all copies.
 
     Parameters
     ----------
@@ -104,11 +146,15 @@ class NormBall(Copied, SemiSmooth, Polyhedral):
         Non-negative.
     p : float, optional
         1 <= p <= inf.
+    around : None or "uniform", optional
+        The centre: 0, or 1/N for each of the N entries.
+    copies : (N,) array, optional
+        How often each entry counts; None for once.
 
     Raises
     ------
     CompositionError
-        p is no plain number, or below 1.
+        p is no plain number, or below 1; `around` is another word.
 
     Examples
     --------
@@ -117,14 +163,26 @@ class NormBall(Copied, SemiSmooth, Polyhedral):
     array([0.6, 0.8])
     >>> ucm.NormBall(1.0, p=1).support([3.0, 4.0])[0]
     4.0
+    >>> ucm.NormBall(0.1, around="uniform").project([1.0, 0.5])
+    array([0.6, 0.5])
     """
 
     radius: Scalar
     p: float = 2.0
+    around: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check(self)
+        if self.around not in (None, "uniform"):
+            raise CompositionError(
+                f'NormBall: around is None (the ball around 0) or "uniform", got {brief(self.around)}; '
+                "the ball around another point is Image(A, NormBall(radius), center=...)"
+            )
+
+    def _middle(self, dim: int) -> Any:
+        """The centre, one number where all its entries are the same."""
+        return self.c / self.count(dim) if self.around else 0.0
 
     @property
     def units(self) -> Any:
@@ -161,14 +219,21 @@ class NormBall(Copied, SemiSmooth, Polyhedral):
         return radius * sign * point.q, point.w, sign * point.normal
 
     def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
-        return masses.delivered(self._solve(masses.vector(v))[0], out)
+        if self.around is None:
+            return masses.delivered(self._solve(masses.vector(v))[0], out)
+        c = self._middle(np.size(v))
+        return masses.delivered(c + self._solve(masses.vector(v) - c)[0], out)
 
     def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:
-        _, w, normal = self._solve(masses.vector(v))
+        v = masses.vector(v)
+        _, w, normal = self._solve(v if self.around is None else v - self._middle(v.size))
         return masses.jacobian(w, [], normal)
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
         g = masses.vector(g)
+        if self.around is not None:
+            q = self._middle(g.size) + replace(self, around=None).support(g)[1]
+            return float(g @ q), q
         radius, d = max(value(self.radius), 0.0), self.units
         h = g / d  # of d q
         top = float(np.abs(h).max(initial=0.0))
@@ -185,11 +250,17 @@ class NormBall(Copied, SemiSmooth, Polyhedral):
         return float(h @ q), q / d
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        length, radius = norm(self.units * masses.vector(q), self.p), value(self.radius)
+        q, radius = masses.vector(q), value(self.radius)
+        if self.around is None:
+            length = norm(self.units * q, self.p)
+        else:
+            c = self._middle(q.size)
+            rounding = _EPS * norm(self.units * (np.zeros(q.size) + 2.0 * c), self.p)  # of q - c
+            length = norm(self.units * (q - c), self.p) - rounding
         return masses.snap((length - radius) / radius if radius > 0.0 else length)
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
-        return np.zeros(dim)
+        return np.zeros(dim) + self._middle(dim)
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
         if 0.0 <= value(self.radius) < 1e150:
@@ -210,6 +281,8 @@ class NormBall(Copied, SemiSmooth, Polyhedral):
     def constraints(
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
+        if self.around is not None:
+            q = q - self._middle(q.size)
         if self.copies is not None:
             q = cp.multiply(self.units, q)
         if self.p == 2.0:
@@ -219,25 +292,34 @@ class NormBall(Copied, SemiSmooth, Polyhedral):
         return [cp.pnorm(q, self.p, approx=False) <= size]
 
     def on_simplex(self) -> Domain | None:
+        if self.around is not None:
+            near = self.p < math.inf
+            return SimplexNear(self.radius, self.p, copies=self.copies) if near else None
         ball = SimplexBall(self.radius, self.p, copies=self.copies)
         return ball.around(0) if self.p == math.inf else ball
 
     def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
-        r = value(self.radius)
+        r, c = value(self.radius), np.zeros(dim) + self._middle(dim)
         if self.p == math.inf:
-            return Box(-r, r, copies=self.copies).polyhedron(dim)
+            if self.around is None:
+                return Box(-r, r, copies=self.copies).polyhedron(dim)
+            return Box(c - r * self.c, c + r * self.c).polyhedron(dim)
         if self.p != 1.0:
             return None
-        eye = sparse.eye_array(dim)  # |q| <= t, sum t <= r
+        eye = sparse.eye_array(dim)  # |q - c| <= t, sum t <= r
         A = sparse.csr_array(
             sparse.block_array([[eye, -eye], [-eye, -eye], [None, np.ones((1, dim))]])
         )
-        lower, most = np.repeat([-r, 0.0], dim), np.append(np.zeros(2 * dim), r)
-        return Polyhedron(lower, np.full(2 * dim, r), A, np.full(most.size, -np.inf), most)
+        lower = np.concatenate([c - r, np.zeros(dim)])
+        upper = np.concatenate([c + r, np.full(dim, r)])
+        most = np.concatenate([c, -c, [r]])
+        return Polyhedron(lower, upper, A, np.full(most.size, -np.inf), most)
 
     def formula(self, notation: Notation) -> str:
         index = "inf" if self.p == math.inf else f"{self.p:.6g}"
-        q = "q" if self.copies is None else f"c^(1/{index} - 1) q"
+        q = "q" if self.around is None else "q - 1/N"
+        if self.copies is not None:
+            q = f"c^(1/{index} - 1) " + ("q" if self.around is None else "(q - c/N)")
         return notation.norm(q, index) + notation.leq + notation.scalar(self.radius)
 
 
@@ -323,3 +405,127 @@ class SimplexBall(curved.CutSimplex, Polyhedral):
             f"{self.ball().bare!r}: empty on the simplex, {named(self.radius, 'radius')} is below the norm "
             f"of the uniform vector; {subject(self.radius, 'radius')} must be at least {least:.6g}"
         )
+
+
+class SimplexNear(curved.CutSimplex):
+    """Simplex and ball around the uniform distribution, `{q >= 0, sum q = 1, ||q - 1/N||_p <= radius}`; with
+    classes, mass 1/2 in each, and 1/N for each of all N entries.
+
+    Parameters
+    ----------
+    radius : float or Param
+        At least 0; with classes of m and n entries, the distance of `1/(2m)` and `1/(2n)` from 1/N.
+    p : float, optional
+        1 <= p < inf. For p = 1 the radius is twice the total variation.
+
+    Raises
+    ------
+    CompositionError
+        p is no plain number, or below 1.
+
+    Notes
+    -----
+    As the masses are fixed, `||q - 1/N||^2 = ||q||^2 - 1/N`: for p = 2 it is a `SimplexBall`. The maximiser
+    for p = 1 moves mass from the smallest entries of g to the largest.
+
+    Examples
+    --------
+    >>> from ucm.domains import SimplexNear
+    >>> SimplexNear(0.2, p=1).project([1.0, 0.0, 0.0, 0.0])
+    array([0.35 , 0.2166..., 0.2166..., 0.2166...])
+    """
+
+    radius: Scalar
+    p: float = 2.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check(self)
+
+    def ball(self) -> NormBall:
+        return NormBall(self.radius, self.p, "uniform", copies=self.copies)
+
+    def around(self, dim: int) -> Capped:
+        return Simplex()
+
+    def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
+        p, radius, N = self.p, value(self.radius), self.count(v.size)
+        d, c = self.ball().units, self.c / N
+        parts = masses.groups(v.size, classes)
+
+        def root(least: float) -> curved.Point:
+            if p == 2.0:
+                return self._sphere(v, classes, prox, least)
+            if p == 1.0 and not prox:
+                return _moved(v, np.zeros(v.size) + c, parts, radius)
+            h = (radius / p) * (least / radius) ** p
+            curve = ShiftedCurve(p, radius, N, self.copies)
+            return curved.solve(curve, v, parts, radius / p, h, prox=prox)
+
+        def height(q: Vec) -> float:
+            return norm(d * (q - c), p)
+
+        return self._cut(v, classes, prox, height, radius, root, masses.ROUNDING)
+
+    def _sphere(self, v: Vec, classes: Vec | None, prox: bool, least: float) -> curved.Point:
+        """The point of `SimplexBall`; inside of the simplex, where radii may be small, at the distance
+        `radius` from 1/N to rounding: `q - u`, u the uniform vectors of the classes, is orthogonal to `u -
+        1/N`."""
+        radius, unit = value(self.radius), 1.0 / math.sqrt(self.count(v.size))
+        same = SimplexBall(math.hypot(radius, unit), copies=self.copies)
+        q, point = same._solve(v, classes, prox=prox)
+        u = masses.uniform(v.size, classes, self.copies)
+        away = norm(self.ball().units * (q - u), 2.0) if q.min() > 0.0 else 0.0
+        reach = math.sqrt(max(radius - least, 0.0) * (radius + least))
+        if abs(reach - away) > 1e-3 * reach:  # it does not lie on the sphere, or q reaches 0
+            reach = away = 1.0
+        q = u + (reach / away) * (q - u)
+        if point is None:
+            return curved.Point(
+                q, 1.0, q, 0.0, tuple(np.nan for _ in masses.counts(v.size, classes))
+            )
+        return replace(point, q=q, normal=q / self.c)
+
+    def _too_small(self, dim: int, classes: Vec | None) -> str | None:
+        u, c = masses.uniform(dim, classes, self.copies), self.c / self.count(dim)
+        least = norm(self.ball().units * (u - c), self.p)
+        if value(self.radius) >= least * (1.0 - masses.ROUNDING):
+            return None
+        return (
+            f"{self.ball().bare!r}: empty on the simplex, {named(self.radius, 'radius')} is below the "
+            "distance of the uniform vectors of the classes from 1/N; "
+            f"{subject(self.radius, 'radius')} must be at least {least:.6g}"
+        )
+
+
+def _moved(g: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> curved.Point:
+    """The maximiser of `<g, q>` with `sum |q - c| = radius`: mass moves from the smallest entries of g to
+    the largest of their class, first what the masses of the classes ask for, then where it gains most."""
+    q, gain, top = c.copy(), np.empty(g.size), np.zeros(g.size, dtype=bool)
+    left = radius
+    for index, mass in parts:
+        part, own = g[index], q[index].copy()
+        highest = part.max()
+        top[index] = part == highest
+        gain[index] = highest - part
+        excess = own.sum() - mass
+        left -= abs(excess)
+        if excess > 0.0:
+            order = np.argsort(part, kind="stable")
+            before = np.cumsum(own[order]) - own[order]
+            own[order] -= np.clip(excess - before, 0.0, own[order])
+            q[index] = own
+    order = np.argsort(-gain, kind="stable")
+    before = np.cumsum(q[order]) - q[order]
+    moved = np.empty(g.size)
+    moved[order] = np.clip(0.5 * left - before, 0.0, q[order])
+    taken = (moved > 0.0) & ~top
+    lam = 0.5 * float(gain[taken].min(initial=np.inf))
+    q -= moved
+    theta = []
+    for index, mass in parts:
+        own, high = q[index].copy(), top[index]
+        own[high] += (mass - own.sum()) / np.count_nonzero(high)
+        q[index] = own
+        theta.append(float(g[index].max()) - (lam if np.isfinite(lam) else 0.0))
+    return curved.Point(np.maximum(q, 0.0), 0.0, q, lam, tuple(theta))

@@ -73,6 +73,8 @@ class CappedSimplex(Capped, Weighable):
         The largest admissible entry; `cap * N >= 1` for N entries.
     class_weight : pair of floats, optional
         Factors of the cap for the classes +1 and -1; without `classes` the first counts.
+    relative : bool, optional
+        The cap is that of `N q_i`, the density to the uniform distribution: at least 1.
 
     Raises
     ------
@@ -93,6 +95,7 @@ class CappedSimplex(Capped, Weighable):
 
     cap: Scalar
     class_weight: tuple[float, float] | None = None
+    relative: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -108,8 +111,12 @@ class CappedSimplex(Capped, Weighable):
             )
 
     def caps(self, dim: int, classes: Vec | None) -> list[float]:
-        weights = self.class_weight or (1.0, 1.0)
-        return [value(self.cap) * w for w in weights[: 1 if classes is None else 2]]
+        weights, unit = self.class_weight or (1.0, 1.0), self._unit(dim)
+        return [value(self.cap) * w / unit for w in weights[: 1 if classes is None else 2]]
+
+    def _unit(self, dim: int) -> int:
+        """What the cap is divided by."""
+        return dim if self.relative else 1
 
     def weighed(
         self, weights: Vec, *, classes: Vec | None = None
@@ -118,9 +125,12 @@ class CappedSimplex(Capped, Weighable):
         parts = [weights[index] for index, _ in masses.groups(weights.size, classes)]
         if all(float(part.min(initial=np.inf)) == part.max(initial=0.0) for part in parts):
             first, last = float(parts[0][0]), float(parts[-1][0])
-            return CappedSimplex(self.cap, (own[0] * first, own[1] * last))
+            unit = float(weights.mean()) if self.relative else 1.0
+            both = own[0] * (first / unit), own[1] * (last / unit)
+            return CappedSimplex(self.cap, both, self.relative)
         share = own[0] if classes is None else np.where(np.asarray(classes) > 0, *own)
-        return WeightedSimplex(self.cap, weights * share)
+        cap = self.cap / float(weights.sum()) if self.relative else self.cap
+        return WeightedSimplex(cap, weights * share)
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
         reason = no_entries(self, dim, classes)
@@ -129,18 +139,20 @@ class CappedSimplex(Capped, Weighable):
         weights = self.class_weight or (1.0, 1.0)
         mass = 1.0 if classes is None else 0.5
         sizes = masses.counts(dim, classes)
-        least = max(mass / (n * w) for n, w in zip(sizes, weights, strict=False))
+        unit = self._unit(dim)
+        least = unit * max(mass / (n * w) for n, w in zip(sizes, weights, strict=False))
         if value(self.cap) >= least * (1.0 - masses.ROUNDING):
             return None
         entries, weight = min(zip(sizes, weights, strict=False), key=lambda pair: pair[0] * pair[1])
         scaled = "" if weight == 1.0 else f" (times the class weight {weight:.6g})"
+        share = f" / {dim}" if self.relative else ""
         return (
-            f"{self!r}: empty, {named(self.cap, 'cap')}{scaled} times {entries} entries is "
+            f"{self!r}: empty, {named(self.cap, 'cap')}{share}{scaled} times {entries} entries is "
             f"below {mass:g}; {subject(self.cap, 'cap')} must be at least {least:.6g}"
         )
 
     def size(self) -> Size:
-        return Size(self.cap)
+        return Size(self.cap, key=("relative",) if self.relative else ())
 
     def constraints(
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
@@ -149,14 +161,16 @@ class CappedSimplex(Capped, Weighable):
         weight = np.full(q.size, weights[0])
         if classes is not None:
             weight = np.where(np.asarray(classes) > 0, *weights)
-        return [*masses.constraints(q, classes), q <= size * weight]
+        unit = self._unit(q.size)
+        return [*masses.constraints(q, classes), unit * q <= size * weight]
 
     def formula(self, notation: Notation) -> str:
         q = notation.sub("q", "i")
         cap = notation.scalar(self.cap)
         if self.class_weight is not None:
             cap += notation.times + notation.sub("c", "i")
-        return f"0{notation.leq}q{notation.leq}{cap}, {notation.sum_over('i', q)} = 1"
+        entry = "N q" if self.relative else "q"
+        return f"0{notation.leq}{entry}{notation.leq}{cap}, {notation.sum_over('i', q)} = 1"
 
 
 class WeightedSimplex(SemiSmooth, Leveled, Polyhedral, Weighable):

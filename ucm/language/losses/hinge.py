@@ -124,6 +124,11 @@ class Hinge(OfClass, ConvexLoss):
 def SquaredHinge(*, on: Samples | None = None) -> Hinge:
     """The squared hinge loss, `Hinge(2)`; of the class `on` alone where it is given.
 
+    Parameters
+    ----------
+    on : pos or neg, optional
+        The class whose samples count; None for all.
+
     Examples
     --------
     >>> import ucm

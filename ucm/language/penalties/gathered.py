@@ -7,12 +7,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
 from ucm.language import boxes
 from ucm.language.penalties.norms import LInf
 from ucm.language.term_algebra import ScaledPenalty
-from ucm.language.terms import Bound, Boxed, Conic, Differentiable, ProximalPenalty
+from ucm.language.terms import (
+    Bound,
+    Boxed,
+    Conic,
+    Differentiable,
+    ProximalPenalty,
+    Semismooth,
+)
 
 __all__ = ["Gathered", "slope_near"]
 
@@ -104,6 +112,19 @@ class Gathered:
         return ways
 
     @property
+    def boxed(self) -> tuple[Bound, Bound, float] | None:
+        """(lower, upper, c) where the sum is `c ||w||_2^2` and the support function of a box; else None."""
+        if self._others:
+            return None
+        lower, upper = self._box or (0.0, 0.0)
+        return lower, upper, self.norms[1]
+
+    @property
+    def walled(self) -> bool:
+        """Whether a box is all there is besides L2, not the point 0."""
+        return self._box is not None and not self._others
+
+    @property
     def square(self) -> float | None:
         """c where the sum is `c ||w||_2^2`; else None."""
         a, c, s, others = self.norms
@@ -122,6 +143,23 @@ class Gathered:
         v, t = v / (1.0 + 2.0 * t * c), t / (1.0 + 2.0 * t * c)
         v = self._shrunk(v, t)
         return v if self._rest is None else self._rest.prox(v, t)
+
+    def prox_slope(self, v: Vec, t: float) -> NDArray[np.float64] | None:
+        """(n, n) a generalised Jacobian of `prox(v, t)`; None where a term has none."""
+        c = self.norms[1]
+        scale = 1.0 / (1.0 + 2.0 * t * c)
+        v, t = v * scale, t * scale
+        inside = self._shrunk(v, t)
+        free = np.ones(v.size)
+        if self._box is not None:
+            lower, upper = self._box
+            free[(inside == 0.0) & ((np.asarray(lower) != 0.0) | (np.asarray(upper) != 0.0))] = 0.0
+        if self._rest is None:
+            return np.diag(scale * free)
+        factor, rest = _unwrapped(self._rest)
+        if not isinstance(rest, Semismooth):
+            return None
+        return scale * free * rest.prox_slope(inside, factor * t)
 
     def feasible(self, w: Vec) -> Vec:
         """w, moved to where the penalties are finite."""

@@ -16,12 +16,18 @@ from ucm.language.parameter import Coefficient, Scope
 from ucm.language.penalties.fields import check_length, check_weights
 from ucm.language.penalties.folded import MCP
 from ucm.language.term_algebra import ScaledPenalty
-from ucm.language.terms import Conic, ForFeatures, ProximalPenalty, SubtractedPenalty
+from ucm.language.terms import (
+    Conic,
+    ForFeatures,
+    ProximalPenalty,
+    Semismooth,
+    SubtractedPenalty,
+)
 
 __all__ = ["GroupExcess", "GroupL2", "GroupMCP"]
 
 
-class GroupL2(Conic, ForFeatures):
+class GroupL2(Conic, ForFeatures, Semismooth):
     """`sum_g weights_g ||w_g||_2`, w_g the weights of the features of group g: whole groups become 0.
 
     Parameters
@@ -99,6 +105,16 @@ class GroupL2(Conic, ForFeatures):
         size = self.lengths(v)
         left = np.maximum(size - t * self._walls, 0.0)
         return v * self.spread(np.divide(left, size, out=np.zeros_like(size), where=size > 0.0))
+
+    def prox_slope(self, v: Vec, t: float) -> NDArray[np.float64]:
+        size = self.lengths(v)
+        kept = size > t * self._walls
+        cut = np.divide(t * self._walls, size, out=np.zeros_like(size), where=kept)
+        unit = v * self.spread(np.divide(1.0, size, out=np.zeros_like(size), where=kept))
+        same = self._index[:, None] == self._index
+        slope = np.where(same, np.outer(unit * self.spread(cut), unit), 0.0)
+        slope[np.diag_indices_from(slope)] += self.spread(kept - cut)
+        return slope
 
     def conjugate(self, z: Vec) -> float:
         return 0.0

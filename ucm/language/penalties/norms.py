@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucm import numerics
 from ucm.data.linear import Vec
@@ -18,7 +19,15 @@ from ucm.language.node import Notation, Scalar, value
 from ucm.language.parameter import Coefficient, Scope, shown
 from ucm.language.penalties.fields import check_length, check_weights
 from ucm.language.robust import dual_exponent
-from ucm.language.terms import Bound, Boxed, Differentiable, ForFeatures, Penalty, ProximalPenalty
+from ucm.language.terms import (
+    Bound,
+    Boxed,
+    Differentiable,
+    ForFeatures,
+    Penalty,
+    ProximalPenalty,
+    Semismooth,
+)
 
 __all__ = ["L1", "L2", "ElasticNet", "LInf", "Lp", "Norm", "exponent"]
 
@@ -138,7 +147,7 @@ class L2(_Elastic):
         return notation.power(notation.norm("w", "2"), "2")
 
 
-class LInf(ProximalPenalty):
+class LInf(Semismooth):
     """`||w||_inf`, the largest absolute weight.
 
     Examples
@@ -153,6 +162,14 @@ class LInf(ProximalPenalty):
 
     def prox(self, v: Vec, t: float) -> Vec:
         return v - masses.soft_to_mass(v, t)
+
+    def prox_slope(self, v: Vec, t: float) -> NDArray[np.float64]:
+        if np.abs(v).sum() <= t:
+            return np.zeros((v.size, v.size))
+        s = np.sign(masses.soft_to_mass(v, t))  # those at the top move as one
+        slope = np.outer(s, s / max(1.0, np.abs(s).sum()))
+        slope[np.diag_indices_from(slope)] += s == 0.0
+        return slope
 
     def conjugate(self, z: Vec) -> float:
         return 0.0
@@ -170,7 +187,7 @@ class LInf(ProximalPenalty):
         return notation.norm("w", "inf")
 
 
-class Norm(ProximalPenalty):
+class Norm(Semismooth):
     """`||w||_p`, not squared; `R*` is 0 on the unit ball of the dual norm, 1/p + 1/p' = 1.
 
     Parameters
@@ -210,6 +227,24 @@ class Norm(ProximalPenalty):
     def prox(self, v: Vec, t: float) -> Vec:
         v = np.asarray(v, dtype=float)
         return v - NormBall(t, dual_exponent(self.p)).project(v)
+
+    def prox_slope(self, v: Vec, t: float) -> NDArray[np.float64]:
+        if self.p == math.inf:
+            return LInf().prox_slope(v, t)
+        x = self.prox(v, t)
+        size = length(x, self.p)
+        if self.p == 1.0:
+            return np.diag((x != 0.0).astype(float))
+        if size == 0.0:
+            return np.zeros((v.size, v.size))
+        ratio = np.abs(x) / size
+        # x + t g(x) = v with g the gradient, ratio^(p-1) signed; its Hessian is D - c g g'
+        with np.errstate(divide="ignore", over="ignore"):
+            bend = t * (self.p - 1.0) / size * ratio ** (self.p - 2.0)
+        free = 1.0 / (1.0 + bend)
+        g = np.sign(x) * ratio ** (self.p - 1.0)
+        pull, c = free * g, t * (self.p - 1.0) / size
+        return np.diag(free) + np.outer(pull, pull) * (c / (1.0 - c * float(g @ pull)))
 
     def conjugate(self, z: Vec) -> float:
         return 0.0
@@ -271,7 +306,7 @@ class ElasticNet(_Elastic):
         return f"({r}{notation.times}{one} + (1 - {r}){notation.times}{two})"
 
 
-class Lp(Differentiable):
+class Lp(Differentiable, Semismooth):
     """`||w||_p^p = sum_j |w_j|^p`; with 1/p + 1/p' = 1, `R*(z) = (p - 1) sum (|z_j|/p)^p'`.
 
     Parameters
@@ -314,6 +349,14 @@ class Lp(Differentiable):
             size, np.array([t * self.p]), self.p - 1.0, root
         )  # x + t p x^(p-1) = |v|
         return np.sign(v) * root
+
+    def prox_slope(self, v: Vec, t: float) -> NDArray[np.float64]:
+        x = np.abs(self.prox(v, t))
+        if self.p == 1.0:
+            return np.diag((x > 0.0).astype(float))
+        with np.errstate(divide="ignore", over="ignore"):
+            bend = t * self.p * (self.p - 1.0) * x ** (self.p - 2.0)
+        return np.diag(1.0 / (1.0 + bend))
 
     def conjugate(self, z: Vec) -> float:
         if self.p == 1.0:

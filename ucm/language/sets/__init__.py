@@ -2,6 +2,14 @@
 
 from ucm.language import loss_sets, problem  # noqa: F401  installs to_loss, problem_latex
 from ucm.language.sets import algebra
+from ucm.language.sets.ambiguity import (
+    ChiSquare,
+    CVaR,
+    Gelbrich,
+    Spectral,
+    TotalVariation,
+    Wasserstein,
+)
 from ucm.language.sets.ball import Ball
 from ucm.language.sets.combination import LinearImage, Scaled, Sum
 from ucm.language.sets.ellipsoid import Ellipsoid
@@ -12,7 +20,10 @@ from ucm.language.sets.point import Point
 
 __all__ = [
     "Ball",
+    "CVaR",
+    "ChiSquare",
     "Ellipsoid",
+    "Gelbrich",
     "Hull",
     "Image",
     "Intersection",
@@ -20,6 +31,9 @@ __all__ = [
     "Point",
     "ReducedHull",
     "Scaled",
+    "Spectral",
     "Sum",
+    "TotalVariation",
+    "Wasserstein",
     "algebra",
 ]

@@ -23,8 +23,11 @@ class Ball(OfWeights):
     Parameters
     ----------
     center : statistic, (n,) array, or 0
-    radius : float or Param, >= 0, in the units of the features
-    p : float in [1, inf], the norm
+        The middle of the ball.
+    radius : float or Param
+        >= 0, in the units of the features.
+    p : float in [1, inf]
+        The norm.
 
     Examples
     --------

@@ -43,7 +43,7 @@ __all__ = ["Combination", "LinearImage", "Scaled", "Sum", "is_number", "times"]
 
 
 class Combination(UncertaintySet):
-    """`L_1 U_1 + ... + L_k U_k = {sum_k L_k x_k : x_k in U_k}`, the L_k numbers or matrices.
+    """The sum `{sum_k L_k x_k : x_k in U_k}` of images of sets, the L_k numbers or matrices.
 
     Its terms say everything: how it lowers, its support function `sum_k sigma_k(L_k' d)`, its twin. A
     set of one's own that is one keeps what hangs on the summands: the midpoint bias and the normal in

@@ -35,8 +35,11 @@ class Ellipsoid(UncertaintySet, CoordinateFree):
     Parameters
     ----------
     center : statistic, (n,) array, or 0
+        Its middle c.
     shape : covariance, sum of covariances, or positive semidefinite (n, n) array S
-    radius : float or Param, >= 0, in standard deviations when S is a covariance
+        The matrix S, whose root maps the unit ball.
+    radius : float or Param
+        >= 0, in standard deviations when S is a covariance.
 
     Notes
     -----

@@ -11,7 +11,7 @@ from ucm.data.linear import LinearMap, Vec
 from ucm.errors import CompositionError, brief
 from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size
-from ucm.language.domains import CappedSimplex, Simplex
+from ucm.language.domains import Box, CappedSimplex, Simplex
 from ucm.language.node import CoordinateFree, Notation, Param, Scalar, value
 from ucm.language.parameter import Derived
 from ucm.language.sets.weights import OfWeights, WeightSpace, weigh
@@ -29,6 +29,7 @@ class Hull(OfWeights, CoordinateFree):
     Parameters
     ----------
     samples : pos, neg, signed, or those of a group, as pos.group("A")
+        What is combined.
     weights : Domain, optional
         Confines q further; `KLBall` and `LossBall` refer to the uniform distribution over the
         hull's own samples.
@@ -36,7 +37,7 @@ class Hull(OfWeights, CoordinateFree):
     Raises
     ------
     CompositionError
-        `samples` are no samples, or `weights` no domain.
+        `samples` are no samples, or `weights` no domain, or with bounds for each sample.
 
     Examples
     --------
@@ -59,6 +60,12 @@ class Hull(OfWeights, CoordinateFree):
                 f"Hull: weights must be a domain, got {brief(self.weights)}; "
                 "use for example weights=NormBall(0.2)"
             )
+        for D in () if self.weights is None else self.weights.walk():
+            if isinstance(D, Box) and D.dimension is not None:
+                raise CompositionError(
+                    f"Hull: bounds for each sample cannot pass to other samples, got {brief(D)}; give one "
+                    "bound for all, or class_weight and sample_weight"
+                )
         super().__post_init__()
 
     def dimension(self, n: int | None) -> int | None:
@@ -113,8 +120,11 @@ class ReducedHull(OfWeights, CoordinateFree):
     Parameters
     ----------
     samples : pos, neg, or those of a group, as pos.group("A")
+        The class, or the group of it.
     eta : float or Param in [1/m_o, inf)
+        The cap of every weight, m_o the samples of the class.
     nu : float or Param in (0, 2 m_o / m]
+        In place of it: the share of all m samples that the weights are spread over at least.
 
     Raises
     ------

@@ -39,8 +39,11 @@ class Image(OfWeights):
     Parameters
     ----------
     A : (n, d) array or sparse matrix
+        Maps the domain into feature space.
     domain : Domain
+        Of vectors of length d.
     center : statistic, (n,) array, or 0
+        Where the image of 0 lies.
 
     Examples
     --------

@@ -20,6 +20,7 @@ class Point(UncertaintySet, CoordinateFree):
     Parameters
     ----------
     vector : statistic or (n,) array
+        The one point.
 
     Examples
     --------

@@ -28,9 +28,12 @@ class ALM(Solver[MinNorm]):
 
     Parameters
     ----------
-    inner : solver of the subproblems
-    growth : of sigma, when the residual did not fall to `decrease` of the one before
-    inner_limit : iterations of `inner` in one subproblem
+    inner
+        Solver of the subproblems.
+    growth, decrease
+        sigma grows by the one when the residual did not fall to the other of that before.
+    inner_limit
+        Iterations of `inner` in one subproblem.
     """
 
     inner: Solver[MinNorm]

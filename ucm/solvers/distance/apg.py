@@ -36,15 +36,24 @@ class APG(Solver[MinNorm]):
     Parameters
     ----------
     stop : "gap" (relative duality gap below tol) or "paper" (`||L (q - p)|| < eps`)
-    eps : the paper's absolute tolerance, for its form with mass 1/2 per class
-    backtracking : test L against the quadratic model every 10 iterations; else L is the Lipschitz
-        constant, by power iteration
-    decrease_L : try L / eta at each test
-    restart : drop the momentum when it points uphill
-    decrease_eta : `eta <- delta eta + (1 - delta)` at each restart
-    eta, delta : as above; the paper's 1.1 and 0.8
-    eta_min : floor of eta. Without one it tends to 1 and L can no longer grow
-    L : start value; None for the largest squared column norm, as in the paper
+        The rule that ends it.
+    eps
+        The paper's absolute tolerance, for its form with mass 1/2 per class.
+    backtracking
+        Test L against the quadratic model every 10 iterations; else L is the Lipschitz
+        constant, by power iteration.
+    decrease_L
+        Try L / eta at each test.
+    restart
+        Drop the momentum when it points uphill.
+    decrease_eta
+        `eta <- delta eta + (1 - delta)` at each restart.
+    eta, delta
+        As above; the paper's 1.1 and 0.8.
+    eta_min
+        Floor of eta. Without one it tends to 1 and L can no longer grow.
+    L
+        Start value; None for the largest squared column norm, as in the paper.
 
     Notes
     -----

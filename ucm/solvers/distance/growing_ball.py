@@ -38,8 +38,10 @@ class GrowingBall(Solver[MinNorm]):
 
     Parameters
     ----------
-    inner : solvers of the Euclidean problems; the first that takes the form is asked
-    inner_limit : iterations in one of them
+    inner
+        Solvers of the Euclidean problems; the first that takes the form is asked.
+    inner_limit
+        Iterations in one of them.
     """
 
     inner: tuple[Solver[MinNorm], ...]

@@ -28,7 +28,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Capped, SemiSmooth
 from ucm.numerics.steps import accuracy
-from ucm.solvers.distance.curvature import ConjugateGradients, Formed, Systems
+from ucm.solvers.curvature import ConjugateGradients, Formed, Systems
 from ucm.solvers.palm import Lagrangian, run
 from ucm.solvers.threads import blas_threads
 
@@ -47,10 +47,13 @@ class Newton(Solver[MinNorm]):
 
     Parameters
     ----------
-    max_order : largest number of features, the order of the linear systems; with couplings, whose
-        equations count too, twice that, as first-order methods take long there
-    max_inner : Newton steps within one outer step
-    iterative : solve the linear systems by conjugate gradients, of any order
+    max_order
+        Largest number of features, the order of the linear systems; with couplings, whose
+        equations count too, twice that, as first-order methods take long there.
+    max_inner
+        Newton steps within one outer step.
+    iterative
+        Solve the linear systems by conjugate gradients, of any order.
     """
 
     max_order: int = 1500

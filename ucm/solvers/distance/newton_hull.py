@@ -39,8 +39,10 @@ class NewtonHull(Solver[MinNorm]):
 
     Parameters
     ----------
-    max_order : largest order of the linear systems, the smaller one of features and samples
-    coarse : fewest samples of a coarse level
+    max_order
+        Largest order of the linear systems, the smaller one of features and samples.
+    coarse
+        Fewest samples of a coarse level.
     """
 
     max_order: int = 2000

@@ -37,9 +37,11 @@ class ScaledNewton(Solver[MinNorm]):
 
     Parameters
     ----------
-    inner : solvers of the Euclidean problems; the first that takes the form is asked
-    rest : a solver for what the steps leave, as for exponents next to 1 and far above 2, where the model
-        holds in a small neighbourhood only
+    inner
+        Solvers of the Euclidean problems; the first that takes the form is asked.
+    rest
+        A solver for what the steps leave, as for exponents next to 1 and far above 2, where the model
+        holds in a small neighbourhood only.
     """
 
     inner: tuple[Solver, ...]

@@ -29,7 +29,7 @@ from scipy import linalg
 from ucm.data.linear import Vec
 from ucm.data.maps import scaled
 from ucm.data.spectrum import Spectrum, known, spectrum
-from ucm.errors import ParameterError
+from ucm.errors import ParameterError, brief
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
@@ -53,10 +53,13 @@ class Secular(Solver[MinNorm]):
 
     Parameters
     ----------
-    max_forming : passes that forming the S_k may cost, or half of a basis of their span; above, a
-        growing subspace
-    max_order : largest number of features for which they are formed
-    max_subspace : largest dimension of the subspace
+    max_forming
+        Passes that forming the S_k may cost, or half of a basis of their span; above, a
+        growing subspace.
+    max_order
+        Largest number of features for which they are formed.
+    max_subspace
+        Largest dimension of the subspace.
     """
 
     max_forming: float = 20.0
@@ -77,7 +80,7 @@ class Secular(Solver[MinNorm]):
             return "the blocks are coupled by an intersection"
         for b in form.blocks:
             if not isinstance(b.domain, NormBall) or b.domain.p != 2.0:
-                return f"{b.domain!r} is no Euclidean ball"
+                return f"{brief(b.domain)} is no Euclidean ball"
         return None
 
     def predicted_passes(self, form: MinNorm) -> float:

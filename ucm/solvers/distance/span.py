@@ -41,7 +41,8 @@ class InSpan(Solver[MinNorm]):
 
     Parameters
     ----------
-    inner : what solves the problem in these coordinates
+    inner
+        What solves the problem in these coordinates.
     """
 
     inner: Solver[MinNorm]

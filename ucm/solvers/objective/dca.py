@@ -35,11 +35,16 @@ class DCA(Solver[DifferenceOfConvex]):
 
     Parameters
     ----------
-    inner : the solver of the convex problems; None: chosen by the structure
-    max_outer : limit of convex problems for each start
-    starts : how many; the first is the convex problem, or the one that is given
-    seed : of the further starts
-    draws : random vertices of which the best becomes a further start
+    inner
+        The solver of the convex problems; None: chosen by the structure.
+    max_outer
+        Limit of convex problems for each start.
+    starts
+        How many; the first is the convex problem, or the one that is given.
+    seed
+        Of the further starts.
+    draws
+        Random vertices of which the best becomes a further start.
 
     Notes
     -----

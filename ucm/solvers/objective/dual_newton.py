@@ -59,8 +59,10 @@ class DualNewton(InnerSolver):
 
     Parameters
     ----------
-    max_order : largest of min(samples, features), the order of the linear systems
-    max_outer : limit of multiplier steps
+    max_order
+        Largest of min(samples, features), the order of the linear systems.
+    max_outer
+        Limit of multiplier steps.
     """
 
     max_order: int = 3000

@@ -38,8 +38,10 @@ class HiGHS(InnerSolver):
 
     Parameters
     ----------
-    samples, features : take them in as needed where there are more than this many; None: all at once
-    pivots : limit of one program; None: that of HiGHS
+    samples, features
+        Take them in as needed where there are more than this many; None: all at once.
+    pivots
+        Limit of one program; None: that of HiGHS.
     """
 
     samples: int | None = 20_000

@@ -31,7 +31,8 @@ class PrimalAPG(InnerSolver):
 
     Parameters
     ----------
-    max_iter : limit of iterations
+    max_iter
+        Limit of iterations.
 
     Notes
     -----

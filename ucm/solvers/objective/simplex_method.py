@@ -52,11 +52,15 @@ class Simplex(InnerSolver):
 
     Parameters
     ----------
-    fallback : the solver of programs that this one does not finish
-    samples, features : take them in as needed where there are more than this many; None: all at once.
-        Some of the samples cost as much as all 245,057 of skin-nonskin: the pivots are few
-    entries : largest number of entries of the samples
-    pivots : limit of one program; None: 1000 and 50 for every sample and feature
+    fallback
+        The solver of programs that this one does not finish.
+    samples, features
+        Take them in as needed where there are more than this many; None: all at once.
+        Some of the samples cost as much as all 245,057 of skin-nonskin: the pivots are few.
+    entries
+        Largest number of entries of the samples.
+    pivots
+        Limit of one program; None: 1000 and 50 for every sample and feature.
     """
 
     fallback: InnerSolver | None = None

@@ -31,8 +31,11 @@ class ClipGSK(Descending):
     Parameters
     ----------
     stop : "gap" (relative duality gap below tol), or "paper" (every class gap below `eps ||W||`)
-    eps : of the paper's rule
-    patience : steps within which the gap must halve
+        The rule that ends it.
+    eps
+        Of the paper's rule.
+    patience
+        Steps within which the gap must halve.
     """
 
     stop: str = "gap"

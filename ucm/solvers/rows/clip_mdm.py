@@ -36,9 +36,13 @@ class ClipMDM(Descending):
     choice : "second-order" (the pair that lowers the norm most, of those with one end most violated),
         or "first-order" as in the paper, equations (7) and (13)
     stop : "gap" (relative duality gap below tol), or "paper" (every class gap below `eps ||W||`)
-    eps : of the paper's rule
-    shrinking : leave out samples whose weight will stay at its bound, until the end
-    coarse : begin with a part of the samples when there are at least this many
+        The rule that ends it.
+    eps
+        Of the paper's rule.
+    shrinking
+        Leave out samples whose weight will stay at its bound, until the end.
+    coarse
+        Begin with a part of the samples when there are at least this many.
 
     Notes
     -----

@@ -86,7 +86,15 @@ class _Towards(Descent):
 
 
 class GSK(_Extreme):
-    """mu-GSK, equation (9): the point of one class moves towards the extreme point of its hull."""
+    """mu-GSK, equation (9): the point of one class moves towards the extreme point of its hull.
+
+    Parameters
+    ----------
+    stop : str
+        "gap" (relative duality gap below tol), or "paper" (every class gap below `eps ||W||`).
+    eps : float
+        Of the paper's rule.
+    """
 
     name: ClassVar[str] = "gsk"
     pairs: ClassVar[bool] = False
@@ -97,6 +105,13 @@ class MDM(_Extreme):
 
     Terms at the cap cannot take weight and are passed over; where too few are left, or none lowers
     the norm, the method stalls short of the optimum (Figure 1 of the paper), and says so.
+
+    Parameters
+    ----------
+    stop : str
+        "gap" (relative duality gap below tol), or "paper" (every class gap below `eps ||W||`).
+    eps : float
+        Of the paper's rule.
     """
 
     name: ClassVar[str] = "mdm"

@@ -39,8 +39,10 @@ class GramNewton(NearestPoint):
 
     Parameters
     ----------
-    coarse : fewest samples of a coarse level
-    rest : takes over where the rows of the support vectors outgrow the store
+    coarse
+        Fewest samples of a coarse level.
+    rest
+        Takes over where the rows of the support vectors outgrow the store.
     """
 
     coarse: int = 50

@@ -41,9 +41,12 @@ class PSMO(Solver[HingeDual]):
     ----------
     partner : "second-order" (the largest decrease by a quadratic model), or "random" as in the
         paper's experiments
-    shrinking : leave out samples whose multiplier will stay at its bound, until the end
-    cap : largest working set; with more free samples it is left for rows of the Gram matrix
-    seed : of the random partner
+    shrinking
+        Leave out samples whose multiplier will stay at its bound, until the end.
+    cap
+        Largest working set; with more free samples it is left for rows of the Gram matrix.
+    seed
+        Of the random partner.
     """
 
     partner: str = "second-order"

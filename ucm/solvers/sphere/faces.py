@@ -31,7 +31,8 @@ class Faces(UnitSolver):
 
     Parameters
     ----------
-    most : largest number of features for p = 1
+    most
+        Largest number of features for p = 1.
     """
 
     most: int = 12

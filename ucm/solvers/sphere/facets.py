@@ -32,8 +32,10 @@ class Facets(UnitSolver):
 
     Parameters
     ----------
-    most : largest dimension of the span of U
-    max_steps : limit of rounds
+    most
+        Largest dimension of the span of U.
+    max_steps
+        Limit of rounds.
 
     Notes
     -----

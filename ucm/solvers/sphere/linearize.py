@@ -26,7 +26,8 @@ class Linearize(UnitSolver):
 
     Parameters
     ----------
-    max_steps : limit of programs
+    max_steps
+        Limit of programs.
 
     Notes
     -----

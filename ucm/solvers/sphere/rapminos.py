@@ -57,9 +57,12 @@ class Rapminos(UnitSolver):
     ----------
     step : "line": to the least f along the direction; "nearest": to the first kink, equation (29),
         with S the ties alone and no linear program: the method as printed
-    width : samples of every group in S, in units of the dimension
-    slow : fall of the objective, relative, below which the linear programs begin
-    max_steps : limit of steps
+    width
+        Samples of every group in S, in units of the dimension.
+    slow
+        Fall of the objective, relative, below which the linear programs begin.
+    max_steps
+        Limit of steps.
 
     Notes
     -----

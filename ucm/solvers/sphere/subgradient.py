@@ -23,8 +23,10 @@ class Subgradient(UnitSolver):
 
     Parameters
     ----------
-    step : first step
-    max_steps : limit
+    step
+        First step.
+    max_steps
+        Limit.
 
     Notes
     -----

@@ -1,0 +1,200 @@
+"""What fitted classifiers promise: every bound against the distributions that it names."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import bundled
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import ucm
+from ucm import CVaR, Ellipsoid, Gelbrich, Guarantee, Param, Wasserstein, neg, pos
+
+X, Y = bundled.load("breast_cancer")
+LABELS = (1, -1)
+
+
+def rows(model: Any, *test: Any, **options: Any) -> tuple[ucm.Solution, list[Guarantee]]:
+    plan = ucm.compile(model, X, Y, **options)
+    solution = plan.solve()
+    return solution, list(plan.guarantees(solution, *test))
+
+
+def of(found: list[Guarantee], what: str, label: int | None = None) -> list[Guarantee]:
+    named = [g for g in found if g.what == what]
+    return named if label is None else [g for g in named if g.of == f"class {label:+d}"]
+
+
+def test_held_out_samples_come_first() -> None:
+    wrong = np.where(np.arange(len(Y)) % 9 == 0, -Y, Y)
+    solution, found = rows(ucm.models.mm_mpm(0.3), X, wrong)
+    scores = solution.decision(X)
+    for guarantee, kept in zip(found, (wrong != 0, wrong > 0, wrong < 0)):
+        k, N = np.count_nonzero((wrong * scores <= 0) & kept), np.count_nonzero(kept)
+        assert guarantee.what == "error" and guarantee.probability == 0.95
+        assert binom.cdf(k, N, guarantee.value) == pytest.approx(0.05, abs=1e-9)
+    assert found[3].probability is None
+
+
+def test_one_class_in_the_test_and_every_sample_wrong() -> None:
+    plan = ucm.compile(ucm.models.nu_svm(0.9), X, Y)
+    scores = plan.solve().decision(X)
+    some = X[scores > 0][:5]
+    found = plan.guarantees(None, some, -np.ones(5), level=0.9)
+    assert [g.of for g in found[:2]] == ["new samples", "class -1"] and found[0].value == 1.0
+
+
+def test_moments_bound_the_error_and_are_attained() -> None:
+    solution, found = rows(ucm.models.mm_mpm(0.3))
+    for label in LABELS:
+        margins = label * solution.decision(X[label == Y])
+        k = margins.mean() / margins.std()
+        assert k > 0
+        bound, *others = of(found, "error", label)
+        assert bound.value == pytest.approx(1 / (1 + k * k))
+        assert bound.probability is None and "no probability" in bound.holds
+        assert np.mean(margins <= 0) <= bound.value
+        # a law on 0 and one more value has these moments, and this error
+        p, other = bound.value, margins.mean() / (1 - bound.value)
+        assert (1 - p) * other**2 - margins.mean() ** 2 == pytest.approx(margins.var())
+        assert all(g.value < bound.value for g in others)
+
+
+def test_uncertain_moments_weaken_the_bound() -> None:
+    rho, v, n = 0.05, 0.1, X.shape[1]
+    radius = 0.3 + Param("v", v)
+    sides = [Ellipsoid(S.mean, S.cov + rho * np.eye(n), radius) for S in (pos, neg)]
+    solution, found = rows(sides[0] - sides[1])
+    for label in LABELS:
+        margins = label * solution.decision(X[label == Y])
+        k = margins.mean() / math.sqrt(margins.var() + rho) - v
+        assert of(found, "error", label)[0].value == pytest.approx(1 / (1 + k * k))
+
+
+def test_gelbrich_bounds_the_error_of_samples_that_move() -> None:
+    eps, kappa = 0.1, 0.2
+    solution, found = rows(Gelbrich(pos, eps, kappa) - Gelbrich(neg, eps, kappa))
+    for label in LABELS:
+        margins = label * solution.decision(X[label == Y])
+        mean, sd = margins.mean(), margins.std()
+        bound = of(found, "error", label)[0].value
+        k = math.sqrt(1 / bound - 1)
+        # the worst moments: a shift of the mean by s and a growth of the deviation by t, s^2 + t^2 = eps^2
+        angle = np.linspace(0, np.pi / 2, 2001)
+        worst = (mean - eps * np.cos(angle)) / (sd + eps * np.sin(angle))
+        assert worst.min() == pytest.approx(k, rel=1e-5)
+
+
+def test_reduced_hulls_are_tail_means() -> None:
+    beta = 0.8
+    solution, found = rows(CVaR(pos, beta) - CVaR(neg, beta))
+    for label in LABELS:
+        margins = np.sort(label * solution.decision(X[label == Y]))
+        whole = int(beta * margins.size)
+        tail = margins[:whole].sum() + (beta * margins.size - whole) * margins[whole]
+        worst = of(found, "worst mean of minus the margin", label)[0]
+        assert worst.value == pytest.approx(-tail / (beta * margins.size))
+        assert (worst.value < 0) == bool(
+            of(found, "part of the samples without a positive margin", label)
+        )
+        if worst.value < 0:
+            assert np.mean(margins <= 0) < beta
+
+
+def test_moves_of_the_samples_are_in_the_worst_mean() -> None:
+    beta, eps = 0.8, 0.05
+    sides = [Wasserstein(S, eps, order=math.inf, beta=beta) for S in (pos, neg)]
+    solution, found = rows(sides[0] - sides[1])
+    plain, unmoved = rows(CVaR(pos, beta) - CVaR(neg, beta))
+    assert np.allclose(plain.w, solution.w, atol=1e-4)
+    name = "worst mean of minus the margin"
+    assert sum(g.value for g in of(found, name)) == pytest.approx(
+        sum(g.value for g in of(unmoved, name)) + 2 * eps, abs=1e-5
+    )
+    assert sum(g.value for g in of(found, name)) == pytest.approx(solution.objective, abs=1e-6)
+
+
+def test_chi_square_is_an_asymptotic_bound_of_the_mean() -> None:
+    solution, found = rows(ucm.ChiSquare(pos, level=0.95) - ucm.ChiSquare(neg, level=0.95))
+    for label in LABELS:
+        losses = -label * solution.decision(X[label == Y])
+        bound = of(found, "true mean of minus the margin", label)[0]
+        assert bound.probability == pytest.approx(0.95)
+        spread = 1.6448536269514722 * losses.std() / math.sqrt(losses.size)
+        assert bound.value == pytest.approx(losses.mean() + spread, rel=1e-6)
+
+
+def test_the_area_under_the_curve() -> None:
+    solution, found = rows(ucm.models.mm_fda(0.3))
+    scores = solution.decision(X)
+    pairs = scores[Y > 0][:, None] > scores[Y < 0][None]
+    (area,) = of(found, "area under the ROC curve")
+    assert area.lower and 0.5 < area.value <= pairs.mean()
+
+
+@pytest.mark.parametrize(
+    "model", [ucm.models.mm_mpm(0.3), ucm.models.nu_svm(0.9)], ids=["mpm", "nu"]
+)
+def test_behind_a_kernel_the_bounds_are_the_same(model: Any) -> None:
+    _, plain = rows(model)
+    _, hidden = rows(model, kernel="linear")
+    assert [g.what for g in plain] == [g.what for g in hidden] != []
+    for one, other in zip(plain, hidden, strict=True):
+        assert one.value == pytest.approx(other.value, rel=1e-4)
+
+
+def test_weights_of_samples_count_as_copies() -> None:
+    weights = np.tile([1, 2, 3, 1], len(Y) // 4)
+    double = np.repeat(np.arange(len(Y)), weights)
+    for model in (ucm.models.mm_mpm(0.3), CVaR(pos, 0.8) - CVaR(neg, 0.8)):
+        found = ucm.compile(model, X, Y, sample_weight=weights).guarantees()
+        wanted = ucm.compile(model, X[double], Y[double]).guarantees()
+        assert [g.what for g in found][:1] == [g.what for g in wanted][:1] != []
+        for name in ("error", "worst mean of minus the margin"):
+            for one, other in zip(of(list(found), name), of(list(wanted), name), strict=True):
+                assert one.value == pytest.approx(other.value, rel=1e-4)
+
+
+def test_they_print() -> None:
+    plan = ucm.compile(ucm.models.coherent_mm_mpm(0.3), X, Y)
+    found = plan.guarantees(None, X, Y)
+    text = str(found)
+    assert text.splitlines()[0].startswith("error, new samples") and "probability 0.95" in text
+    assert "no probability statements about the true one" in text
+    assert str(found[0]).startswith("error, new samples: ≤ 0.")
+    page = found._repr_html_()
+    assert "<table" in page and page.count("<tr") == len(found) + 1 and len(found[:2]) == 2
+
+
+def test_where_nothing_is_promised() -> None:
+    for model, word in (
+        (ucm.Hinge() + ucm.L2(), "hold no set"),
+        (ucm.Point(pos.mean) - neg.mean, "No promise"),
+        (np.eye(2, 3) @ ucm.models.nu_svm(0.9), "another space"),
+        ((np.eye(3) @ ucm.Hull(pos)) - neg.mean, "No promise"),
+    ):
+        with np.errstate(all="ignore"):
+            found = ucm.compile(model, X, Y).guarantees()
+        assert len(found) == 0 and word in str(found)
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "word"),
+    [
+        ((None, X, None), ucm.ParameterError, "together"),
+        ((None, X[:, :2], Y), ucm.DataError, "3 features"),
+        ((None, X, Y[:5]), ucm.DataError, "for each of 200 samples, got 5"),
+        ((None, X, np.full(200, 2.0)), ucm.DataError, r"-1 or \+1"),
+        ((None, X, ["a"] * 200), ucm.DataError, "labels -1 and"),
+        ((3,), ucm.ParameterError, "solution is a Solution, got 3"),
+    ],
+)
+def test_bad_input(given: Any, error: type[Exception], word: str) -> None:
+    plan = ucm.compile(ucm.models.mm_fda(0.2), X, Y)
+    with pytest.raises(error, match=word):
+        plan.guarantees(*given)
+    with pytest.raises(ucm.ParameterError, match="level lies in"):
+        plan.guarantees(level=1.0)

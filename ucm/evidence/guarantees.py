@@ -1,0 +1,505 @@
+"""What a fitted classifier promises about new data: bounds by its set, at its (w, b), and by samples held
+out.
+
+A bound by the set holds for every distribution that the set stands for. It is a statement about the samples
+and those distributions, and a probability statement only where its row has a probability.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import brentq
+from scipy.special import ndtr
+from scipy.stats import beta as beta_law
+
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.display import Raw, sheet
+from ucm.display import table as html_table
+from ucm.errors import DataError, ParameterError, brief
+from ucm.forms.solution import Solution
+from ucm.language.contracts import Capped, Domain, UncertaintySet
+from ucm.language.domains import ChiSquareBall, KLBall, NormBall
+from ucm.language.node import TEXT, value
+from ucm.language.objective import Objective
+from ucm.language.parameter import Derived
+from ucm.language.robust import RobustMargin, dual_exponent
+from ucm.language.sets import Ball, Ellipsoid, Hull, Intersection, ReducedHull
+from ucm.language.sets.combination import Combination, is_number
+from ucm.language.statistics.matrices import ConstantMatrix, MatrixNode, MatrixSum
+from ucm.language.statistics.samples import Samples, neg, pos, signed
+from ucm.language.statistics.vectors import Origin
+
+__all__ = ["Guarantee", "Guarantees", "guarantees"]
+
+_CLASSES = {1: pos, -1: neg}
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """One bound.
+
+    Attributes
+    ----------
+    what : the quantity that is bounded
+    of : the samples it is about
+    value : the bound, at the fitted (w, b)
+    lower : whether the quantity is at least the value, not at most
+    formula : how the value is computed
+    assumption : what it holds for
+    source : paper
+    probability : with which it holds; None: it is no probability statement
+    """
+
+    what: str
+    of: str
+    value: float
+    formula: str
+    assumption: str
+    source: str
+    probability: float | None = None
+    lower: bool = False
+
+    @property
+    def holds(self) -> str:
+        """With which probability, in words."""
+        if self.probability is None:
+            return "no probability statement"
+        return f"probability {self.probability:.4g}"
+
+    def __str__(self) -> str:
+        sign = "≥" if self.lower else "≤"
+        return f"{self.what}, {self.of}: {sign} {self.value:.4g}"
+
+
+@dataclass(frozen=True)
+class Guarantees(Sequence[Guarantee]):
+    """The bounds of a fitted classifier, those by held-out samples first; printed, a table.
+
+    Attributes
+    ----------
+    rows : the bounds
+    note : what is to be said of all of them
+    """
+
+    rows: tuple[Guarantee, ...]
+    note: str = ""
+
+    @overload
+    def __getitem__(self, index: int) -> Guarantee: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Guarantee]: ...
+
+    def __getitem__(self, index: int | slice) -> Guarantee | Sequence[Guarantee]:
+        return self.rows[index]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __str__(self) -> str:
+        cells = [
+            (f"{row.what}, {row.of}", f"{'≥' if row.lower else '≤'} {row.value:.4g}", row.holds)
+            for row in self.rows
+        ]
+        widths = [max((len(c[k]) for c in cells), default=0) for k in range(3)]
+        lines = []
+        for row, cell in zip(self.rows, cells, strict=True):
+            lines.append("  ".join(text.ljust(n) for text, n in zip(cell, widths)).rstrip())
+            lines += [f"    {row.formula}", f"    for {row.assumption}", f"    {row.source}"]
+        return "\n".join([*lines, *([self.note] if self.note else [])])
+
+    def _repr_html_(self) -> str:
+        head = ("bound", "of", "", "value", "holds with", "formula", "for", "source")
+        rows = [
+            (r.what, r.of, "≥" if r.lower else "≤", r.value, r.holds, r.formula, r.assumption, r.source)
+            for r in self.rows
+        ]  # fmt: skip
+        found = html_table(rows, head) if rows else Raw("")
+        return sheet(f"Guarantees: {len(rows)} bounds", {}, found, self.note)
+
+
+def guarantees(
+    model: RobustMargin | Objective,
+    data: Data,
+    solution: Solution,
+    X_test: Any = None,
+    y_test: Any = None,
+    level: float = 0.95,
+) -> Guarantees:
+    """The bounds of a solution: see `Plan.guarantees`."""
+    if not isinstance(level, float) or not 0.0 < level < 1.0:
+        raise ParameterError(f"guarantees: level lies in (0, 1), got {brief(level)}")
+    if (X_test is None) != (y_test is None):
+        raise ParameterError(
+            "guarantees: expected X_test and y_test together, got one of them; give both or none"
+        )
+    rows = [] if X_test is None else [*_held_out(solution, X_test, y_test, level)]
+    if isinstance(model, Objective):
+        note = "A loss and a penalty hold no set of distributions: only held-out samples bound the error."
+        return Guarantees(tuple(rows), note)
+    fitted = (
+        None if solution.w is not None and not np.any(solution.w) else _Fitted.of(data, solution)
+    )
+    if fitted is None:
+        note = "w is 0, or lives in another space than the samples: the set promises nothing there."
+        return Guarantees(tuple(rows), note)
+    own = [*_of_set(model.set, fitted)]
+    note = "" if own else "No promise of this set is known here."
+    if any(row.probability is None for row in own):
+        note = (
+            "Bounds from the moments or losses of the samples are exact for the distributions named, and "
+            "no probability statements about the true one."
+        )
+    return Guarantees((*rows, *own), note)
+
+
+# --- held-out samples ------------------------------------------------------------------------------
+def _held_out(solution: Solution, X: Any, y: Any, level: float) -> Iterator[Guarantee]:
+    """Upper bounds of the error by Clopper and Pearson, one-sided; a score of 0 counts as an error."""
+    scores = solution.decision(X)
+    try:
+        labels = np.asarray(y, dtype=np.float64).ravel()
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"y_test: expected labels -1 and +1, got {brief(y)}; give numbers"
+        ) from error
+    if labels.size != scores.size or not np.isin(labels, (-1.0, 1.0)).all() or not labels.size:
+        raise DataError(
+            f"y_test: expected a label -1 or +1 for each of {scores.size} samples, got {labels.size} with "
+            f"values {brief(np.unique(labels)[:5].tolist())}; give one for each row of X_test"
+        )
+    wrong = labels * scores <= 0.0
+    for name, rows in (
+        ("new samples", np.ones(labels.size, dtype=bool)),
+        ("class +1", labels > 0.0),
+        ("class -1", labels < 0.0),
+    ):
+        N, k = int(np.count_nonzero(rows)), int(np.count_nonzero(wrong & rows))
+        if N == 0:
+            continue
+        bound = 1.0 if k == N else float(beta_law.ppf(level, k + 1, N - k))
+        yield Guarantee(
+            "error", name, bound,
+            f"the p with P(Bin({N}, p) <= {k}) = {1.0 - level:.4g}: {k} errors in {N} held-out samples",
+            "independent test samples that neither the fit nor its choices saw; each row by itself",
+            "Clopper and Pearson (1934)", level,
+        )  # fmt: skip
+
+
+# --- the fit ---------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Fitted:
+    """A fitted (w, b), its margins, and what the statistics of the samples are along w.
+
+    Attributes
+    ----------
+    data : in the coordinates of the samples, or behind a kernel
+    w : None behind a kernel, where `||w||_2 = 1`
+    b : None where it has no meaning
+    margins : `y_i (w'x_i + b)`
+    """
+
+    data: Data
+    w: Vec | None
+    b: float | None
+    margins: Vec
+
+    @classmethod
+    def of(cls, data: Data, solution: Solution) -> _Fitted | None:
+        """None where w lives in another space than the samples."""
+        X = data.X if data.gram is None else data.gram.X
+        if solution.expansion is None and solution.w.size != X.shape[1]:
+            return None
+        return cls(data, solution.w, solution.b, data.y * solution.decision(X))
+
+    def of_class(self, label: int) -> Vec:
+        return self.margins[self.data.y == label]
+
+    def norm(self, p: float) -> float:
+        """`||w||_p`."""
+        return 1.0 if self.w is None else float(np.linalg.norm(self.w, p))
+
+    def moments(self, label: int) -> tuple[float, float]:
+        """The mean and the standard deviation of the margins of a class."""
+        kind = _CLASSES[label].kind
+        if self.data.gram is not None or self.w is None:
+            own, weights = self.of_class(label), self.data.copies(kind)
+            mean = float(np.average(own, weights=weights))
+            return mean, math.sqrt(float(np.average((own - mean) ** 2, weights=weights)))
+        mean = label * (float(self.data.mean(kind) @ self.w) + (self.b or 0.0))
+        along = self.data.covariance_factor(kind).rmatvec(self.w)
+        return mean, float(np.sqrt(along @ along))
+
+
+# --- the set ---------------------------------------------------------------------------------------
+def _summands(U: UncertaintySet, c: float = 1.0) -> Iterator[tuple[UncertaintySet, float]] | None:
+    """The Minkowski summands with their factors; None under a matrix."""
+    if not isinstance(U, Combination):
+        return iter([(U, c)])
+    found: list[tuple[UncertaintySet, float]] = []
+    for V, L in U.terms():
+        inner = _summands(V, c * value(L)) if is_number(L) else None
+        if inner is None:
+            return None
+        found += inner
+    return iter(found)
+
+
+def _kinds(U: UncertaintySet) -> set[Samples]:
+    return {node for node in U.walk() if isinstance(node, Samples)}
+
+
+def _of_set(U: UncertaintySet, fitted: _Fitted) -> Iterator[Guarantee]:
+    """What the summands of each class promise, and those of both."""
+    summands = _summands(U)
+    if summands is None:
+        return
+    terms = list(summands)
+    for label, samples in _CLASSES.items():
+        own = [(V, label * c) for V, c in terms if _kinds(V) == {samples}]
+        balls = [V for V, c in terms if isinstance(V, Ball) and c == label and not _kinds(V)]
+        other = [V for V, c in terms if not _kinds(V) and not isinstance(V, Ball)]
+        if own and all(c >= 0.0 for _, c in own) and not other:
+            yield from _of_class(label, own, balls, fitted)
+    for V, c in terms:
+        if isinstance(V, Ellipsoid) and c > 0.0 and len(_kinds(V)) == 2:
+            yield from _of_difference(V, fitted)
+        if isinstance(V, Hull) and V.samples == signed and c > 0.0:
+            worst = V.bound_space(fitted.data).support(-fitted.margins, {})[0]
+            D = V.weights
+            yield Guarantee(
+                "worst mean of minus the margin", "both classes, half on each", worst,
+                "max of sum_i q_i (-y_i (w'x_i + b))", f"all {_reach(D, V, fitted)}", _source(D),
+            )  # fmt: skip
+
+
+def _of_class(
+    label: int, own: list[tuple[UncertaintySet, float]], balls: list[Ball], fitted: _Fitted
+) -> Iterator[Guarantee]:
+    if fitted.b is None or not all(isinstance(B.center, Origin) for B in balls):
+        return
+    if len(own) == 1 and own[0][1] == 1.0:
+        found = _class_ellipsoid(own[0][0], label)
+        if found is not None:
+            yield from _moments(label, found, balls, fitted)
+            return
+    hulls = [(V, c) for V, c in own if isinstance(V, Hull | ReducedHull)]
+    if len(hulls) == len(own) and abs(sum(c for _, c in hulls) - 1.0) <= 1e-9:
+        yield from _losses(label, hulls, balls, fitted)
+
+
+# --- moments ---------------------------------------------------------------------------------------
+def _class_ellipsoid(U: UncertaintySet, label: int) -> tuple[Ellipsoid, float] | None:
+    """The ellipsoid of a class, `(S.mean, S.cov + rho I, radius)`, alone or in an intersection, and rho."""
+    S = _CLASSES[label]
+    if isinstance(U, Intersection):
+        return _class_ellipsoid(U.left, label) or _class_ellipsoid(U.right, label)
+    if not isinstance(U, Ellipsoid) or U.center != S.mean:
+        return None
+    rho = _beside(U.shape, S.cov)
+    return None if rho is None else (U, rho)
+
+
+def _beside(shape: MatrixNode, cov: MatrixNode) -> float | None:
+    """rho of `cov + rho I`; None for another matrix."""
+    if shape == cov:
+        return 0.0
+    if not isinstance(shape, MatrixSum) or len(shape.terms) != 2 or (1.0, cov) not in shape.terms:
+        return None
+    c, rest = next(term for term in shape.terms if term[1] != cov)
+    if not isinstance(rest, ConstantMatrix):
+        return None
+    entries = rest.entries.toarray() if sparse.issparse(rest.entries) else rest.entries
+    rho = float(entries[0, 0])
+    return c * rho if np.array_equal(entries, rho * np.eye(len(entries))) else None
+
+
+def _moments(
+    label: int, found: tuple[Ellipsoid, float], balls: list[Ball], fitted: _Fitted
+) -> Iterator[Guarantee]:
+    """Bounds of the error of a class by the mean and the deviation of its margin, k of them apart."""
+    U, rho = found
+    mean, sd = fitted.moments(label)
+    of, radius = f"class {label:+d}", value(U.radius)
+    sd = math.hypot(sd, math.sqrt(rho) * fitted.norm(2.0))
+    v = (
+        value(U.radius.right)
+        if isinstance(U.radius, Derived) and U.radius.operation == "+"
+        else 0.0
+    )
+    eps = sum(value(B.radius) for B in balls) / math.hypot(1.0, radius)
+    if any(B.p != 2.0 for B in balls) or (eps > 0.0 and (rho > 0.0 or v > 0.0)):
+        return
+    formula, assumption = (
+        "k = (mean of the margin) / (its standard deviation)",
+        "its mean and covariance",
+    )
+    source = "Marshall and Olkin (1960); Lanckriet et al. (2002)"
+    k = math.inf if sd == 0.0 and mean > 0.0 else mean / sd if sd > 0.0 else -math.inf
+    if rho > 0.0 or v > 0.0:
+        k -= v
+        formula = f"k = mean / sqrt(w'(cov + {rho:.4g} I) w) - {v:.4g}"
+        assumption = (
+            f"mean and covariance S with (mu - mean)'S^-1 (mu - mean) <= {v * v:.4g} and "
+            f"||S - cov||_F <= {rho:.4g}"
+        )
+    elif eps > 0.0:
+        far = eps * fitted.norm(2.0)
+        k = _farthest(mean, sd, far)
+        formula = f"k with mean - {eps:.4g} ||w|| sqrt(1 + k^2) = k (standard deviation)"
+        assumption = f"moments within a Gelbrich distance {eps:.4g} of those of the samples"
+        source = "Kuhn et al. (2019)"
+    if not k > 0.0:
+        yield Guarantee(
+            "error",
+            of,
+            1.0,
+            f"{formula} is not positive: {k:.4g}",
+            f"any law with {assumption}",
+            source,
+        )
+        return
+    yield Guarantee(
+        "error", of, 1.0 / (1.0 + k * k), f"1/(1 + k^2), {formula}: {k:.4g}",
+        f"every distribution with {assumption}", source,
+    )  # fmt: skip
+    if k >= 2.0 / math.sqrt(3.0):
+        yield Guarantee(
+            "error", of, 2.0 / (9.0 * k * k), f"2/(9 k^2), k = {k:.4g}",
+            f"those with a symmetric, unimodal projection on w and {assumption}", "Gauss (1823)",
+        )  # fmt: skip
+    yield Guarantee(
+        "error", of, float(ndtr(-k)), f"Phi(-k), k = {k:.4g}",
+        f"normal distributions with {assumption}", "Lanckriet et al. (2002)",
+    )  # fmt: skip
+
+
+def _farthest(mean: float, sd: float, far: float) -> float:
+    """k >= 0 with `mean - far sqrt(1 + k^2) = k sd`; -inf where there is none."""
+    if mean <= far:
+        return -math.inf
+    if sd + far == 0.0:
+        return math.inf
+    high = mean / max(sd, far)
+    root: Any = brentq(lambda k: mean - far * math.hypot(1.0, k) - k * sd, 0.0, high, xtol=1e-14)
+    return float(root)
+
+
+def _of_difference(U: Ellipsoid, fitted: _Fitted) -> Iterator[Guarantee]:
+    """The area under the ROC curve by the moments of the difference of two draws."""
+    if U.center != pos.mean - neg.mean or U.shape not in (pos.cov + neg.cov, neg.cov + pos.cov):
+        return
+    (up, a), (down, b) = fitted.moments(1), fitted.moments(-1)
+    sd, mean = math.hypot(a, b), up + down
+    k = math.inf if sd == 0.0 and mean > 0.0 else mean / sd if sd > 0.0 else 0.0
+    if k <= 0.0:
+        return
+    area = 1.0 if k == math.inf else k * k / (1.0 + k * k)
+    yield Guarantee(
+        "area under the ROC curve", "a new pair", area,
+        f"k^2/(1 + k^2), k = w'd / sqrt(w'S w) = {k:.4g}, d the difference of the means",
+        "independent draws of any two distributions with the classes' means and covariances",
+        "Cantelli (1928)", lower=True,
+    )  # fmt: skip
+
+
+# --- losses ----------------------------------------------------------------------------------------
+def _losses(
+    label: int, own: list[tuple[Hull | ReducedHull, float]], balls: list[Ball], fitted: _Fitted
+) -> Iterator[Guarantee]:
+    """The worst mean of minus the margin over the weights of a class and the moves of its balls."""
+    losses, of = -fitted.of_class(label), f"class {label:+d}"
+    worst, words, sources = 0.0, [], []
+    for V, c in own:
+        D = V.weights if isinstance(V, Hull) else None
+        worst += c * V.bound_space(fitted.data).support(losses, {})[0]
+        words.append(_reach(D, V, fitted) if c == 1.0 else f"{c:.4g} of {_reach(D, V, fitted)}")
+        sources.append(_source(D) if isinstance(V, Hull) else _ROCKAFELLAR)
+    part = _part(own[0][0], fitted) if len(own) == 1 else None
+    for B in balls:
+        worst += value(B.radius) * fitted.norm(dual_exponent(B.p))
+        moves = f"moves of {value(B.radius):.4g} each in the {B.p:g}-norm"
+        if part is not None:
+            moves += f", or of {value(B.radius) * part:.4g} on average"
+        words.append(moves)
+        sources.append("Mohajerin Esfahani and Kuhn (2018)")
+    assumption = f"all {' and '.join(dict.fromkeys(words))}"
+    source = "; ".join(dict.fromkeys(sources))
+    formula = "max of E_Q[-y (w'x + b)]"
+    yield Guarantee("worst mean of minus the margin", of, worst, formula, assumption, source)
+    if part is not None and worst < 0.0:
+        moved = " after any such move" if balls else ""
+        yield Guarantee(
+            "part of the samples without a positive margin", of, part,
+            f"beta = {part:.4g}, as the mean of the worst part beta is negative: {worst:.4g}",
+            f"the samples of the class{moved}", _ROCKAFELLAR,
+        )  # fmt: skip
+    if len(own) == 1 and not balls:
+        N = fitted.data.count(_CLASSES[label].kind)
+        rho = _chi_square(own[0][0], N)
+        if rho is not None:
+            level = float(ndtr(math.sqrt(N * rho)))
+            yield Guarantee(
+                "true mean of minus the margin", of, worst,
+                f"the worst mean above; Phi(sqrt(N rho)) = {level:.4g}, N = {N:.6g}",
+                "independent samples, as N grows, for a w fixed before; else of the optimal value",
+                "Duchi, Glynn and Namkoong (2021)", level,
+            )  # fmt: skip
+
+
+_ROCKAFELLAR = "Rockafellar and Uryasev (2000)"
+
+
+def _part(U: Hull | ReducedHull, fitted: _Fitted) -> float | None:
+    """beta, of the worst part whose mean a reduced hull takes; None for other weights."""
+    space = U.bound_space(fitted.data)
+    if len(space.pieces) != 1 or not isinstance(space.pieces[0], Capped):
+        return None
+    cap = space.pieces[0].caps(space.dim, space.classes)[0]
+    return min(1.0, max(1.0 / (cap * space.dim), 0.0)) if cap < 1.0 else None
+
+
+def _chi_square(U: Hull | ReducedHull, N: float) -> float | None:
+    """The largest `chi^2(Q, P)` of a ball of weights; None for other weights."""
+    D = U.weights if isinstance(U, Hull) else None
+    if isinstance(D, ChiSquareBall):
+        return value(D.size().number) ** 2 / (N if D.rho is None else 1.0)
+    if isinstance(D, NormBall) and D.p == 2.0:
+        return N * value(D.radius) ** 2 - (0.0 if D.around else 1.0)
+    return None
+
+
+def _reach(D: Domain | None, U: Hull | ReducedHull, fitted: _Fitted) -> str:
+    """The distributions of a hull, in words."""
+    if isinstance(U, Hull) and U.samples == signed:
+        return (
+            f"weights of mass 1/2 on each class with {'q >= 0' if D is None else D.formula(TEXT)}"
+        )
+    part = _part(U, fitted)
+    if part is not None:
+        return f"Q with dQ/dP <= 1/{part:.4g} (the mean of the worst part {part:.4g})"
+    rho = _chi_square(U, U.samples.count(fitted.data))
+    if rho is not None:
+        return f"Q with chi^2(Q, P) <= {rho:.4g}"
+    if isinstance(D, KLBall):
+        return f"Q with KL(Q, P) <= {-math.log(value(D.alpha)):.4g}"
+    if isinstance(D, NormBall) and D.p == 1.0 and D.around:
+        return f"Q on the samples with total variation <= {0.5 * value(D.radius):.4g}"
+    return "Q on the samples" if D is None else f"Q on the samples with {D.formula(TEXT)}"
+
+
+def _source(D: Domain | None) -> str:
+    if isinstance(D, ChiSquareBall) or (isinstance(D, NormBall) and D.p == 2.0):
+        return "Duchi, Glynn and Namkoong (2021)"
+    if isinstance(D, KLBall):
+        return "Ben-Tal et al. (2013)"
+    if isinstance(D, NormBall) and D.p == 1.0:
+        return "Jiang and Guan (2018)"
+    return _ROCKAFELLAR

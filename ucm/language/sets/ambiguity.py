@@ -1,0 +1,318 @@
+"""Ambiguity sets by name: the worst case over distributions near the samples, as lines of the language.
+
+For a loss that is minus the margin, the worst mean over distributions Q near the empirical one P is the
+support function of a set of means of Q: each constructor here returns that set for one kind of samples, made
+of words that are there. A classifier takes one for each class: `CVaR(pos, 0.3) - CVaR(neg, 0.3)`. Over
+`signed` the weights put mass 1/2 on each class and are near the uniform distribution over all samples, so
+that a ball can be empty where the classes differ in size.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ucm.errors import CompositionError, brief
+from ucm.language.contracts import UncertaintySet
+from ucm.language.domains import CappedSimplex, ChiSquareBall, NormBall
+from ucm.language.node import Scalar, Tunable, value
+from ucm.language.parameter import as_number, shown
+from ucm.language.sets.ball import Ball
+from ucm.language.sets.ellipsoid import Ellipsoid
+from ucm.language.sets.hull import Hull
+from ucm.language.statistics.samples import Samples
+
+__all__ = ["CVaR", "ChiSquare", "Gelbrich", "Spectral", "TotalVariation", "Wasserstein"]
+
+
+def CVaR(samples: Samples, beta: Scalar) -> UncertaintySet:
+    """The means of all Q with density `dQ/dP <= 1/beta`: the worst is the mean of the worst part beta.
+
+        {sum_i q_i x_i : q in the simplex, N q_i <= 1/beta}
+
+    `CVaR(pos, beta)` is `ReducedHull(pos, eta=1/(N beta))` with the N of the data at hand, and
+    `2 * CVaR(signed, nu)` the set of the nu-SVM.
+
+    Parameters
+    ----------
+    samples : pos, neg or signed
+        What is weighed.
+    beta : float or Param in (0, 1]
+        The part of the samples; some texts index by 1 - beta. Over `signed` at most 2 min(m+, m-)/m.
+
+    Raises
+    ------
+    CompositionError
+        `samples` are none, or beta lies outside of its range.
+
+    Notes
+    -----
+    Rockafellar and Uryasev (2000), Optimization of conditional value-at-risk, Journal of Risk 2.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.CVaR(ucm.pos, ucm.Param("beta", 0.2))
+    Hull(pos, weights=CappedSimplex(1 / Param('beta', 0.2), relative=True))
+    """
+    _samples("CVaR", samples)
+    beta = _number("CVaR", "beta", beta, 0.0, 1.0, "(0, 1]")
+    return Hull(samples, weights=CappedSimplex(1.0 / beta, relative=True))
+
+
+def ChiSquare(
+    samples: Samples, rho: Scalar | None = None, level: Scalar | None = None
+) -> UncertaintySet:
+    """The means of all Q with `chi^2(Q, P) <= rho`: the worst is near `mean + sqrt(rho var)`.
+
+        {sum_i q_i x_i : q in the simplex, (1/N) sum_i (N q_i - 1)^2 <= rho}
+
+    Give `rho`, or the `level` of a one-sided confidence: `rho = z(level)^2 / N` with the N of the data at
+    hand, z the quantile of the normal distribution. `mean + sqrt(rho var)`, var divided by N, is exact while
+    no q reaches 0 and an upper bound otherwise.
+
+    Parameters
+    ----------
+    samples : pos, neg or signed
+        What is weighed.
+    rho : float or Param, >= 0
+        The bound of the divergence.
+    level : float or Param in [0.5, 1)
+        In place of it: a confidence.
+
+    Raises
+    ------
+    CompositionError
+        `samples` are none, both or neither of `rho` and `level`, or a value outside of its range.
+
+    Notes ----- Duchi, Glynn and Namkoong (2021), Statistics of robust optimization, Mathematics of
+    Operations Research 46: for a fixed w, and for the optimal value, the worst mean at `level` is an upper
+    bound of the true mean with that probability as N grows.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.ChiSquare(ucm.neg, level=0.95)
+    Hull(neg, weights=ChiSquareBall(level=0.95))
+    """
+    _samples("ChiSquare", samples)
+    if rho is not None:
+        rho = _number("ChiSquare", "rho", rho, 0.0, math.inf, "[0, inf)", closed=True)
+    if level is not None:
+        level = _number("ChiSquare", "level", level, 0.5, 1.0 - 1e-15, "[0.5, 1)", closed=True)
+    return Hull(samples, weights=ChiSquareBall(rho, level))
+
+
+def TotalVariation(samples: Samples, d: Scalar) -> UncertaintySet:
+    """The means of all Q on the samples with total variation `sup |Q(A) - P(A)| <= d`.
+
+        {sum_i q_i x_i : q in the simplex, (1/2) sum_i |q_i - 1/N| <= d}
+
+    Over one class it is `d * Hull(S) + (1 - d) * CVaR(S, 1 - d)`: a part d of the mass goes to the worst
+    sample, the rest to the worst part 1 - d.
+
+    Parameters
+    ----------
+    samples : pos, neg or signed
+        What is weighed.
+    d : float or Param in [0, 1]
+        The distance.
+
+    Raises
+    ------
+    CompositionError
+        `samples` are none, or d lies outside of its range.
+
+    Notes
+    -----
+    Jiang and Guan (2018), Risk-averse two-stage stochastic program with distributional ambiguity, Operations
+    Research 66.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> print(ucm.TotalVariation(ucm.pos, 0.1))
+    {Σ_{y_i = +1} q_i x_i : q ∈ Δ, ‖q - 1/N‖₁ ≤ 0.2}
+    """
+    _samples("TotalVariation", samples)
+    d = _number("TotalVariation", "d", d, 0.0, 1.0, "[0, 1]", closed=True)
+    return Hull(samples, weights=NormBall(2.0 * d, 1.0, around="uniform"))
+
+
+def Spectral(samples: Samples, betas: Any, weights: Any) -> UncertaintySet:
+    """A spectral risk: the sum `sum_k lambda_k CVaR(S, beta_k)`, lambda on the simplex.
+
+    Its support function is `sum_k lambda_k CVaR_(beta_k)`, the mean of the losses in order, weighted by a
+    step function that does not fall.
+
+    Parameters
+    ----------
+    samples : pos, neg or signed
+        What is weighed.
+    betas : sequence of floats or Params in (0, 1]
+        The parts.
+    weights : sequence of floats or Params, as many
+        lambda, not negative, of sum 1.
+
+    Raises
+    ------
+    CompositionError
+        `samples` are none; lengths that differ; weights that are negative or do not add up to 1.
+
+    Notes ----- Acerbi (2002), Spectral measures of risk, Journal of Banking and Finance 26; every coherent,
+    comonotone and law-invariant risk is a mixture of such (Kusuoka 2001).
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.Spectral(ucm.pos, (0.1, 1.0), (0.25, 0.75)) == 0.25 * ucm.CVaR(
+    ...     ucm.pos, 0.1
+    ... ) + 0.75 * ucm.CVaR(ucm.pos, 1.0)
+    True
+    """
+    _samples("Spectral", samples)
+    betas, weights = _sequence("betas", betas), _sequence("weights", weights)
+    if len(betas) != len(weights):
+        raise CompositionError(
+            f"Spectral: expected one weight for each beta, got {len(betas)} betas and {len(weights)} weights"
+        )
+    weights = [
+        _number("Spectral", "each weight", c, 0.0, math.inf, "[0, 1]", closed=True) for c in weights
+    ]
+    total = sum(value(c) for c in weights)
+    if abs(total - 1.0) > 1e-9:
+        raise CompositionError(
+            f"Spectral: the weights must add up to 1, got {total:.10g}; divide them by that"
+        )
+    first, *rest = [c * CVaR(samples, beta) for c, beta in zip(weights, betas, strict=True)]
+    for term in rest:
+        first = first + term
+    return first
+
+
+def Wasserstein(
+    samples: Samples,
+    eps: Scalar,
+    order: float = 1.0,
+    beta: Scalar = 1.0,
+    norm: float = 2.0,
+) -> UncertaintySet:
+    """The tail means of all Q within a transport distance eps of the samples, whose labels stay.
+
+        order 1:    CVaR(S, beta) + Ball(0, eps / beta, p=norm)
+        order inf:  CVaR(S, beta) + Ball(0, eps, p=norm)
+
+    With order 1 the samples may move by eps on average, and all of it can fall on the worst part beta; with
+    order inf each by eps. The worst tail mean is that of the samples and `eps / beta`, or eps, times the dual
+    norm of w.
+
+    Parameters
+    ----------
+    samples : pos, neg or signed
+        What is weighed.
+    eps : float or Param, >= 0
+        The distance, in the units of the features.
+    order : 1 or inf
+        Of the distance: the mean of the moves, or the longest.
+    beta : float or Param in (0, 1]
+        The part of Q whose mean counts; 1 is the mean of all.
+    norm : float in [1, inf]
+        The norm in which moves are measured.
+
+    Raises
+    ------
+    CompositionError
+        `samples` are none; an order other than 1 and inf; a value outside of its range.
+
+    Notes
+    -----
+    Mohajerin Esfahani and Kuhn (2018), Mathematical Programming 171, theorem 6.3; Kuhn et al. (2019). Where
+    the norm of w is that dual norm, as it is for norm=2 and a bare set, a ball only adds its radius to the
+    objective while 0 stays outside: a guarantee, and not another classifier.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> ucm.Wasserstein(ucm.pos, 0.1, beta=0.5, norm=1)
+    Hull(pos, weights=CappedSimplex(2, relative=True)) + Ball(0, 0.2, p=1)
+    """
+    _samples("Wasserstein", samples)
+    eps = _number("Wasserstein", "eps", eps, 0.0, math.inf, "[0, inf)", closed=True)
+    if order not in (1, math.inf):
+        raise CompositionError(
+            f"Wasserstein: order is 1 or inf, got {brief(order)}; order 2 of moments is Gelbrich"
+        )
+    radius = eps / beta if order == 1 and (isinstance(beta, Tunable) or beta != 1.0) else eps
+    return CVaR(samples, beta) + Ball(0, radius, p=norm)
+
+
+def Gelbrich(samples: Samples, eps: Scalar, kappa: Scalar) -> UncertaintySet:
+    """Means and covariances within a Gelbrich distance eps of those of the samples.
+
+        Ellipsoid(S.mean, S.cov, kappa) + Ball(0, eps sqrt(1 + kappa^2))
+
+    Its support function is the largest `w'mu + kappa sqrt(w'Sigma w)` over all (mu, Sigma) with `||mu -
+    mean||^2 + tr(Sigma + cov - 2 (cov^(1/2) Sigma cov^(1/2))^(1/2)) <= eps^2`: over every distribution
+    within a Wasserstein distance eps of order 2, and all that share moments with one.
+
+    Parameters
+    ----------
+    samples : pos, neg or signed
+        What is weighed.
+    eps : float or Param, >= 0
+        The distance, in the units of the features.
+    kappa : float or Param, >= 0
+        In standard deviations.
+
+    Raises
+    ------
+    CompositionError
+        `samples` are none, or a value is negative.
+
+    Notes
+    -----
+    Kuhn, Mohajerin Esfahani, Nguyen and Shafieezadeh-Abadeh (2019), Wasserstein distributionally robust
+    optimization, theorem 21. The 2-norm ball only adds its radius to the objective while 0 stays outside: a
+    guarantee, and not another classifier.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> print(ucm.Gelbrich(ucm.pos, ucm.Param("eps", 0.1), ucm.Param("kappa", 1.0)))
+    {x̄₊ + Σ₊^(1/2) u : ‖u‖₂ ≤ κ} ⊕ {u : ‖u‖₂ ≤ ε·(1 + κ^2)^0.5},  κ = 1, ε = 0.1
+    """
+    _samples("Gelbrich", samples)
+    eps = _number("Gelbrich", "eps", eps, 0.0, math.inf, "[0, inf)", closed=True)
+    kappa = _number("Gelbrich", "kappa", kappa, 0.0, math.inf, "[0, inf)", closed=True)
+    return Ellipsoid(samples.mean, samples.cov, kappa) + Ball(0, eps * (1.0 + kappa**2.0) ** 0.5)
+
+
+def _samples(name: str, given: Any) -> None:
+    if not isinstance(given, Samples):
+        raise CompositionError(f"{name}: expected pos, neg or signed, got {brief(given)}")
+
+
+def _number(
+    name: str, what: str, given: Any, low: float, high: float, range_: str, closed: bool = False
+) -> Scalar:
+    """A scalar in a range; refuses another."""
+    number = given if isinstance(given, Tunable) else as_number(given, f"{name}: {what}")
+    inside = low <= value(number) if closed else low < value(number)
+    if not inside or not value(number) <= high or math.isinf(value(number)):
+        raise CompositionError(
+            f"{name}: {what} must lie in {range_}, got {shown(number)}; choose another value"
+        )
+    return number
+
+
+def _sequence(what: str, given: Any) -> list[Any]:
+    try:
+        items = list(given)
+    except TypeError:
+        items = []
+    if not items:
+        raise CompositionError(
+            f"Spectral: {what} are numbers or Params, one for each part, got {brief(given)}; "
+            "write for example betas=(0.1, 1.0), weights=(0.25, 0.75)"
+        )
+    return items

@@ -1,0 +1,135 @@
+"""Quadratic functions plus a function with a proximal map, by multipliers of `x = z`.
+
+`min over x of (x - w)'H(x - w)/2 + r'(x - w) + R(x)`: with multipliers rho u, the minimiser x of
+
+    (x - w)'H(x - w)/2 + r'(x - w) + min_z [ R(z) + rho |x + u - z|^2 / 2 ],
+
+whose gradient is `H(x - w) + r + rho (v - prox_{R / rho}(v))` at `v = x + u`, takes few semismooth Newton
+steps; then u becomes `v - prox(v)`, and rho grows (the method of `ucm.solvers.palm`, in w alone). Where the
+proximal map has no known slopes x and z alternate, over-relaxed, with rho by the balance of both residuals:
+Boyd, Parikh, Chu, Peleato and Eckstein (2011), Distributed optimization and statistical learning via the
+alternating direction method of multipliers, section 3.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from ucm.data.linear import Vec
+from ucm.language.penalties.gathered import Gathered
+from ucm.numerics.steps import MOST, growth, line_search
+from ucm.solvers.palm import ridge_solve
+
+__all__ = ["Splitting"]
+
+_RELAXED = 1.6
+_EVERY = 10  # iterations between two looks at the residuals
+_BALANCE, _FACTOR = 4.0, 3.0  # ratio of both from which on rho changes, and by how much at least
+_ALTERNATIONS = 2000
+_MULTIPLIERS = 40  # steps
+_INNER = 0.3  # of the tolerance, for Newton steps
+_BESIDE = 0.1  # of the slope of R
+_AT_ONCE = 9.0  # growth of rho where no Newton step was needed
+
+Matrix = NDArray[np.float64]
+
+
+class Splitting:
+    """What lasts from one quadratic function to the next.
+
+    Attributes
+    ----------
+    R : the function
+    rho : the weight of `x = z`, 0 before the first
+    slope : (n,) a subgradient of R at the last point, `rho u`
+    """
+
+    def __init__(self, R: Gathered) -> None:
+        self.R, self.rho, self.slope = R, 0.0, np.zeros(0)
+
+    def solve(self, H: Matrix, r: Vec, w: Vec, tol: float) -> Vec:
+        """The minimiser, with a subgradient of the whole of at most tol in each coordinate, or where
+        the iterations end."""
+        if not self.rho:
+            self.rho = float(np.sqrt(np.mean(np.diagonal(H) ** 2))) or 1.0
+            self.slope = np.zeros(w.size)
+        if self.R.prox_slope(w, 1.0) is None:
+            return self._alternate(H, r, w, tol)
+        return self._multiply(H, r, w, tol)
+
+    def _multiply(self, H: Matrix, r: Vec, w: Vec, tol: float) -> Vec:
+        R, rho, x, z, step = self.R, self.rho, w, w, 0
+        for _ in range(_MULTIPLIERS):
+            u = self.slope / rho
+            top = float(np.abs(self.slope).max())
+            enough = _INNER * min(tol, _BESIDE * top or tol)
+            for step in range(MOST + 1):
+                v = x + u
+                z = R.prox(v, 1.0 / rho)
+                g = H @ (x - w) + r + rho * (v - z)
+                if step == MOST or float(np.abs(g).max(initial=0.0)) <= enough:
+                    break
+                system = H - rho * np.asarray(R.prox_slope(v, 1.0 / rho))
+                system[np.diag_indices_from(system)] += rho
+                d = -ridge_solve(system, g)
+                start = float(g @ d)
+                if not start < 0.0:
+                    break
+                fixed, curve = float(d @ (H @ (x - w) + r)), float(d @ (H @ d))
+
+                def along(
+                    t: float,
+                    d: Vec,
+                    v: Vec = v,
+                    fixed: float = fixed,
+                    curve: float = curve,
+                    rho: float = rho,
+                ) -> float:
+                    ahead = v + t * d
+                    return fixed + t * curve + rho * float(d @ (ahead - R.prox(ahead, 1.0 / rho)))
+
+                x = x + line_search(along, d, start) * d
+            if step < MOST:
+                self.slope = rho * (x + u - z)
+                if self._ended(H, r, z - w, tol):
+                    break
+            rho *= growth(step, _AT_ONCE)
+        size, steep = float(np.linalg.norm(z)), float(np.linalg.norm(self.slope))
+        if size > 0.0 and steep > 0.0:
+            self.rho = steep / size
+        return z
+
+    def _alternate(self, H: Matrix, r: Vec, w: Vec, tol: float) -> Vec:
+        lapack: Any = linalg.lapack
+        rho, u = self.rho, self.slope / self.rho
+        factor, z = None, w
+        for k in range(_ALTERNATIONS):
+            if factor is None:
+                shifted = H.copy()
+                shifted[np.diag_indices_from(shifted)] += rho
+                factor, _ = lapack.dpotrf(shifted.T, lower=1, overwrite_a=1)
+            step, _ = lapack.dpotrs(factor, r + rho * (w - z + u), lower=1)
+            x = w - step
+            mixed = _RELAXED * x + (1.0 - _RELAXED) * z
+            before, z = z, self.R.prox(mixed + u, 1.0 / rho)
+            u = u + mixed - z
+            if k % _EVERY == 0:
+                self.slope = rho * u
+                if self._ended(H, r, z - w, tol):
+                    break
+                primal, dual = np.abs(x - z).max(), np.abs(z - before).max()
+                balance = float(np.sqrt(primal / dual)) if primal > 0.0 and dual > 0.0 else 1.0
+                if not 1.0 / _BALANCE < balance**2 < _BALANCE:
+                    new = rho * min(max(balance, 1.0 / _FACTOR**2), _FACTOR**2)
+                    u, rho, factor = u * (rho / new), new, None
+        self.rho, self.slope = rho, rho * u
+        return z
+
+    def _ended(self, H: Matrix, r: Vec, d: Vec, tol: float) -> bool:
+        """Whether a subgradient at w + d is small, also beside that of R: else R may be far off."""
+        top = float(np.abs(self.slope).max(initial=0.0))
+        return float(np.abs(H @ d + r + self.slope).max(initial=0.0)) <= min(tol, _BESIDE * top)
