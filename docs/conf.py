@@ -12,7 +12,7 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
-os.environ.setdefault("PYTHONPATH", str(HERE.parent))  # of the kernels that run the lectures
+os.environ["PYTHONPATH"] = str(HERE.parent)  # of the kernels that run the lectures
 os.environ["PYTHONWARNINGS"] = "ignore::DeprecationWarning"
 
 import shown  # noqa: E402
@@ -53,7 +53,7 @@ myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(HERE / "generated" / "cache")
-nb_execution_timeout = 120
+nb_execution_timeout = 600
 nb_execution_raise_on_error = True
 nb_merge_streams = True
 numpydoc_show_class_members = False
@@ -119,8 +119,9 @@ def _mathjax() -> None:
 _mathjax()
 lectures = sorted(file.stem for file in (HERE / "lectures").glob("[0-9]*.ipynb"))
 GUIDE = (
-    "language", "weights", "ambiguity", "objectives", "kernels", "nonconvex", "certificates", "pictures",
-    "solvers", "nearest", "speed", "errors", "adding-a-domain", "architecture",
+    "language", "weights", "ambiguity", "objectives", "kernels", "nonconvex", "certificates", "bias", "cvxpy",
+    "pictures", "solvers", "nearest", "speed", "errors", "adding-a-domain", "adding-a-set", "adding-a-loss",
+    "adding-a-penalty", "adding-a-solver", "architecture",
 )  # fmt: skip
 further = {file.stem for file in HERE.glob("*.md")} - {"index", "guide", *GUIDE}
 for name, entries in (("lectures", lectures), ("guide", [*GUIDE, *sorted(further)])):

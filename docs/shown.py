@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cvxpy as cp
 import matplotlib
 
 matplotlib.use("Agg")
@@ -39,11 +40,19 @@ SETS = {
     "Gelbrich": ucm.Gelbrich(pos, Param("eps", 0.2), kappa),
     "RobustMargin": ucm.RobustMargin(ucm.models.mm_mpm(0.6)),
 }
+
+
+def alike(q: Any, amount: Any) -> list[Any]:
+    """Entries of at most 1 that differ by no more than an amount."""
+    return [cp.norm(q, "inf") <= 1, cp.max(q) - cp.min(q) <= amount]
+
+
 DOMAINS = {
     "Simplex": ucm.Simplex(),
     "CappedSimplex": ucm.CappedSimplex(Param("cap", 0.55)),
     "NormBall": ucm.NormBall(Param("kappa", 0.7)),
     "KLBall": ucm.KLBall(Param("alpha", 0.8)),
+    "CvxpyDomain": ucm.CvxpyDomain(alike, Param("gamma", 0.5)),
     "ChiSquareBall": ucm.ChiSquareBall(Param("rho", 0.5)),
     "LossBall": ucm.LossBall(ucm.Logistic(), Param("rho", -0.5)),
     "Box": ucm.Box(0.1, Param("upper", 0.6)),

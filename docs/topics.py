@@ -11,9 +11,10 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
     "solve": (
         "Declare, solve, prove",
         {
-            "From a declaration to an answer": "compile solve path Plan Solution Stats",
+            "From a declaration to an answer": "compile solve path Path Plan Solution Stats",
             "Proofs and comparisons": "Certificate Verification admissible Interval "
-            "Guarantees Guarantee",
+            "Guarantees Guarantee support",
+            "CVXPY in both directions": "worst_case to_cvxpy_source",
             "Parameters": "Param value",
             "Files": "to_json from_json",
         },
@@ -30,7 +31,9 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "domains": (
         "Domains of weights",
-        {"Domains": "Simplex CappedSimplex NormBall KLBall ChiSquareBall LossBall Box Product"},
+        {
+            "Domains": "Simplex CappedSimplex NormBall KLBall ChiSquareBall LossBall Box Product CvxpyDomain"
+        },
     ),
     "objectives": (
         "Losses and penalties",

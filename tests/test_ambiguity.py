@@ -352,6 +352,38 @@ def test_a_bound_for_every_feature() -> None:
     assert solution.objective == pytest.approx(alone + np.abs(solution.w) @ reach, abs=1e-6)
 
 
+@pytest.mark.parametrize("ball", [{"around": "uniform"}, {"copies": (1.0, 4.0)}, {}], ids=repr)
+def test_an_image_of_a_ball_that_is_not_around_0(ball: Any) -> None:
+    """No solver of ellipsoids may take it for one."""
+    X, y = bundled.load("iris")
+    A = [[1.0, 0.5], [0.3, -1.0]]
+    for radius, names in ((0.2, ("auto", "newton", "clarabel")), (5.0, ("auto",))):
+        U = ucm.Image(A, ucm.NormBall(radius, **ball), center=pos.mean - neg.mean)
+        for name in names:
+            plan = ucm.compile(U, X, y, solver=name)
+            solution = plan.solve()
+            assert (solution.objective < 0.0) == (radius < 1.0)
+            assert solution.status != "optimal" or plan.verify().agrees
+
+
+def test_the_losses_of_balls_near_the_uniform_distribution() -> None:
+    for D in (ucm.ChiSquareBall(rho=0.5), ucm.NormBall(0.2, around="uniform")):
+        assert ucm.Hull(signed, weights=D).to_loss() == ucm.Hinge(2)
+    assert CVaR(signed, 0.3).to_loss() == ucm.Hinge()
+    with pytest.raises(ucm.CompositionError, match="no loss is known"):
+        ucm.Hull(signed, weights=ucm.NormBall(0.2, 3, "uniform")).to_loss()
+
+
+def test_a_nearly_round_set_around_0_ends() -> None:
+    """Its polytope has facets without end near the nearest one."""
+    rng = np.random.default_rng(0)
+    X, y = 1e-3 * rng.standard_normal((20, 3)), np.where(np.arange(20) < 10, 1.0, -1.0)
+    plan = ucm.compile(Gelbrich(pos, 0.5, 0.8), X, y)
+    solution = plan.solve(tol=1e-4)
+    assert solution.objective == pytest.approx(0.5 * math.sqrt(1.64), rel=1e-2)
+    assert solution.plan is not None and len(solution.answer.witness.points) <= 5000
+
+
 def test_powers_of_parameters() -> None:
     kappa = Param("kappa", 0.5)
     root = (1 + kappa**2) ** 0.5

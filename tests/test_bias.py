@@ -13,7 +13,7 @@ from typed import known
 
 import ucm
 from ucm import neg, pos, signed
-from ucm.compiler.recover import BIAS_RULES, _least_error, feature_normal
+from ucm.compiler.recover import BIAS_RULES, _least_error, class_points, feature_normal
 from ucm.data.bound import bind
 from ucm.errors import ParameterError
 
@@ -133,7 +133,7 @@ def test_rules_that_do_not_apply() -> None:
             plan.solve(bias_rule=rule)
     with pytest.raises(ParameterError, match=r"bias"):
         plan.solve(bias_rule="median")
-    assert set(BIAS_RULES) == {"auto", "kkt", "midpoint", "error", "odds", "zero"}
+    assert set(BIAS_RULES) == {"auto", "kkt", "midpoint", "means", "error", "odds", "zero"}
 
 
 def brute_force(X: np.ndarray, y: np.ndarray, w: np.ndarray) -> int:
@@ -218,3 +218,30 @@ def test_every_model_has_a_bias_that_separates_what_can_be() -> None:
         assert least <= found <= np.sum(halfway != y), (model, sol.bias_rule)
         np.testing.assert_allclose(sol.decision(X), X @ sol.w + sol.b)
     assert bind(X, y).m == 178
+
+
+def test_half_way_between_the_means() -> None:
+    """MM-FDA in Table 9 of Ito, Takeda and Toh (2015); by name only, as errors tell more."""
+    X, y = load("breast_cancer")
+    plan = ucm.compile(ucm.models.mm_fda(0.5), X, y)
+    sol = plan.solve(bias_rule="means")
+    centre = 0.5 * (X[y > 0].mean(axis=0) + X[y < 0].mean(axis=0))
+    assert sol.b == pytest.approx(-float(sol.w @ centre), rel=1e-12) and sol.bias_rule == "means"
+    assert plan.solve().bias_rule == "error"
+    linear = ucm.compile(ucm.models.mm_fda(0.5), X, y, kernel="linear").solve(bias_rule="means")
+    assert linear.b == pytest.approx(sol.b, rel=1e-4)
+
+
+def test_the_midpoint_of_a_multiple_is_that_of_the_set() -> None:
+    """`2 A - 2 B` has class points twice as far out as the samples are."""
+    X, y = load("wine")
+    A, B = ucm.ReducedHull(pos, nu=0.5), ucm.ReducedHull(neg, nu=0.5)
+    b = [
+        ucm.compile(U, X, y).solve(bias_rule="midpoint").b
+        for U in (A - B, 2 * A - 2 * B, 3 * (A - B))
+    ]
+    np.testing.assert_allclose(b, b[0], rtol=1e-5)
+    halves = 0.5 * pos.mean + 0.5 * ucm.Hull(pos) - (2 * neg.mean - ucm.Hull(neg))
+    sol = ucm.compile(halves, X, y).solve(bias_rule="midpoint")
+    parts = class_points(halves, bind(X, y), sol.answer.q)
+    assert parts is not None and sol.b == pytest.approx(-0.5 * float(sol.w @ (parts[0] + parts[1])))

@@ -589,3 +589,52 @@ def test_couplings_whose_squares_overflow_prove_nothing(norm: float, solver: str
             ucm.RobustMargin(far & ucm.Ball([0.0, 0.0, 0.0], 2.0), norm), APART, Y, solver=solver
         )
     assert solution.status not in ("optimal", "converged")
+
+
+@pytest.mark.parametrize("power", [-160, -153, 153, 160])
+@pytest.mark.parametrize("solver", ["auto", "apg", "newton-cg", "clarabel"])
+def test_powers_that_are_no_numbers_leak_no_warning(power: int, solver: str) -> None:
+    """Warnings are errors here. An answer that is called one is that of the samples in other units."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((12, 3)), np.where(np.arange(12) < 6, 1.0, -1.0)
+    X += 2.0 * y[:, None]
+    hulls = ucm.Hull(ucm.pos) - ucm.Hull(ucm.neg)
+    declared = [
+        hulls, ucm.RobustMargin(hulls, 1.5), ucm.models.l2_nu_svm(0.5), ucm.models.kl_svm(0.5),
+        ucm.SquaredHinge() + ucm.L2(), ucm.Logistic() + 0.1 * ucm.L1(),
+    ]  # fmt: skip
+    for model in declared:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            try:
+                sol = ucm.solve(model, X * 10.0**power, y, solver=solver)
+            except UCMError:
+                continue
+        if sol.status == "optimal" and not isinstance(model, ucm.Objective):
+            usual = ucm.solve(model, X, y)
+            assert sol.objective == pytest.approx(usual.objective * 10.0**power, rel=1e-5), model
+
+
+def test_squares_that_overflow_in_a_kernel_have_a_name() -> None:
+    X, y = np.array([[1e160], [-1e160], [2e160]]), np.array([1.0, -1.0, 1.0])
+    with pytest.raises(ucm.errors.DataError, match="squares overflow; scale the features"):
+        ucm.solve(ucm.models.nu_svm(0.5), X, y, kernel="rbf")
+
+
+def test_an_empty_intersection_is_told_to_grow() -> None:
+    X, y = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0])
+    sol = ucm.solve(ucm.Ball([1.0, 1.0], 0.5) & ucm.Ball([-1.0, -1.0], 0.5), X, y)
+    assert sol.status == "infeasible" and "Make one of the sets that meet larger" in sol.message
+
+
+def test_ten_million_sparse_features_take_no_vectors_of_them() -> None:
+    """A vector over the features is 80 MB, a system of that order more than there is."""
+    rng = np.random.default_rng(0)
+    entries = rng.normal(1.0, 1.0, 600), (np.repeat(np.arange(30), 20), rng.integers(0, 10**7, 600))
+    X, y = sparse.csr_matrix(entries, shape=(30, 10**7)), np.where(np.arange(30) < 15, 1.0, -1.0)
+    used = np.unique(X.indices)
+    for model in (ucm.models.coherent_mm_mpm(0.3), ucm.models.mm_mpm(0.3)):
+        sol, few = ucm.solve(model, X, y), ucm.solve(model, X[:, used].toarray(), y)
+        assert sol.status == few.status == "optimal" and sol.w.shape == (10**7,)
+        assert sol.objective == pytest.approx(few.objective, rel=1e-6)

@@ -17,6 +17,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from bundled import load
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -31,7 +32,7 @@ from sklearn.utils.validation import check_is_fitted
 from typed import known, scikit, untyped
 
 import ucm
-from ucm import neg, pos
+from ucm import neg, pos, signed
 from ucm.forms.solver import Solver
 from ucm.language.models import kl_svm, l2_nu_svm, mm_fda, mm_mpm, nu_svm
 
@@ -702,3 +703,51 @@ def test_verbose_prints_the_iterations(mixed: tuple, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == ""
     ucm.Classifier(nu_svm(0.6), verbose=1).fit(*mixed)
     assert "relative gap" in capsys.readouterr().out
+
+
+# --- classes under different matrices ---------------------------------------------------------------
+def test_side_says_through_which_map_a_sample_is_read() -> None:
+    X, y = load("breast_cancer")
+    rng = np.random.default_rng(0)
+    M1 = np.eye(3)[:2]
+    M2 = M1 + 0.1 * rng.standard_normal((2, 3))
+    U = M1 @ ucm.Hull(pos, weights=ucm.NormBall(0.2)) - M2 @ ucm.Hull(
+        neg, weights=ucm.NormBall(0.2)
+    )
+    with pytest.raises(ucm.CompositionError, match='side="pos" or side="neg"'):
+        ucm.Classifier(U).fit(X, y)
+    w = ucm.solve(U, X, y).w
+    for side, M in (("pos", M1), ("neg", M2)):
+        clf = ucm.Classifier(U, side=side).fit(X, y)
+        np.testing.assert_allclose(clf.coef_[0], M.T @ w, atol=1e-8)
+        np.testing.assert_allclose(
+            clf.decision_function(X), (X @ M.T) @ w + clf.intercept_[0], atol=1e-12
+        )
+        assert clf.solution_.bias_rule == "error" and clf.get_params()["side"] == side
+        errors = min(int(((X @ M.T @ w + b) * y <= 0).sum()) for b in -(X @ M.T @ w) + 1e-9)
+        assert int((clf.predict(X) != y).sum()) <= errors
+        # the midpoint of both points in the space of w, whichever map is read
+        middle = ucm.Classifier(U, side=side, bias="midpoint").fit(X, y)
+        plus, minus = ucm.solve(U, X, y).parts
+        expected = -0.5 * w @ (M1 @ plus + M2 @ minus)
+        assert middle.intercept_[0] == pytest.approx(expected, abs=1e-6)
+    assert ucm.Classifier(U, side="pos", bias="zero").fit(X, y).intercept_[0] == 0.0
+
+
+def test_side_of_one_map_or_several_classes() -> None:
+    X, y = load("breast_cancer")
+    M = np.eye(3)[:2]
+    U = M @ (ucm.Hull(pos, weights=ucm.NormBall(0.2)) - ucm.Hull(neg, weights=ucm.NormBall(0.2)))
+    plain, same = (ucm.Classifier(U, side=side).fit(X, y) for side in (None, "neg"))
+    np.testing.assert_array_equal(plain.coef_, same.coef_)
+    assert plain.intercept_ == same.intercept_
+    with pytest.raises(ucm.ParameterError, match=r'None, "pos" or "neg", got \'left\''):
+        ucm.Classifier(U, side="left").fit(X, y)
+    mixed = M @ ucm.Hull(pos) - (2 * M) @ ucm.Hull(signed)
+    with pytest.raises(ucm.CompositionError, match="side="):
+        ucm.Classifier(mixed, side="pos").fit(X, y)
+    kinds = np.where(np.arange(y.size) % 3 == 0, 2.0, y)
+    apart = M @ ucm.Hull(pos, weights=ucm.NormBall(0.3)) - (1.5 * M) @ ucm.Hull(
+        neg, weights=ucm.NormBall(0.3)
+    )
+    assert ucm.Classifier(apart, side="neg").fit(X, kinds).coef_.shape == (3, 3)

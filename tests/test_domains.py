@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from catalogue import DOMAINS, LOSSES
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typed import untyped
 
+import ucm
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, EmptySetError
 from ucm.language import masses
@@ -29,6 +31,7 @@ from ucm.language.domains import (
     SimplexKL,
     SimplexLoss,
     curved,
+    norm_ball,
 )
 from ucm.language.domains.divergence import EntropyCurve
 from ucm.language.json import from_json, to_json
@@ -437,3 +440,30 @@ def test_an_intersection_with_a_single_point_does_not_warn(g: list[float]) -> No
     value, q = (KLBall(1) & CappedSimplex(0.75)).support(np.array(g))
     assert value == pytest.approx(np.mean(g), abs=1e-3)
     np.testing.assert_allclose(q, 0.25, atol=1e-3)
+
+
+@pytest.mark.parametrize("p", [3.0, 30.0, 100.0])
+def test_a_ball_that_leaves_the_uniform_weights_alone(p: float) -> None:
+    """One entry of class -1: `||q||_p <= 1/2` is met by the uniform weights, and by others only as powers
+    vanish in rounding."""
+    y = np.array([1.0, 1.0, 1.0, 1.0, -1.0])
+    D, center = SimplexBall(0.5, p), np.array([0.125] * 4 + [0.5])
+    rng = np.random.default_rng(0)
+    if p == 3.0:
+        D = SimplexBall(norm_ball.norm(center, p), p)
+    for g in rng.standard_normal((5, 5)):
+        height, at = D.support(g, classes=y)
+        np.testing.assert_allclose(at, center, atol=1e-12)
+        np.testing.assert_allclose(D.project(3.0 * g, classes=y), center, atol=1e-12)
+        assert height == pytest.approx(float(g @ center), abs=1e-12)
+    assert D.violation(center, classes=y) == 0.0
+    assert D.violation(np.array([0.3, 0.2, 0.0, 0.0, 0.5]), classes=y) > 0.1
+
+
+def test_every_ball_on_a_line_is_a_segment() -> None:
+    for p in (1.0, 1.001, 1.5, 2.0, 30.0, np.inf):
+        D = ucm.NormBall(0.75, p)
+        assert D.project([3.0])[0] == 0.75 and D.project([-0.5])[0] == -0.5
+        assert D.support([-2.0]) == (1.5, np.array([-0.75]))
+        q = cp.Variable(1)
+        assert all(c.args[0].is_pwl() for c in D.constraints(q, 0.75))

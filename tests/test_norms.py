@@ -228,9 +228,15 @@ def test_met_operands_are_met_to_the_tolerance(norm: float) -> None:
     X, y = apart()
     ball = ucm.Ball([1.75] * 4, 0.875)
     near = ucm.Ball([0.5] * 4, 1.25, p=1.01)
+    small = ucm.Ball([0.375, 0.25, -0.25, -0.5], 0.875, p=3)
+    hull = ucm.Hull(pos, weights=ucm.LossBall(ucm.Hinge(2), 1.125))
     sets = (
         ball & (ball + near),
         (ucm.Hull(pos) + ucm.Ball([0.125] * 4, 1.25, p=30)) & ucm.Hull(pos),
+        hull & (hull + small),
+        ucm.Hull(pos) - (ucm.Hull(neg) & (ucm.Hull(neg) + near)),
+        -3 * ((ucm.ReducedHull(neg, nu=0.5) + small) & ucm.ReducedHull(neg, nu=0.5)),
+        ucm.Ellipsoid(pos.mean, pos.cov, 0.5) & ucm.Hull(pos),
     )
     for U in sets:
         sol = ucm.solve(ucm.RobustMargin(U, norm), X, y)
@@ -249,3 +255,26 @@ def test_empty_intersections_are_infeasible(norm: float) -> None:
     )
     for U in empty:
         assert ucm.solve(ucm.RobustMargin(U, norm), X, y).status == "infeasible", U
+
+
+def test_a_centre_that_misses_the_couplings_is_no_point_of_the_set() -> None:
+    """The centre of the image lies beyond 0, and {0.375} is all that the operands share."""
+    wide = ucm.Image(
+        [[1.75, -1.625, -2.0]], ucm.LossBall(2 * ucm.Exponential(), 1.5), center=[0.75]
+    )
+    X, y = np.array([[0.0], [1.0]]), np.array([-1.0, 1.0])
+    for norm in (1.0, 2.0, 3.0, np.inf):
+        sol = ucm.solve(ucm.RobustMargin(wide & ucm.Point([0.375]), norm), X, y)
+        assert (sol.status, sol.objective) == ("optimal", pytest.approx(-0.375, rel=1e-6)), norm
+
+
+def test_steps_that_rounding_hides_end() -> None:
+    """Line searches among rounding took 13 s of the process here, and 8 problems in a row that were one."""
+    X = np.array([[1.75, 0.375, 0.875, 2.25], [2.0, 2.875, -1.125, 0.625], [2.5, 1.375, -1.125, -0.625],
+                  [-1.5, -2.875, -1.125, -0.25]])  # fmt: skip
+    y = np.array([1.0, 1.0, 1.0, -1.0])
+    hull = ucm.Hull(pos, weights=ucm.LossBall(ucm.SquaredHinge(), 1.125))
+    U = hull & (hull + ucm.Ball([0.375, 0.25, -0.25, -0.5], 0.875, p=3))
+    sol = ucm.solve(ucm.RobustMargin(U, 1.01), X, y)
+    assert sol.status == "optimal" and sol.objective == pytest.approx(-1.823707, rel=1e-6)
+    assert sol.stats.passes < 5_000

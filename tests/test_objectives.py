@@ -841,3 +841,27 @@ def test_a_critical_point_is_not_called_optimal() -> None:
     proof = plan.lowering.certify(at, 1e-6)
     verdict = known(plan.lowering.verdict(proof, "dca", Monitor(1e-6)))
     assert proof.certificate.relative_gap <= 1e-6 and verdict.status in ("local", "stationary")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ucm.Hinge() + 0.001 * ucm.ElasticNet(0.4),  # an optimum of 1e-7
+        100 * ucm.Exponential() + 0.1 * ucm.Lp(1.01) + 0.001 * ucm.LInf(),
+        ucm.Hinge(1.5) + 0.001 * ucm.Lp(1.01) + 100 * ucm.Lp(3),
+        100 * ucm.SquaredHinge() + 3 * ucm.LInf(),  # on which proximal steps end early
+        100 * ucm.Logistic() + 0.001 * ucm.Lp(1.01),
+    ],
+)
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+def test_optima_far_below_one_are_proven(model: ucm.Objective, scale: float) -> None:
+    X = np.array([[1.0, 0.5], [2.0, -1.0], [0.5, 1.5], [-1.0, 0.25], [-2.0, -0.5]])
+    y = np.array([1.0, 1.0, 1.0, -1.0, -1.0])
+    sol = ucm.solve(model, scale * X, y)
+    assert sol.status == "optimal", sol.message
+
+
+def test_the_conjugate_of_the_logistic_loss_near_its_ends() -> None:
+    s = np.array([1e-14, 1e-9, 1e-4])
+    series = s * np.log(s) - s + s * s / 2.0 + s**3 / 6.0
+    np.testing.assert_allclose(ucm.Logistic().conjugate(s), series, rtol=1e-12)

@@ -132,6 +132,24 @@ def test_digits_are_those_that_the_gap_leaves() -> None:
     assert lone.digits == 4  # what lies outside of the set proves no more
 
 
+def test_the_variables_of_a_reference_are_named_as_in_the_formula_with_their_units() -> None:
+    X, y = load("iris")
+    named = {
+        ucm.models.nu_svm(0.8): {"x / 7.7", "50 q_pos", "50 q_neg"},
+        ucm.models.mm_mpm(0.3) + ucm.Ball(0, 0.1): {"x / 7.7", "u", "u / 7.7"},
+        ucm.models.svm(1.0): {"7.7 w", "b", "t"},
+    }
+    scale = f"{np.abs(X).max():.3g}"
+    for model, names in named.items():
+        found = {v.name() for v in ucm.compile(model, X, y).reference().variables()}
+        assert found == {name.replace("7.7", scale) for name in names}
+    problem = ucm.compile(ucm.models.nu_svm(0.8), X, y).reference()
+    problem.solve(solver=cp.CLARABEL)
+    x = next(v.value for v in problem.variables() if v.name().startswith("x / "))
+    unit = np.abs(X).max()
+    assert -np.linalg.norm(unit * x) == pytest.approx(problem.value, rel=1e-9)
+
+
 @pytest.mark.parametrize("name", ["newton", "apg", "clarabel"])
 def test_an_old_name_means_the_first_solver_that_fits(name: str) -> None:
     X, y = load("iris")

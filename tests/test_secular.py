@@ -152,3 +152,22 @@ def test_a_path_forms_the_covariances_once(name: str) -> None:
         alone = ucm.solve(model.with_params(kappa=kappa), X, y, solver="clarabel", tol=1e-5)
         assert sol.status == "optimal"
         assert sol.objective == pytest.approx(alone.objective, rel=1e-6)
+
+
+def test_the_rank_of_a_matrix_is_not_that_of_its_rounding() -> None:
+    """Two ellipsoids, one of rank 1 whose root had a second column of rounding; mirrored features, too."""
+    one = [[2.515625, 3.375, -1.640625], [3.375, 6.8125, -3.1875], [-1.640625, -3.1875, 1.578125]]
+    two = [[4.0, 0.5, -3.5], [0.5, 0.0625, -0.4375], [-3.5, -0.4375, 3.0625]]
+    U = ucm.Ellipsoid([1.0, 1.0, 1.75], one, 0.5) + ucm.Ellipsoid([0.0] * 3, two, 1.0)
+    X, y = np.eye(3)[:2], np.array([1.0, -1.0])
+    sol = ucm.solve(U, X, y)
+    assert sol.status == "optimal" and sol.objective == pytest.approx(-1.7876032, rel=1e-6)
+    X = np.array([[0.25, 1.875, 0.25], [2.0, 1.5, -1.125], [-0.375, -0.625, 0.375], [-1.0, 0.75, 2.0],
+                  [-1.0, 1.625, 0.625], [-0.125, -0.625, 1.625], [1.5, 0.875, 1.125],
+                  [1.375, 0.375, 1.625], [-2.375, -1.5, 0.625]])  # fmt: skip
+    y = np.array([1.0] * 7 + [-1.0] * 2)
+    found = [
+        ucm.solve(ucm.models.mm_mpm(0.5), Z, y) for Z in (X, X[:, ::-1], np.c_[X, np.zeros(9)])
+    ]
+    assert {s.status for s in found} == {"optimal"}
+    assert np.ptp([s.objective for s in found]) <= 1e-6

@@ -215,7 +215,8 @@ HONOUR = {
     "newton-cg": models.nu_svm(0.6), "alm": models.coherent_mm_mpm(0.5), "ecos": models.nu_svm(0.6),
     "scs": models.nu_svm(0.6), "highs": models.one_norm_svm(0.5), "simplex": models.one_norm_svm(0.5),
     "newton-dual": models.psvm(), "psmo": models.psvm(1.0), "clarabel-loss": models.psvm(),
-    "apg-primal": models.psvm(2.0), "secular": models.mm_fda(0.3), "dca": models.rlsvm1(0.5),
+    "apg-primal": models.psvm(2.0), "prox-newton": ucm.Logistic() + ucm.L1(),
+    "secular": models.mm_fda(0.3), "dca": models.rlsvm1(0.5),
     "highs-distance": ucm.RobustMargin(models.nu_svm(0.6), norm=1.0),
     "scaled-newton": models.enu_svm(0.6, 1.5), "linearize": models.enu_svm(0.1),
     "facets": models.enu_svm(0.1),
@@ -283,6 +284,14 @@ def test_class_weights_are_weights_of_the_samples(name: str) -> None:
     by_class = untyped.solve(model, X, Y, class_weight={1: 1.5, -1: 0.75})
     by_sample = untyped.solve(model, X, Y, sample_weight=c)
     assert by_class.objective == pytest.approx(by_sample.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("name", ["nu_svm", "mm_mpm", "biased_l2_nu_svm"])
+def test_guarantees_are_those_of_repetitions(name: str) -> None:
+    found = untyped.compile(NAMED[name], X, Y, sample_weight=COPIES).guarantees()
+    wanted = untyped.compile(NAMED[name], X2, Y2).guarantees()
+    assert [g.assumption for g in found] == [g.assumption for g in wanted]
+    assert_allclose([g.value for g in found], [g.value for g in wanted], rtol=1e-5)
 
 
 def test_the_path_takes_weights() -> None:

@@ -3,6 +3,7 @@ from . import solvers as solvers
 from . import testing as testing
 from .compiler.compile import compile as compile
 from .compiler.compile import solve as solve
+from .compiler.path import Path as Path
 from .compiler.path import path as path
 from .compiler.plan import Plan as Plan
 from .data import datasets as datasets
@@ -19,7 +20,10 @@ from .evidence.admissible import Interval as Interval
 from .evidence.admissible import admissible as admissible
 from .evidence.guarantees import Guarantee as Guarantee
 from .evidence.guarantees import Guarantees as Guarantees
+from .evidence.source import to_cvxpy_source as to_cvxpy_source
+from .evidence.support import support as support
 from .evidence.verify import Verification as Verification
+from .evidence.worst_case import worst_case as worst_case
 from .forms.answer import Answer as Answer
 from .forms.distance import MinNorm as MinNorm
 from .forms.monitor import Monitor as Monitor
@@ -46,6 +50,7 @@ from .language.contracts import Weighable as Weighable
 from .language.domains import Box as Box
 from .language.domains import CappedSimplex as CappedSimplex
 from .language.domains import ChiSquareBall as ChiSquareBall
+from .language.domains import CvxpyDomain as CvxpyDomain
 from .language.domains import KLBall as KLBall
 from .language.domains import LossBall as LossBall
 from .language.domains import NormBall as NormBall

@@ -161,3 +161,13 @@ def project(h: Held, D: Any, tol: float) -> None:
 
 def test_domains_are_what_they_declare(record_property: Callable[[str, object], None]) -> None:
     attack(held, judge, record_property, few=80, many=3_000)
+
+
+def test_the_samples_of_domains_are_of_every_kind() -> None:
+    cases = [held(Source(seed)) for seed in range(400)]
+    met = {type(h.domain).__name__ for h in cases}
+    assert met >= {
+        "Box", "CappedSimplex", "DomainIntersection", "KLBall", "LossBall", "NormBall", "Simplex",
+        "SimplexBall", "SimplexKL", "SimplexLoss",
+    }  # fmt: skip
+    assert sum(h.classes is not None for h in cases) >= 40 and {h.size for h in cases} == {*SIZES}

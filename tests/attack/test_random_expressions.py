@@ -111,7 +111,9 @@ def compare(c: Case, tally: Tally) -> str:
 
 def beyond(c: Case, nearest: Nearest, sol: Any, told: str, size: float) -> str:
     """0 in U: the value is that of w, and no direction beats a value that is called the least; where U
-    is flat, the least of its span."""
+    is flat, the least of its span. A convex solver that ended before it knew says so."""
+    if sol.objective < 0.0 and sol.status == "max_iter":
+        return "0 in U, not decided"
     highest = nearest.support(-sol.w)
     tol = 1e-5 * size
     if np.isnan(highest):
@@ -145,6 +147,8 @@ def test_the_samples_of_expressions_are_of_every_kind() -> None:
         "LinearImage", "LossBall", "NormBall", "Point", "ReducedHull", "Scaled", "Sum",
     }  # fmt: skip
     assert len({c.model.norm for c in cases}) == 9 and max(len(c.X) for c in cases) > 40
+    held = Counter(word for c in cases for word in {type(node).__name__ for node in c.model.walk()})
+    assert min(held[word] for word in ("Sum", "Scaled", "LinearImage", "Intersection")) >= 15, held
     tally = Tally()
     said = Counter(compare(c, tally).partition(",")[0] for c in cases[:25])
     assert said["optimal"] >= 3 and said["0 in U"] >= 3 and said["empty"] >= 1, said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -157,3 +158,8 @@ def judge(p: Pair, tally: Tally) -> str:
 
 def test_relations_hold(record_property: Callable[[str, object], None]) -> None:
     attack(pair, judge, record_property, few=100, many=10_000)
+
+
+def test_the_samples_of_relations_are_of_every_kind() -> None:
+    met = Counter(pair(Source(seed)).relation for seed in range(600))
+    assert len(met) == 12 and min(met.values()) >= 5, met

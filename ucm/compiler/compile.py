@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ucm.compiler.kernelised import by_rows, check_kernel, gram_of
+import numpy as np
+
+from ucm.compiler.kernelised import by_rows, check_kernel, gram_of, in_span
 from ucm.compiler.lowering import Lowering
 from ucm.compiler.objective import ToObjective
 from ucm.compiler.pair import ToPair
@@ -26,6 +28,7 @@ from ucm.errors import (
     SolverError,
     unknown_option,
 )
+from ucm.evidence.relative import resolved
 from ucm.forms.monitor import check_time_limit, time_left
 from ucm.forms.objective import Composite, weighed
 from ucm.forms.solution import Solution
@@ -133,11 +136,17 @@ def plan_of(
     for node in model.walk():
         if isinstance(node, SampleNode):
             node.rows(data)  # refuses a group without samples before anything is computed
-    if isinstance(model, Objective):
-        lowerings = _of_objective(model, data, gram, solver)
-    else:
-        lowerings = (_of_set(model, data, gram, solver),)
-    plan = Plan.of(lowerings)
+    with data.powers():
+        if model.relative():
+            hidden = gram is not None and gram.kernel.name != "linear"
+            model = resolved(
+                model, data.in_feature_space(gram) if gram is not None and hidden else data
+            )
+        if isinstance(model, Objective):
+            lowerings = _of_objective(model, data, gram, solver)
+        else:
+            lowerings = (_of_set(model, data, gram, solver),)
+        plan = Plan.of(lowerings)
     return replace(plan, setup_time=time.perf_counter() - began)
 
 
@@ -191,6 +200,9 @@ def _of_set(
         check_kernel(model)
         rows = by_rows(model, data, gram, asked)
         data = data.in_gram_space(gram) if rows else data.in_feature_space(gram)
+    elif solver == "auto" and not isinstance(data.X, np.ndarray):
+        span = in_span(model, data)
+        data = data if span is None else data.in_feature_space(span)
     why = model.set.emptiness(data)
     if why is not None:
         raise EmptySetError(why)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from scipy import sparse
+
 from ucm.compiler.robust import minimum_norm
 from ucm.compiler.route import named, refusal
 from ucm.data.bound import Data
@@ -14,10 +16,13 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.nearest import NearestPoint
 from ucm.forms.solver import Solver
 from ucm.language.robust import RobustMargin
+from ucm.language.sets.intersection import Intersection
+from ucm.language.statistics.matrices import MatrixNode
 from ucm.solvers import ClipMDM
 
-__all__ = ["by_rows", "check_kernel", "gram_of"]
+__all__ = ["by_rows", "check_kernel", "gram_of", "in_span"]
 
+_WIDE = 2e8  # numbers in a basis of the span of the samples
 _COORDINATES = 1000  # samples up to which a factor of the Gram matrix is worth its cost
 
 
@@ -54,6 +59,16 @@ def check_kernel(model: RobustMargin) -> None:
             "of your own says that it is one by the base class ucm.CoordinateFree), or map the features "
             "first with sklearn.kernel_approximation.Nystroem"
         )
+
+
+def in_span(model: RobustMargin, data: Data) -> Gram | None:
+    """The linear kernel, where a model of covariances or intersections has so many sparse features that a
+    vector of them, let alone a basis of the span of the samples, is what takes the time."""
+    few = sparse.issparse(data.X) and data.m <= _COORDINATES
+    if not few or data.m * data.n <= _WIDE or model.norm != 2.0 or model.set.in_features():
+        return None
+    known = any(isinstance(node, MatrixNode | Intersection) for node in model.walk())
+    return gram_of("linear", data, {}) if known else None
 
 
 def by_rows(model: RobustMargin, data: Data, gram: Gram, asked: str | Solver[Any]) -> bool:

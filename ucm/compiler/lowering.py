@@ -7,6 +7,7 @@ nothing of the form enters it but the answer of the solver.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -16,6 +17,7 @@ from ucm.data.gram import Expansion
 from ucm.data.linear import Vec
 from ucm.data.weighing import Weighing
 from ucm.errors import ParameterError
+from ucm.evidence.support import vector_of
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer, Posed, checked
 from ucm.forms.monitor import Monitor
@@ -25,7 +27,7 @@ from ucm.forms.solver import Solver
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["Form", "Lowering", "Parts", "Proof", "Regime", "Verdict"]
+__all__ = ["Form", "Given", "Lowering", "Parts", "Proof", "Regime", "Verdict"]
 
 Form = TypeVar("Form", bound=Posed)
 
@@ -93,6 +95,7 @@ class Parts:
     bias_rule: str
     coefficients: Vec | None = None
     expansion: Expansion | None = None
+    make_parts: Callable[[], tuple[Vec, ...]] | None = None
 
     def over(self, weighing: Weighing) -> Parts:
         """The same over the samples that were given, those of weight 0 among them."""
@@ -104,6 +107,46 @@ class Parts:
             expansion = replace(expansion, support=support, m=weighing.given)
         weights, c = weighing.spread(self.weights), weighing.spread(self.coefficients)
         return replace(self, weights=weights, coefficients=c, expansion=expansion)
+
+
+@dataclass(frozen=True)
+class Given:
+    """An answer from elsewhere; as for `Plan.certify`."""
+
+    w: Any = None
+    b: Any = None
+    x: Any = None
+    weights: Any = None
+    coefficients: Any = None
+
+    def vector(self, name: str, size: int) -> Vec | None:
+        """One of them as a vector of finite numbers, where it is given.
+
+        Raises
+        ------
+        DataError
+            It is none of this length.
+        """
+        v = getattr(self, name)
+        return None if v is None else vector_of(v, size, f"certify: {name}")
+
+    def per_sample(self, name: str, data: Data) -> Vec | None:
+        """One of them as a vector with an entry for every sample that was given, without those of weight 0.
+
+        Raises
+        ------
+        DataError
+            It is none of this length.
+        """
+        weighing = data.weighing
+        size = data.m if weighing.kept is None else weighing.given
+        return weighing.gathered(self.vector(name, size))
+
+    def refuse(self, why: str, *names: str) -> None:
+        """Raises `ParameterError` where one of these is given."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise ParameterError(f"certify: unexpected {name}: {why}")
 
 
 class Lowering(ABC, Generic[Form]):
@@ -168,6 +211,16 @@ class Lowering(ABC, Generic[Form]):
     @abstractmethod
     def certify(self, answer: Answer, tol: float) -> Proof:
         """What the declaration proves of an answer; a relative gap of `tol` is enough."""
+
+    @abstractmethod
+    def certify_given(self, given: Given) -> Certificate:
+        """What the declaration proves of an answer from elsewhere.
+
+        Raises
+        ------
+        ParameterError, DataError
+            What is given does not belong to this model, or is no vector of its length.
+        """
 
     @abstractmethod
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:

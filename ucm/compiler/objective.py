@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.compiler.lowering import Lowering, Parts, Proof, Regime, Verdict, other_shape
+from ucm.compiler.lowering import Given, Lowering, Parts, Proof, Regime, Verdict, other_shape
 from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.errors import ParameterError
 from ucm.evidence.majorant import dual_problem, majorant, verify_objective
 from ucm.evidence.objective import InFeatures, certify_objective, falls_forever, is_local
+from ucm.evidence.support import vector_of
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex
-from ucm.forms.solution import Solution
+from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
 from ucm.language.terms import ForFeatures
@@ -25,7 +28,7 @@ from ucm.solvers.threads import blas_threads
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["ToObjective"]
+__all__ = ["ToObjective", "normal_of"]
 
 
 class ToObjective(Lowering[Composite | DifferenceOfConvex]):
@@ -106,6 +109,18 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
         )
         return Proof(answer, certificate, certificate.primal, w, b)
 
+    def certify_given(self, given: Given) -> Certificate:
+        given.refuse(
+            "a kernel or a point of a set has none here; give w and b", "x", "coefficients"
+        )
+        w, b = normal_of(given, self.data)
+        normal = InFeatures(self.data.X, w)
+        slopes = given.per_sample("weights", self.data)
+        if slopes is not None:
+            margin = self.data.y * (normal.scores + b)
+            slopes = slopes - self.split.tilt(margin, w).margin
+        return certify_objective(self.model, self.data, normal, b, slopes)
+
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         if proof.certificate.kind == "global":
             return None
@@ -145,3 +160,22 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
         return verify_objective(self.model, self.data, solution, None, tol, **options)
+
+
+def normal_of(given: Given, data: Data, name: str = "w") -> tuple[Vec, float]:
+    """The normal, or its coefficients behind a kernel, and the bias of an answer from elsewhere.
+
+    Raises
+    ------
+    ParameterError, DataError
+        One of both is missing, or no finite number.
+    """
+    w = given.vector(name, data.n) if name == "w" else given.per_sample(name, data)
+    b = given.b
+    if w is None or b is None:
+        missing = name if w is None else "b"
+        raise ParameterError(
+            f"certify: {missing}: expected both {name} and b, the variables of this objective, got no "
+            f"{missing}; give it too"
+        )
+    return w, float(vector_of([b], 1, "certify: b")[0])

@@ -7,18 +7,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ucm import numerics
-from ucm.compiler.lowering import Lowering, Parts, Proof, Regime, Verdict, other_shape
+from ucm.compiler.lowering import (
+    Given,
+    Lowering,
+    Parts,
+    Proof,
+    Regime,
+    Verdict,
+    other_shape,
+)
+from ucm.compiler.objective import normal_of
 from ucm.data.bound import Data
 from ucm.data.gram import Expansion, Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear import Vec
 from ucm.evidence.majorant import dual_problem, majorant, verify_objective
-from ucm.evidence.objective import BehindKernel, InFeatures, certify_objective
+from ucm.evidence.objective import BehindKernel, InFeatures, Normal, certify_objective
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.pair import HingeDual
-from ucm.forms.solution import Solution
+from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
 
@@ -107,6 +116,19 @@ class ToPair(Lowering[HingeDual]):
         b = min(biases, key=lambda b: loss.value(data.y * (f + b), data.y, data.weights))
         certificate = certify_objective(self.model, data, normal, b, self.factor * a)
         return Proof(answer, certificate, certificate.primal, w, b)
+
+    def certify_given(self, given: Given) -> Certificate:
+        data, form = self.data, self.form
+        if form.X is None:
+            given.refuse("a kernel hides the features; give coefficients and b", "w", "x")
+            c, b = normal_of(given, data, "coefficients")
+            normal: Normal = BehindKernel(form.gram, c)
+        else:
+            given.refuse("there are features; give w and b", "x", "coefficients")
+            w, b = normal_of(given, data)
+            normal = InFeatures(form.X, w)
+        weights = given.per_sample("weights", data)
+        return certify_objective(self.model, data, normal, b, weights)
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         """Where the kernel is indefinite, so that a gap proves nothing."""

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.compiler.lowering import Lowering, Proof, Regime, Verdict
+from ucm.compiler.lowering import Given, Lowering, Proof, Regime, Verdict
 from ucm.compiler.recover import BIAS_RULES
 from ucm.compiler.route import choose, table, unknown, verdicts
 from ucm.data.bound import Data
+from ucm.data.linear import Vec
 from ucm.display import sheet
 from ucm.display import table as html_table
 from ucm.errors import (
@@ -30,7 +31,7 @@ from ucm.evidence.guarantees import Guarantees, guarantees
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor, check_time_limit
-from ucm.forms.solution import Solution, Stats
+from ucm.forms.solution import Certificate, Solution, Stats
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
@@ -44,6 +45,7 @@ __all__ = ["Plan", "options_of"]
 _REPRODUCED = 1e-9  # of the objective: the same minimum
 _UNLIMITED = 2**31 - 1  # iterations, and the most that foreign solvers count
 _OUTSIDE = 1e-2  # violation, relative: no accuracy of a solver that has converged
+_REGULAR = 1e-100  # sizes above it and below its inverse have powers that are numbers
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,9 +140,10 @@ class Plan:
         tol: float = 1e-6,
         max_iter: int | None = None,
         time_limit: float | None = None,
+        trace: int | None = None,
         warm_start: Solution | None = None,
         starts: int = 1,
-        callback: Callable[[dict[str, float]], object] | None = None,
+        callback: Callable[[dict[str, Any]], object] | None = None,
         verbose: bool = False,
         bias_rule: str = "auto",
         **unknown: Any,
@@ -153,11 +156,15 @@ class Plan:
         max_iter : limit of iterations; None for the solver's own
         time_limit : seconds, after which it ends with what is proven by then; a product, a factorisation
             or an iteration of a solver in other hands is finished first. None: as long as it takes
+        trace : k for a record of every k-th iterate, and of the last, in `Solution.history`: the iterate
+            (q, x; w, b), and where the method has them L, eta, restarts, the generalised gradient, counts of
+            gradients, projections, products and evaluations, and the seconds that these took. The iterates
+            stay the same, seconds grow; solvers in other hands and compiled loops tell what they report
         warm_start : a solution of a plan of the same shape, to start from
         starts : for non-convex models; a convex one needs a single start
         callback : called with every reported record; returning True stops
         verbose : print a table of the iterations
-        bias_rule : "auto", "kkt", "midpoint", "error", "odds" or "zero"
+        bias_rule : "auto", "kkt", "midpoint", "means", "error", "odds" or "zero"
 
         Raises
         ------
@@ -177,7 +184,7 @@ class Plan:
             raise unknown_option("solve", unknown, options_of(Plan.solve))
         if not isinstance(tol, float | np.floating) or not 0.0 < tol < 1.0:
             raise ParameterError(f"solve: tol lies in (0, 1), got {brief(tol)}")
-        for name, limit in (("max_iter", max_iter), ("starts", starts)):
+        for name, limit in (("max_iter", max_iter), ("starts", starts), ("trace", trace)):
             whole = isinstance(limit, int | np.integer) and not isinstance(limit, bool)
             if limit is not None and not (whole and limit >= 1):
                 raise ParameterError(
@@ -201,8 +208,8 @@ class Plan:
             )
         self._sealed()
         limit = None if max_iter is None else min(int(max_iter), _UNLIMITED)
-        monitor = Monitor(tol, limit, callback, verbose, time_limit)
-        with monitor.alarm():
+        monitor = Monitor(tol, limit, callback, verbose, time_limit, trace=int(trace or 0))
+        with monitor.alarm(), self.data.powers():
             solution = self._solve(monitor, warm_start, starts, bias_rule)
         self._last[:] = [(solution, monitor.tol)]
         return solution
@@ -230,8 +237,9 @@ class Plan:
         if further is not None:
             return self._cross(further, monitor, warm_start, starts, bias_rule)
         status, message = self._judge(proof, monitor)
-        if len(proofs) > 1:
-            message += _reached(proofs)
+        ends = [each.objective for each in proofs] if len(proofs) > 1 else monitor.ends
+        if starts > 1 and len(ends) > 1:
+            message += _reached(np.array(ends))
         parts = lowering.recover(proof, bias_rule).over(self.data.weighing)
         return Solution(
             objective=proof.objective,
@@ -240,8 +248,10 @@ class Plan:
             message=message,
             stats=self._stats(monitor),
             history=monitor.history,
+            ends=tuple(ends) if ends else (proof.objective,),
             size=proof.size,
             answer=proof.answer,
+            params=self.model.params(),
             **vars(parts),
         )
 
@@ -254,10 +264,13 @@ class Plan:
         if verdict is None and inside and abs(gap) <= tol and certificate.kind == "global":
             verdict = Verdict("optimal", f"proven: {certificate}")
         if verdict is None and inside and gap < -self.lowering.slack(proof, tol):
-            raise SolverError(
-                f"{name}: the certificate contradicts the answer (relative gap {gap:.2g}, "
-                f"{self.lowering.wrong} is wrong: please report it"
-            )
+            where = f"{name}: the certificate contradicts the answer (relative gap {gap:.2g}"
+            if not _REGULAR < max(self.data.scale, proof.size) < 1.0 / _REGULAR:
+                raise SolverError(
+                    f"{where}): powers of numbers of size {max(self.data.scale, proof.size):.3g} over- or "
+                    "underflow; scale the features"
+                )
+            raise SolverError(f"{where}, {self.lowering.wrong} is wrong: please report it")
         if verdict is None:
             message = (
                 f"{name} stopped with a relative gap of {gap:.2g} and a violation of "
@@ -362,6 +375,59 @@ class Plan:
             )
         return problem
 
+    def certify(
+        self,
+        *,
+        w: Any = None,
+        b: float | None = None,
+        x: Any = None,
+        weights: Any = None,
+        coefficients: Any = None,
+    ) -> Certificate:
+        """What the declaration proves of an answer from elsewhere, whoever found it.
+
+        Of a set, w proves the upper bound `max over U of -w'x`, and a point of U the lower one,
+        `-||x||_q`. The side that is missing is infinite, and the kind "none". Of `loss + lam * penalty`,
+        (w, b) has a value, and weights, the slopes of the losses, prove how far it is from the least.
+
+        Parameters
+        ----------
+        w : (n,) array, optional
+            Of any length; that of x where it is left out.
+        b : float, optional
+            Of `loss + lam * penalty` only.
+        x : (n,) array, optional
+            A point of U: whether it is one, a conic program tells, relative in `violation`. One that lies
+            outside by more than 1e-6 bounds nothing.
+        weights : (m,) array, optional
+            As `Solution.weights`: where every sample has one, they give the point, and their domains decide.
+        coefficients : (m,) array, optional
+            Behind a kernel, in place of w: `w = sum_i c_i phi(x_i)`, as `Solution.coefficients`.
+
+        Raises
+        ------
+        ParameterError
+            Nothing is given, what does not belong to the model, or w = 0.
+        DataError
+            No vector of finite numbers of the length that is wanted; X or y were changed in place.
+
+        Examples
+        --------
+        >>> import ucm
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.svm import NuSVC
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> y = 2 * y - 1
+        >>> svc = NuSVC(kernel="linear", nu=0.5, tol=1e-9).fit(X, y)
+        >>> plan = ucm.compile(ucm.models.nu_svm(0.5), X, y)
+        >>> print(plan.certify(w=svc.coef_[0]).dual)
+        -inf
+        >>> plan.certify(w=svc.coef_[0], x=plan.solve().x).relative_gap < 1e-4
+        True
+        """
+        self._sealed()
+        return self.lowering.certify_given(Given(w, b, x, weights, coefficients))
+
     def verify(self, **options: Any) -> Verification:
         """Compare the last solution (a new one when there is none) with the CVXPY twin, at the tolerance
         it was solved to.
@@ -452,9 +518,8 @@ def _named(answer: Answer, monitor: Monitor) -> Answer:
     return answer.ended("time_limit", f"the time limit of {monitor.time_limit:g} s came first")
 
 
-def _reached(proofs: list[Proof]) -> str:
+def _reached(values: Vec) -> str:
     """How far the several starts came."""
-    values = np.array([proof.certificate.primal for proof in proofs])
     best = float(values.min())
     same = int((values <= best + _REPRODUCED * abs(best)).sum())
     return (

@@ -17,7 +17,9 @@ from ucm.language.contracts import Leveled, UncertaintySet
 from ucm.language.node import Node
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination, is_number, times
+from ucm.language.statistics.matrices import MatrixNode
 from ucm.language.statistics.samples import Samples, kinds_of
+from ucm.language.statistics.vectors import VectorSum
 
 __all__ = [
     "BIAS_RULES",
@@ -26,9 +28,10 @@ __all__ = [
     "coefficients_of",
     "feature_normal",
     "sample_weights",
+    "summand_points",
 ]
 
-BIAS_RULES = ("auto", "kkt", "midpoint", "error", "odds", "zero")
+BIAS_RULES = ("auto", "kkt", "midpoint", "means", "error", "odds", "zero")
 _ROUNDING = 1e-12  # of the largest score
 
 
@@ -43,10 +46,10 @@ def sample_weights(form: MinNorm, q: Sequence[Vec], m: int) -> Vec | None:
     return weights
 
 
-def _chains(node: Node, chain: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """For every leaf of samples, the matrices that stand above it, outermost first."""
+def _chains(node: Node, chain: tuple[Any, ...] = ()) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """For every leaf of samples, its kind and the matrices that stand above it, outermost first."""
     if isinstance(node, Samples):
-        yield chain
+        yield node.kind, chain
     elif isinstance(node, Combination):
         for U, L in node.terms():
             yield from _chains(U, chain if is_number(L) else (*chain, L))
@@ -56,12 +59,17 @@ def _chains(node: Node, chain: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
                 yield from _chains(x, chain)
 
 
-def feature_normal(U: UncertaintySet, w: Vec) -> Vec | None:
+def feature_normal(U: UncertaintySet, w: Vec, side: str | None = None) -> Vec | None:
     """`M' w` when every leaf of samples lies under the same matrices M (none: w itself); None when
-    they differ, or when there are no samples and w lives elsewhere."""
-    chains = list(_chains(U))
+    they differ, or when there are no samples and w lives elsewhere.
+
+    Parameters
+    ----------
+    side : "pos" or "neg" for the leaves of that class alone, of both for a `signed` one; None for all
+    """
+    chains = [chain for kind, chain in _chains(U) if side is None or kind in (side, "signed")]
     if not chains:
-        return w
+        return w if side is None else None
     first = chains[0]
     for other in chains[1:]:
         if len(other) != len(first) or any(
@@ -75,7 +83,13 @@ def feature_normal(U: UncertaintySet, w: Vec) -> Vec | None:
 
 
 def bias(
-    rule: str, U: UncertaintySet, form: MinNorm, data: Data, q: Sequence[Vec], w: Vec
+    rule: str,
+    U: UncertaintySet,
+    form: MinNorm,
+    data: Data,
+    q: Sequence[Vec],
+    w: Vec,
+    side: str | None = None,
 ) -> tuple[float | None, str]:
     """The bias b of `w'x + b`, and the rule that gave it.
 
@@ -83,18 +97,23 @@ def bias(
     ----------
     rule : "kkt" (multipliers of the mass constraints, when each class is one hull and no more: Barbero,
         Takeda and Lopez 2015, appendix E),
-        "midpoint" (of the nearest points, when each summand uses one class), "error" (least
+        "midpoint" (of the nearest points, when each summand uses one class), "means" (half-way between the
+        class means, which Table 9 of Ito, Takeda and Toh 2015 takes for MM-FDA), "error" (least
         training error), "odds" (least error of two normal distributions), "zero", or "auto" for the
         first of "kkt", "midpoint" and "error" that applies; where the objective is 0, "error", as the others
         put b where the classes meet, and rounding decides. Where the classes have different
         weights, which the midpoint does not see and few errors show, it is "kkt" or "odds"
+    side : where the classes stand under different matrices, "pos" or "neg" says through whose a sample is
+        read; then "auto" goes by the errors of that reading, which "kkt" and "midpoint" do not see
 
     Raises
     ------
     ParameterError
         The rule is unknown, or does not apply to this set.
     """
-    normal = feature_normal(U, w)
+    normal, one_map = feature_normal(U, w), True
+    if normal is None and side is not None:
+        normal, one_map = feature_normal(U, w, side), False
     if normal is None or normal.size != data.n:
         return None, "none"
     if rule == "zero" or not w.any():
@@ -102,11 +121,13 @@ def bias(
     rules = {
         "kkt": lambda: _levels(form, w),
         "midpoint": lambda: _midpoint(U, data, q, w),
+        "means": lambda: -0.5 * float(normal @ (data.mean("pos") + data.mean("neg"))),
         "error": lambda: _least_error(data, normal, data.factors),
         "odds": lambda: _odds(data, normal),
     }
     weighted = data.weighing.classes[0] != data.weighing.classes[1]
     automatic = ("kkt", "odds", "error") if weighted else ("kkt", "midpoint", "error")
+    automatic = automatic if one_map else [n for n in automatic if n in ("odds", "error")]
     for name in automatic if rule == "auto" else (rule,):
         b = rules[name]()
         if b is not None and math.isfinite(b):
@@ -149,20 +170,29 @@ def _inside(low: float, high: float) -> float | None:
     return low if math.isfinite(low) else (high if math.isfinite(high) else None)
 
 
-def _terms(U: UncertaintySet, data: Data, q: Iterator[Vec]) -> Iterator[tuple[set[str], Vec]]:
-    """The Minkowski summands: the samples that each uses, and its point."""
+def _terms(
+    U: UncertaintySet, data: Data, q: Iterator[Vec]
+) -> Iterator[tuple[UncertaintySet, Vec, Vec]]:
+    """The Minkowski summands: the set, its point, and what stands of it in the sum."""
     if isinstance(U, Combination):
         for V, L in U.terms():
-            for kinds, x in _terms(V, data, q):
-                yield kinds, times(L, x)
+            for leaf, own, x in _terms(V, data, q):
+                yield leaf, own, times(L, x)
     else:
-        yield kinds_of(U), U.rebuild(data, q)[0]
+        x = U.rebuild(data, q)[0]
+        yield U, x, x
+
+
+def summand_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, ...]:
+    """The point of every summand, in order."""
+    return tuple(own for _, own, _ in _terms(U, data, iter(q)))
 
 
 def class_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, Vec] | None:
     """The points x_+ and x_- of the classes, x = x_+ - x_-; None unless each summand uses one class."""
     point: dict[str, Any] = {}
-    for kinds, x in _terms(U, data, iter(q)):
+    for leaf, _, x in _terms(U, data, iter(q)):
+        kinds = kinds_of(leaf)
         if len(kinds) > 1 or kinds == {"signed"}:
             return None
         for kind in kinds:
@@ -170,10 +200,36 @@ def class_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, 
     return (point["pos"], point["neg"]) if len(point) == 2 else None
 
 
+def _moves(x: Any, factor: float = 1.0) -> Iterator[tuple[str, float]]:
+    """How far a set goes along where all samples of a kind move by one: a hull or a mean as far, a covariance
+    not at all, a multiple its factor as far, sets that meet as far as the first."""
+    if isinstance(x, Samples):
+        yield x.kind, factor
+    elif isinstance(x, Combination):
+        for V, L in x.terms():
+            yield from _moves(V, factor * L if is_number(L) else factor)
+    elif isinstance(x, VectorSum):
+        for c, v in x.terms:
+            yield from _moves(v, factor * c)
+    elif isinstance(x, Node) and not isinstance(x, MatrixNode):
+        below = list(x.below())
+        for y in [y for y in below if isinstance(y, UncertaintySet)][:1] or below:
+            yield from _moves(y, factor)
+
+
 def _midpoint(U: UncertaintySet, data: Data, q: Sequence[Vec], w: Vec) -> float | None:
-    """The hyperplane half-way between the class points."""
+    """The hyperplane half-way between the class points, each in the units of its samples."""
     points = class_points(U, data, q)
-    return None if points is None else -0.5 * data.space.inner(w, points[0] + points[1])
+    if points is None:
+        return None
+    moved = {"pos": 0.0, "neg": 0.0}
+    for kind, factor in _moves(U):
+        moved[kind] += factor if kind == "pos" else -factor
+    if min(moved.values()) <= _ROUNDING:  # it stays where it is while the samples move
+        return None
+    return -0.5 * sum(
+        data.space.inner(w, x) / moved[kind] for kind, x in zip(moved, points, strict=True)
+    )
 
 
 def _odds(data: Data, normal: Vec) -> float | None:

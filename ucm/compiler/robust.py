@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ucm.compiler.lowering import Form, Lowering, Parts, Proof, Regime, Verdict, other_shape
-from ucm.compiler.recover import bias, coefficients_of, sample_weights
+from ucm.compiler.lowering import Form, Given, Lowering, Parts, Proof, Regime, Verdict, other_shape
+from ucm.compiler.recover import bias, coefficients_of, sample_weights, summand_points
 from ucm.compiler.route import choose, table, verdicts
 from ucm.data.bound import Data, EuclideanSpace, GramSpace
 from ucm.data.gram import Expansion
@@ -19,6 +19,7 @@ from ucm.errors import ParameterError, SolverError
 from ucm.evidence.admissible import advice
 from ucm.evidence.bounds import lower_bound
 from ucm.evidence.certificate import certify
+from ucm.evidence.outside import both_sides, nearest_member, of_weights
 from ucm.evidence.reference import twin
 from ucm.evidence.stationary import at_kink, certify_unit, pinned, proven
 from ucm.evidence.verify import Verification, verify
@@ -80,6 +81,43 @@ class _Robust(Lowering[Form]):
         cost = f"one product of this form costs {form.pass_cost():.3g} of a pass"
         return [*lines, f"a pass    {2 * data.stored:,} multiplications; {cost}"]
 
+    def certify_given(self, given: Given) -> Certificate:
+        model, data, form = self.model, self.data, self.image
+        given.refuse("b is none of a set: its objective has no bias", "b")
+        if data.gram is None:
+            given.refuse("there is no kernel; give w", "coefficients")
+        else:
+            given.refuse("a kernel hides the features; give coefficients or weights", "w", "x")
+        unit = None
+        w, c = given.vector("w", form.n), given.per_sample("coefficients", data)
+        if w is not None:
+            unit = data.space.direction(w, model.norm)
+        elif c is not None and isinstance(data.space, GramSpace):
+            unit = data.space.dual_vector(c, 2.0) if data.space.norm(c) > 0.0 else None
+        elif c is not None:
+            unit = data.space.direction(np.asarray(data.X.T @ c), 2.0)
+        if unit is None and not (w is None and c is None):
+            raise ParameterError("certify: w: expected a direction, got 0; give a w other than 0")
+        x, weights = given.vector("x", form.n), given.per_sample("weights", data)
+        if weights is not None:
+            given.refuse("weights give the point; give one of both", "x")
+            x, violation = model.set.rebuild(data, iter(of_weights(form, weights)))
+        elif x is not None:
+            violation = nearest_member(model, data, form, x)
+        else:
+            violation = math.nan
+        if unit is None and x is None:
+            raise ParameterError(
+                "certify: expected an answer, got none; give w, weights of the samples or a point x of U"
+            )
+        return both_sides(model, data, unit, x, violation)
+
+    def _parts(self, q: list[Vec]) -> tuple[Vec, ...]:
+        """The points of the summands."""
+        if self.data.seal is not None:
+            self.data.seal.check()
+        return summand_points(self.model.set, self.data, q)
+
     def recover(self, proof: Proof, bias_rule: str) -> Parts:
         model, data, w, x = self.model, self.data, proof.w, proof.x
         weights = None
@@ -95,7 +133,9 @@ class _Robust(Lowering[Form]):
             b, rule = bias(bias_rule, model.set, self.image, data, proof.answer.q, w)
         gram = data.gram
         if gram is None or w is None or x is None:
-            return Parts(w, b, x, weights, rule)
+            known = gram is None and x is not None and len(proof.answer.q) == len(self.image.blocks)
+            make = functools.partial(self._parts, proof.answer.q) if known else None
+            return Parts(w, b, x, weights, rule, make_parts=make)
         c, point = coefficients_of(model, data, gram, proof.answer.q, w, x)
         if gram.kernel.name == "linear":  # then w and x are features too
             w, x = np.asarray(gram.X.T @ c), np.asarray(gram.X.T @ point)
@@ -184,8 +224,15 @@ class ToDistance(_Robust[MinNorm]):
         inside = unit.lower(center)
         if data.space.norm(center - unit.lift(inside)) > 1e-6 * norm:
             return Regime(True, "0 is not in the affine hull of U")
-        found = radial(unit, monitor.below(1e-6))(inside / norm)
+        reach = radial(unit, monitor.below(1e-6))
+        found = reach(inside / norm)
         program = "linear program" if unit.hulls is not None else "conic program"
+        if found is not None and found.s >= 0.0 and form.missed(form.centers()) > _ROUNDING:
+            # a centre that misses the couplings is not in U: 0 need not lie between; the point found is
+            center = form.matvec(found.q)
+            norm = data.space.norm(center)
+            if norm > 1e-9 * form.largest:
+                found = reach(unit.lower(center) / norm)
         if found is None:
             return Regime(True, f"the {program} for 0 in U had no answer; the solve decides")
         if found.s < 0.0:
@@ -297,7 +344,7 @@ class ToDistance(_Robust[MinNorm]):
         size = self.form.size(answer.q)
         if abs(certificate.relative_gap) > tol:  # not proven to be off 0: how large is U?
             size = max(size, self.form.largest)
-        inside = certificate.violation <= max(tol, 1e-6)
+        inside = certificate.violation <= max(10.0 * tol, 1e-6)
         if inside and norm <= max(tol, self.data.space.resolution) * size:
             certificate = Certificate(0.0, -norm, norm, 0.0, certificate.violation, "global")
             return Proof(answer, certificate, 0.0, zero, None, x, size)
@@ -305,7 +352,7 @@ class ToDistance(_Robust[MinNorm]):
 
     def _zero(self, proof: Proof, tol: float) -> bool:
         """Whether 0 lies in U: w = 0, and the point near 0 is one of U."""
-        inside = proof.certificate.violation <= max(tol, 1e-6)
+        inside = proof.certificate.violation <= max(10.0 * tol, 1e-6)
         return inside and proof.w is not None and not proof.w.any()
 
     def _refuse_emptiness(self) -> None:
@@ -320,7 +367,7 @@ class ToDistance(_Robust[MinNorm]):
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         tol = monitor.tol
         if proof.answer.status == "infeasible":
-            hint = advice(self.model, self.data.in_coordinates, monitor)
+            hint = advice(self.model, self.data.in_coordinates, monitor, empty=True)
             return Verdict("infeasible", f"U is empty: {proof.answer.message}. {hint}")
         if not self._zero(proof, tol):
             return None
@@ -402,6 +449,7 @@ class ToSphere(_Robust[UnitNorm]):
         form, generator = self.form, np.random.default_rng(0)
         answers = [self.answer(solver, monitor, start)]
         while len(answers) < starts and answers[-1].status != "interrupted" and not monitor.late:
+            monitor.start += 1
             w = form.lift(generator.standard_normal(form.rank))
             answers.append(self.answer(solver, monitor, Answer(w=w)))
         return answers

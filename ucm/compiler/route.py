@@ -114,7 +114,9 @@ _GROWING = GrowingBall(_EUCLIDEAN[1:])
 
 ROUTES = (
     # min ||x||_q over a lowered set
-    Route(Secular(), "Euclidean balls only: scalar roots, or a small subspace", _round),
+    Route(
+        Secular(rest=Newton()), "Euclidean balls only: scalar roots, or a small subspace", _round
+    ),
     Route(NewtonHull(), "two hulls of samples: a band of them, from few samples to all", _free),
     Route(InSpan(Newton()), "far more features than parameters: the next row in their span"),
     Route(Newton(), "systems of a few thousand at most: few passes, high accuracy"),
@@ -161,7 +163,10 @@ ROUTES = (
         ProxNewton(), "smooth losses, penalties of single weights: Newton steps, features as needed"
     ),
     Route(DualNewton(), "one loss, squared l2 norm: some tens of products with the samples"),
-    Route(PrimalAPG(), "smooth losses: accelerated proximal gradient on the primal"),
+    Route(
+        PrimalAPG(rest=ClarabelComposite()),
+        "smooth losses: accelerated proximal gradient on the primal",
+    ),
     Route(ClarabelComposite(), "anything convex: interior point, through CVXPY, built once"),
 )
 """All routes: for its form the first row that fits is taken.

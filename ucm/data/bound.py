@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import CenteredMap, SampleMap, UnitMap
 from ucm.data.sound import Seal, read, refuse_entry
 from ucm.data.weighing import PLAIN, Weighing, check_class_weight, read_weights, weighing_of
-from ucm.errors import DataError
+from ucm.errors import DataError, SolverError, UCMError
 
 __all__ = ["Data", "EuclideanSpace", "GramSpace", "Space", "bind", "covariance_of"]
 
@@ -341,6 +342,24 @@ class Data:
             return CenteredMap(X, self.mean(kind, group), self._counts(kind, group))
 
         return self.once(("centred", kind, group), make)
+
+    @contextlib.contextmanager
+    def powers(self) -> Iterator[None]:
+        """Where powers of the entries may leave the numbers of double precision: NumPy does not warn of that,
+        as answers are looked at, and what breaks is a SolverError that says so."""
+        if 1e-100 < self.scale < 1e100:
+            yield
+            return
+        try:
+            with np.errstate(all="ignore"):
+                yield
+        except UCMError:
+            raise
+        except (ArithmeticError, ValueError) as error:  # of NumPy's linear algebra, too
+            raise SolverError(
+                f"powers of features of size {self.scale:.3g} over- or underflow ({error}); scale "
+                "the features"
+            ) from error
 
     def covariance(self, kind: str, group: Any = None) -> NDArray[np.float64]:
         """The 1/m covariance, dense (n, n); exactly 0 for a feature that varies by rounding only."""

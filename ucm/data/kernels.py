@@ -142,6 +142,19 @@ def _number(name: str, number: Any) -> float:
         raise ParameterError(f"{name}: expected a number, got {brief(number)}") from None
 
 
+def _variance(X: Any, weights: Vec | None) -> float:
+    """That of all entries, the samples weighed."""
+    if weights is not None:
+        count = float(weights.sum()) * X.shape[1]
+        square = X.multiply(X) if sparse.issparse(X) else X * X
+        mean = float(np.sum(weights @ X)) / count
+        return float(np.sum(weights @ square)) / count - mean * mean
+    if sparse.issparse(X):
+        count = X.shape[0] * X.shape[1]
+        return float((X.data**2).sum() / count - (X.data.sum() / count) ** 2)
+    return float(X.var())
+
+
 def kernel_of(
     kernel: Any, X: Any, weights: Vec | None = None, /, **options: Any
 ) -> tuple[Kernel, int]:
@@ -177,17 +190,14 @@ def kernel_of(
                 f'gamma: expected "scale", "auto" or a positive number, got {gamma!r}'
             )
         spread = 1.0
-        if gamma == "scale" and weights is not None:
-            count = float(weights.sum()) * X.shape[1]
-            square = X.multiply(X) if sparse.issparse(X) else X * X
-            mean = float(np.sum(weights @ X)) / count
-            spread = float(np.sum(weights @ square)) / count - mean * mean
-        elif gamma == "scale":
-            if sparse.issparse(X):
-                count = X.shape[0] * X.shape[1]
-                spread = float((X.data**2).sum() / count - (X.data.sum() / count) ** 2)
-            else:
-                spread = float(X.var())
+        if gamma == "scale":
+            with np.errstate(over="ignore", invalid="ignore"):
+                spread = _variance(X, weights)
+            if not spread < np.inf:
+                raise DataError(
+                    f"X: expected entries with a variance, for gamma={gamma!r}, got entries up to "
+                    f"{float(abs(X).max()):.3g}, whose squares overflow; scale the features"
+                )
         gamma = 1.0 / (X.shape[1] * spread) if spread > 0.0 else 1.0
     gamma = _number("gamma", gamma)
     if not 0.0 < gamma < np.inf:

@@ -30,6 +30,7 @@ from ucm.estimators.validation import (
     data_errors,
     labels_of,
     normal_in_features,
+    with_bias,
 )
 from ucm.evidence.sparsity import sparsity
 from ucm.forms.monitor import time_left
@@ -78,7 +79,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     time_limit : float, default=None
         Seconds for the problems of one fit together; a probability fits several times. What is proven by
         then is in `certificate_`.
-    bias : "auto", "kkt", "midpoint", "error", "odds" or "zero", default="auto"
+    bias : "auto", "kkt", "midpoint", "means", "error", "odds" or "zero", default="auto"
         How b is found: from the multipliers of the mass constraints, half-way between the nearest
         points of the classes, by the least training error, by that and the odds of the class
         weights, or not at all. "auto" takes the first of the first three that applies to the set,
@@ -95,6 +96,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
         "balanced" means m / (k m_o) for the m_o samples of one of k classes. A label that the dict
         leaves out has weight 1. Constants cancel in the mean and the covariance of a class. The rest in
         "ovr" has the mean weight of its samples.
+    side : None, "pos" or "neg", default=None
+        Where the classes stand under different matrices, as in `M1 @ A - M2 @ B`, through those of which
+        class a new sample is read: "pos" is `classes_[1]`, of several classes the one that is taken as
+        positive. `coef_` is then `M'w` for these, and `bias="auto"` the least training error of that
+        reading. Without it such a set is refused.
     n_jobs : int, default=None
         Number of two-class problems solved at a time, in threads.
     probability : bool, default=False
@@ -208,6 +214,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         multi_class: str = "ovo",
         decision_function_shape: str = "ovr",
         class_weight: str | dict[Any, float] | None = None,
+        side: str | None = None,
         n_jobs: int | None = None,
         probability: bool = False,
         verbose: int = 0,
@@ -225,6 +232,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.multi_class = multi_class
         self.decision_function_shape = decision_function_shape
         self.class_weight = class_weight
+        self.side = side
         self.n_jobs = n_jobs
         self.probability = probability
         self.verbose = verbose
@@ -340,7 +348,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
             if isinstance(model, RobustMargin) and (direction is None or not direction.any()):
                 # 0 lies in the set, or the set is empty: nothing to classify by
                 raise SolverError(f"Classifier: {pair.named(classes)}{solution.message}")
-            return plan, solution
+            return plan, with_bias(model, plan, solution, self.bias, self.side)
 
         found = solve_pairs(work, pairs, self.n_jobs)
         self.classes_ = classes
@@ -375,7 +383,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.n_iter_ = int(iterations[0]) if one else iterations
         self.dual_gap_ = max(s.certificate.gap for s in solutions)
         if solutions[0].w is not None:
-            self.coef_ = np.array([normal_in_features(model, s, n) for s in solutions])
+            self.coef_ = np.array([normal_in_features(model, s, n, self.side) for s in solutions])
             found = [sparsity(model, plan.data, s) for plan, s in zip(plans, solutions)]
             self.sparsity_ = found[0] if one else found
         self.intercept_ = np.array([s.b for s in solutions], dtype=float)

@@ -19,6 +19,9 @@ def check_options(classifier: Any) -> None:
     """Refuse a time limit that is none; a scheme of several classes, or a shape of their decision values,
     that is not known."""
     check_time_limit(classifier.time_limit, "Classifier")
+    side = classifier.side
+    if side not in (None, "pos", "neg"):
+        raise ParameterError(f'Classifier: side is None, "pos" or "neg", got {side!r}')
     for name, known in (
         ("multi_class", ("ovo", "ovr")),
         ("decision_function_shape", ("ovr", "ovo")),

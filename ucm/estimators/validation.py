@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -11,14 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
-from ucm.compiler.recover import feature_normal
+from ucm.compiler.plan import Plan
+from ucm.compiler.recover import bias, feature_normal
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, DataError, ParameterError, UCMError, brief
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 
-__all__ = ["class_weights", "counted", "data_errors", "labels_of", "normal_in_features"]
+__all__ = [
+    "class_weights",
+    "counted",
+    "data_errors",
+    "labels_of",
+    "normal_in_features",
+    "with_bias",
+]
 
 
 @contextmanager
@@ -47,19 +56,41 @@ def labels_of(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
     return classes, index
 
 
-def normal_in_features(model: RobustMargin | Objective, solution: Solution, n: int) -> Vec:
-    """w as a direction in the space of X, which has n features."""
+def normal_in_features(
+    model: RobustMargin | Objective, solution: Solution, n: int, side: str | None = None
+) -> Vec:
+    """w as a direction in the space of X, which has n features; `side` as for `Classifier`."""
     w = np.zeros(0) if solution.w is None else solution.w
     if isinstance(model, Objective):
         return w
     normal = feature_normal(model.set, w)
+    if normal is None and side is not None:
+        normal = feature_normal(model.set, w, side)
     if normal is None or solution.b is None:
         raise CompositionError(
-            f"Classifier: w has {w.size} entries and lives in another space than X ({n} "
-            "features); put all samples of U under one matrix, as in M @ (A - B), or take "
-            "ucm.solve for w itself"
+            f"Classifier: w has {w.size} entries and lives in another space than X ({n} features); put all "
+            'samples of U under one matrix, as in M @ (A - B), say by side="pos" or side="neg" through the '
+            "maps of which class a new sample is read, or take ucm.solve for w itself"
         )
     return normal
+
+
+def with_bias(
+    model: RobustMargin | Objective, plan: Plan, solution: Solution, rule: str, side: str | None
+) -> Solution:
+    """The solution with the bias of the reading that `side` says, where it has none."""
+    lowering = (solution.plan or plan).lowering
+    q = [] if solution.answer is None else solution.answer.q
+    if (
+        side is None
+        or solution.b is not None
+        or not isinstance(model, RobustMargin)
+        or solution.w is None
+        or not q
+    ):
+        return solution
+    b, named = bias(rule, model.set, lowering.image, lowering.data, q, solution.w, side)
+    return replace(solution, b=b, bias_rule=named)
 
 
 def class_weights(class_weight: Any, classes: NDArray[Any], counts: Vec) -> Vec:

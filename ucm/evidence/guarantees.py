@@ -25,7 +25,7 @@ from ucm.display import table as html_table
 from ucm.errors import DataError, ParameterError, brief
 from ucm.forms.solution import Solution
 from ucm.language.contracts import Capped, Domain, UncertaintySet
-from ucm.language.domains import ChiSquareBall, KLBall, NormBall
+from ucm.language.domains import ChiSquareBall, KLBall, NormBall, WeightedSimplex
 from ucm.language.node import TEXT, value
 from ucm.language.objective import Objective
 from ucm.language.parameter import Derived
@@ -460,10 +460,16 @@ _ROCKAFELLAR = "Rockafellar and Uryasev (2000)"
 def _part(U: Hull | ReducedHull, fitted: _Fitted) -> float | None:
     """beta, of the worst part whose mean a reduced hull takes; None for other weights."""
     space = U.bound_space(fitted.data)
-    if len(space.pieces) != 1 or not isinstance(space.pieces[0], Capped):
+    if len(space.pieces) != 1:
         return None
-    cap = space.pieces[0].caps(space.dim, space.classes)[0]
-    return min(1.0, max(1.0 / (cap * space.dim), 0.0)) if cap < 1.0 else None
+    piece = space.pieces[0]
+    if isinstance(piece, WeightedSimplex):
+        cap, N, least = value(piece.cap), float(piece.copies.sum()), float(piece.copies.min())
+    elif isinstance(piece, Capped):
+        cap, N, least = piece.caps(space.dim, space.classes)[0], float(space.dim), 1.0
+    else:
+        return None
+    return min(1.0, max(1.0 / (cap * N), 0.0)) if cap * least < 1.0 else None
 
 
 def _chi_square(U: Hull | ReducedHull, N: float) -> float | None:

@@ -43,7 +43,8 @@ def majorant(
     X = data.X if features is None else features
     w = np.zeros(X.shape[1]) if w is None else w
     scale = data.scale if features is None else float(np.abs(X).max(initial=0.0)) or 1.0
-    omega, bias, t = cp.Variable(X.shape[1]), cp.Variable(), cp.Variable(data.m)
+    omega = cp.Variable(X.shape[1], name=f"{scale:.3g} w")
+    bias, t = cp.Variable(name="b"), cp.Variable(data.m, name="t")
     scope, one = Parameters(), Coefficient()
     total: Any = 0.0
     for loss in G.losses:

@@ -40,7 +40,7 @@ def twin(model: RobustMargin, data: Data) -> Twin:
     """Build the reference from the declaration; vectorised, DPP, scaled by the largest |X|."""
     scope = Parameters()
     expression, constraints = model.set.cvxpy(data, scope)
-    z = cp.Variable(expression.shape[0])
+    z = cp.Variable(expression.shape[0], name=f"x / {data.scale:.3g}")
     constraints = [z == expression / data.scale, *constraints]
     q = model.dual
     norm = cp.norm(z, q) if q in (1.0, 2.0, float("inf")) else cp.pnorm(z, q, approx=False)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +30,8 @@ class Certificate:
     gap : `primal - dual`, not negative but for rounding; it bounds the error of the objective
     relative_gap : gap / ||x||_q
     violation : how far x is outside of U, relative
-    kind : "global" (the gap bounds the distance to the optimum), "local" or "none"
+    kind : "global" (the gap bounds the distance to the optimum), "local" or "none": a side is missing, and
+        infinite, as for an answer from elsewhere (`plan.certify`)
     residual : where 0 lies in U, else None: how far w is from stationary: `dist(df(w), f(w) d||w||_p)`
     """
 
@@ -41,6 +45,10 @@ class Certificate:
 
     def __str__(self) -> str:
         if self.kind == "none":
+            if math.isfinite(self.primal):
+                return f"an upper bound only: optimum <= {self.primal:.10g}"
+            if math.isfinite(self.dual):
+                return f"a lower bound only: {self.dual:.10g} <= optimum"
             return "no certificate"
         if self.kind == "local" and self.residual is not None:
             return (
@@ -58,7 +66,7 @@ class Certificate:
         return digits(max(self.relative_gap, self.violation)) if self.kind == "global" else None
 
     def _repr_html_(self) -> str:
-        if self.kind == "none":
+        if self.kind == "none" and not (math.isfinite(self.primal) or math.isfinite(self.dual)):
             return sheet("No certificate", {})
         critical = self.kind == "local" and self.residual is not None
         ends = {"lower bound": self.dual, "upper bound": self.primal}
@@ -68,7 +76,9 @@ class Certificate:
             "relative gap": None if critical else f"{self.relative_gap:.2g}",
             "digits proven": self.digits,
             "from stationary": None if self.residual is None else f"{self.residual:.2g}",
-            "outside of the set": f"{self.violation:.2g}, relative",
+            "outside of the set": None
+            if math.isnan(self.violation)
+            else f"{self.violation:.2g}, relative",
         }
         return sheet(f"Certificate, {self.kind}", facts)
 
@@ -118,13 +128,17 @@ class Solution:
         "stationary" or "unattained"
     message : what happened, in a sentence, and what to try
     stats : how it was found
-    history : one dict per reported iteration
+    history : one dict per reported iteration: iteration, objective, gap, passes, seconds, start (the place
+        of the start that it belongs to). With `trace=k` one per k-th iterate, and what the solver says of it
+    ends : the objective at the end of every start, of models that are not convex
     bias_rule : the rule that b came from
     size : how large the points of U are that the solve met, `||c|| + sum ||A_k q_k||`; the unit in
         which "0 lies in U" is judged
     answer : what the solver said, for a warm start
     coefficients : (m,) c with `w = sum_i c_i phi(x_i)`, where there is a kernel
     expansion : what evaluates `sum_i c_i k(x_i, x)`
+    params : the numbers of the model's parameters, those of relative sizes too
+    make_parts : what computes `parts`; it holds the data, and pickles leave it out
     plan : the second plan that gave the answer, where a solve crossed to one (0 in U; rows of a Gram matrix
         that did not tell); pickles leave it out, as it holds the data
     """
@@ -138,16 +152,29 @@ class Solution:
     status: str
     message: str
     stats: Stats
-    history: list[dict[str, float]]
+    history: list[dict[str, Any]]
     bias_rule: str = "none"
     size: float = 0.0
     answer: Any = field(default=None, repr=False, compare=False)
     coefficients: Vec | None = None
     expansion: Expansion | None = field(default=None, repr=False, compare=False)
+    params: dict[str, float] = field(default_factory=dict)
+    make_parts: Callable[[], tuple[Vec, ...]] | None = field(
+        default=None, repr=False, compare=False
+    )
     plan: Any = field(default=None, repr=False, compare=False)
+    ends: tuple[float, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "plan": None}
+        return {**vars(self), "plan": None, "make_parts": None}
+
+    @functools.cached_property
+    def parts(self) -> tuple[Vec, ...] | None:
+        """The point of every summand of U that x is made of, in the order in which U is written: of
+        `A - B` a point of A and one of B, whose difference is x. Of sums in sums and of multiples the points
+        of the sets that are neither. None behind a kernel, for `loss + lam * penalty`, where there is no
+        answer, and after pickling unless asked for before."""
+        return None if self.make_parts is None else self.make_parts()
 
     def decision(self, X: Any) -> Vec:
         """`w'x + b` for the rows of X (b = 0 where there is none).
@@ -180,6 +207,7 @@ class Solution:
             "objective": f"{self.objective:.10g}".replace("-", "−"),
             "digits proven": proof.digits,
             "proof": str(proof),
+            "parameters": ", ".join(f"{n} = {x:.6g}" for n, x in self.params.items()) or None,
             "bias": self.b,
             "samples with weight": None
             if self.weights is None

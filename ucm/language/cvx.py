@@ -1,16 +1,29 @@
-"""CVXPY, loaded when the first name of it is used: `from ucm.language import cvx as cp`."""
+"""CVXPY, loaded when the first name of it is used: `from ucm.language import cvx as cp`.
+
+Its functions take source text too, and answer with source text: `ucm.language.text`.
+"""
 
 from __future__ import annotations
 
 import importlib
 import warnings
+from types import FunctionType
 from typing import Any
+
+from ucm.language.text import spoken
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):  # what tools ask every module for
         raise AttributeError(name)
-    found = globals()[name] = getattr(importlib.import_module("cvxpy"), name)
+    cvxpy = importlib.import_module("cvxpy")
+    found = cvxpy.transforms.indicator if name == "indicator" else getattr(cvxpy, name)
+    atom = isinstance(found, type) and issubclass(found, cvxpy.atoms.atom.Atom)
+    if name == "indicator":
+        found = spoken("transforms.indicator", found)
+    elif atom or isinstance(found, FunctionType):
+        found = spoken(name, found)
+    globals()[name] = found
     return found
 
 

@@ -7,7 +7,9 @@ import importlib
 import json
 import math
 import pkgutil
+import sys
 from dataclasses import fields
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -99,7 +101,8 @@ def _encode(x: Any) -> Any:
         names = [f.name for f in fields(x)]  # type: ignore[arg-type]
         return {"node": type(x).__name__, "fields": {n: _encode(getattr(x, n)) for n in names}}
     if isinstance(x, Param):
-        return {"param": x.name, "value": _encode(x.value)}
+        flag = {"relative": True} if x.relative else {}
+        return {"param": x.name, "value": _encode(x.value), **flag}
     if isinstance(x, Derived):
         return {"operation": x.operation, "of": [_encode(x.left), _encode(x.right)]}
     if isinstance(x, tuple):
@@ -113,6 +116,13 @@ def _encode(x: Any) -> Any:
         }
     if isinstance(x, np.ndarray):
         return {"array": x.tolist()}
+    if isinstance(x, FunctionType):
+        if _function(x.__module__, x.__qualname__) is not x:
+            raise CompositionError(
+                f"to_json: expected a function of a module, got {x.__qualname__} of {x.__module__}; define "
+                "it at the top of a module"
+            )
+        return {"function": x.__qualname__, "module": x.__module__}
     if isinstance(x, float) and math.isinf(x):
         return {"float": "inf" if x > 0 else "-inf"}
     return x
@@ -134,8 +144,9 @@ def _decode(x: Any) -> Any:
         check_fields(cls, read)
         return cls(**read)
     if "param" in x:
-        name, number = _entry(x, param=str, value=object)
-        return Param(name, _decode(number))
+        flag = {"relative": bool} if "relative" in x else {}
+        name, number, *relative = _entry(x, param=str, value=object, **flag)
+        return Param(name, _decode(number), *relative)
     if "operation" in x:
         operation, operands = _entry(x, operation=str, of=list)
         if len(operands) != 2:
@@ -144,6 +155,15 @@ def _decode(x: Any) -> Any:
                 "write the text with to_json"
             )
         return Derived(operation, *map(_decode, operands))
+    if "function" in x:
+        name, module = _entry(x, function=str, module=str)
+        found = _function(module, name)
+        if found is None:
+            raise CompositionError(
+                f"from_json: no function is named {brief(name)} in the module {brief(module)}, or that is "
+                "not imported; import the module that defines it"
+            )
+        return found
     if "tuple" in x:
         (items,) = _entry(x, tuple=list)
         return tuple(_decode(item) for item in items)
@@ -155,6 +175,12 @@ def _decode(x: Any) -> Any:
     if "float" in x and x["float"] in _INFINITE:
         return _INFINITE[x["float"]]
     raise CompositionError(f"from_json: unknown entry {brief(sorted(x))}")
+
+
+def _function(module: str, name: str) -> FunctionType | None:
+    """The function of a module that is imported already; nothing is imported or called."""
+    found = getattr(sys.modules.get(module), name, None)
+    return found if isinstance(found, FunctionType) and found.__module__ == module else None
 
 
 def _entry(x: dict[str, Any], **kinds: type) -> list[Any]:

@@ -25,7 +25,7 @@ from scipy.special import xlogy
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language.contracts import Domain, UncertaintySet, operator
-from ucm.language.domains import CappedSimplex, KLBall, LossBall, NormBall
+from ucm.language.domains import CappedSimplex, ChiSquareBall, KLBall, LossBall, NormBall
 from ucm.language.losses.exponential import Exponential
 from ucm.language.losses.hinge import Hinge
 from ucm.language.node import Tunable
@@ -133,8 +133,10 @@ def to_loss(U: UncertaintySet) -> ConvexLoss:
         D = U.weights
         if isinstance(D, CappedSimplex):
             return Hinge()
-        if isinstance(D, NormBall) and 1.0 < D.p < np.inf:
+        if isinstance(D, NormBall) and 1.0 < D.p < np.inf and (D.around is None or D.p == 2.0):
             return Hinge(dual_exponent(D.p))
+        if isinstance(D, ChiSquareBall):
+            return Hinge(2.0)
         if isinstance(D, KLBall):
             return Exponential()
         if isinstance(D, LossBall):

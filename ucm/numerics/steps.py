@@ -11,16 +11,19 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["MOST", "PATIENCE", "SHRINK", "accuracy", "growth", "idle", "line_search"]
+__all__ = [
+    "MOST", "PATIENCE", "SHRINK", "TRIALS", "accuracy", "growth", "idle", "line_search",
+]  # fmt: skip
 
 MOST = 40  # Newton steps of one outer step
+TRIALS = 40  # of a line search
 PATIENCE = 8  # outer steps in a row that gain nothing
 GAINED = 0.99  # of the least error so far: above, nothing is gained
 SHRINK = 0.1  # of sigma, where they did not suffice: its kinks are too sharp for this start
 
 
 def line_search(slope: Callable[[float, Any], float], parts: Any, start: float) -> float:
-    """t > 0 with `|slope(t, parts)| <= 0.2 |start|`, or the last of 40 trials.
+    """t > 0 with `|slope(t, parts)| <= 0.2 |start|`, or the last of `TRIALS` trials.
 
     The slope of a convex function along a descent direction does not fall, and starts at `start < 0`.
     From t = 1 the step is doubled until the slope is positive; then t is where the secant of the bracket
@@ -28,7 +31,7 @@ def line_search(slope: Callable[[float, Any], float], parts: Any, start: float) 
     call of `slope` is at the t returned.
     """
     low, f_low, high, f_high, t = 0.0, start, np.inf, np.inf, 1.0
-    for _ in range(39):
+    for _ in range(TRIALS - 1):
         f = slope(t, parts)
         if abs(f) <= 0.2 * abs(start):
             return t

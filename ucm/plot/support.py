@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -12,11 +10,10 @@ import numpy as np
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import SolverError
+from ucm.evidence.support import Heights
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import value
 from ucm.language.parameter import Numbers
-from ucm.language.sets.combination import Combination, is_number, times
 from ucm.solvers.programs import accuracy, attempt
 
 __all__ = ["Frame", "Shadow"]
@@ -42,9 +39,6 @@ class Frame:
 class Shadow:
     """The shadow `{P x : x in U}` of a declared set, by its support points.
 
-    A sum asks its terms, each in its own way; a set that knows no maximiser, as an intersection, is one
-    conic program for every direction, written once.
-
     Attributes
     ----------
     U : the set
@@ -59,15 +53,18 @@ class Shadow:
     P: Any
     frame: Frame | None = None
     evaluations: int = 0
-    _programs: dict[Any, Any] = field(default_factory=dict, repr=False)
+    _program: Any = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self._heights = Heights(self.U, self.data)
 
     def __call__(self, e: Vec) -> tuple[float, Vec]:
         """`max <e, z>` over the shadow, and a maximiser; (inf, nan) where there is none."""
         self.evaluations += 1
         if self.frame is not None:
-            x = self._program(self.U, self.P.T @ e, self.frame)
+            x = self._in_frame(self.P.T @ e, self.frame)
         else:
-            x = self._point(self.U, self.P.T @ e)
+            x = self._heights(self.P.T @ e).point
         if x is None or not np.all(np.isfinite(x)):
             return np.inf, np.full(2, np.nan)
         z = self.P @ x
@@ -77,46 +74,24 @@ class Shadow:
         """The part of the shadow in a square."""
         return Shadow(self.U, self.data, self.P, frame)
 
-    def _point(self, U: UncertaintySet, d: Vec) -> Vec | None:
-        """A point of U furthest along d; None where there is none."""
-        if isinstance(U, Combination):
-            points = [(L, self._point(V, _across(L, d))) for V, L in U.terms()]
-            if any(x is None for _, x in points):
-                return None
-            return reduce(add, [times(L, x) for L, x in points])
-        height, x = U.support(self.data, d, {})
-        if not np.isfinite(height):
-            return None
-        return self._program(U, d, None) if x is None else x
-
-    def _program(self, U: UncertaintySet, d: Vec, frame: Frame | None) -> Vec | None:
-        key = (U, frame is None)
-        if key not in self._programs:
-            self._programs[key] = self._written(U, frame)
-        problem, g, z = self._programs[key]
+    def _in_frame(self, d: Vec, frame: Frame) -> Vec | None:
+        """A point of the set in the frame furthest along d, by one conic program for every direction."""
+        if self._program is None:
+            self._program = self._written(frame)
+        problem, g, z = self._program
         g.value = d
         failure = attempt(problem, cp.CLARABEL, **accuracy("CLARABEL", 1e-9))
-        if problem.status in ("unbounded", "unbounded_inaccurate"):
-            return None
         if failure or z.value is None:
             raise SolverError(
-                f"{U!r}: the conic program of its support function ended with "
+                f"{self.U!r}: the conic program of its support function ended with "
                 f"{failure or problem.status}; scale the features"
             )
         return self.data.scale * np.asarray(z.value, dtype=np.float64)
 
-    def _written(self, U: UncertaintySet, frame: Frame | None) -> tuple[Any, Any, Any]:
+    def _written(self, frame: Frame) -> tuple[Any, Any, Any]:
         scale = self.data.scale
-        x, constraints = U.cvxpy(self.data, Numbers())
+        x, constraints = self.U.cvxpy(self.data, Numbers())
         z = cp.Variable(x.shape[0])
-        constraints = [*constraints, z == x / scale]
-        if frame is not None:
-            near = cp.abs(self.P @ z - frame.middle / scale) <= frame.half / scale
-            constraints.append(near)
+        near = cp.abs(self.P @ z - frame.middle / scale) <= frame.half / scale
         g = cp.Parameter(x.shape[0])
-        return cp.Problem(cp.Maximize(g @ z), constraints), g, z
-
-
-def _across(L: Any, d: Vec) -> Vec:
-    """`L' d`."""
-    return value(L) * d if is_number(L) else np.asarray(L.T @ d)
+        return cp.Problem(cp.Maximize(g @ z), [*constraints, z == x / scale, near]), g, z

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from ucm.data.linear import Vec
-from ucm.numerics.steps import MOST, PATIENCE, SHRINK, growth, idle, line_search
+from ucm.numerics.steps import MOST, PATIENCE, SHRINK, TRIALS, growth, idle, line_search
 
 __all__ = ["Lagrangian", "WeightedSum", "ridge_solve", "run"]
 
 Matrix = NDArray[np.float64]
 _REFUSED = 8  # trial points in a row
+_LOST = 3  # line searches in a row that end by their number of trials
 _SAME = 1e-14  # of the largest weight: less is rounding
 
 
@@ -131,7 +132,8 @@ def run(
 
 
 def minimise(at: Lagrangian, late: Callable[[], bool]) -> int:
-    """Newton steps on psi; their number."""
+    """Newton steps on psi; their number, or the most where line searches find nothing but rounding."""
+    lost = 0
     for step in range(at.most):
         g = at.gradient()
         if at.good_enough(g) or late():
@@ -141,8 +143,23 @@ def minimise(at: Lagrangian, late: Callable[[], bool]) -> int:
         if not start < 0.0:
             return step + 1
         ahead = at.ahead(d)
-        at.move(line_search(at.slope, ahead, start), d, ahead)
+        trials = _Counted(at)
+        at.move(line_search(trials, ahead, start), d, ahead)
+        lost = lost + 1 if trials.count == TRIALS else 0
+        if lost == _LOST:
+            break
     return at.most
+
+
+class _Counted:
+    """The slope, and how often it was asked for."""
+
+    def __init__(self, at: Lagrangian) -> None:
+        self.at, self.count = at, 0
+
+    def __call__(self, t: float, ahead: Any) -> float:
+        self.count += 1
+        return self.at.slope(t, ahead)
 
 
 class WeightedSum:

@@ -2,6 +2,7 @@
 
 from ucm.language.domains.box import Box
 from ucm.language.domains.chi_square import ChiSquareBall, SimplexChiSquare
+from ucm.language.domains.cvxpy_domain import CvxpyDomain
 from ucm.language.domains.divergence import KLBall, SimplexKL
 from ucm.language.domains.intersection import DomainIntersection
 from ucm.language.domains.loss_ball import LossBall, SimplexLoss
@@ -13,6 +14,7 @@ __all__ = [
     "Box",
     "CappedSimplex",
     "ChiSquareBall",
+    "CvxpyDomain",
     "DomainIntersection",
     "KLBall",
     "LossBall",

@@ -99,7 +99,7 @@ class ChiSquareBall(Copied, SemiSmooth):
         away = N * q - self.c
         if self.copies is not None:
             away = cp.multiply(self.copies**-0.5, away)
-        return [cp.norm2(away if self.rho is None else away / math.sqrt(N)) <= size]
+        return [cp.norm2(away if self.rho is None else away / N**0.5) <= size]
 
     def on_simplex(self) -> Domain | None:
         return SimplexChiSquare(self.rho, self.level, copies=self.copies)
@@ -147,6 +147,9 @@ class SimplexChiSquare(curved.CutSimplex):
     def _solve(self, v: Vec, classes: Vec | None, *, prox: bool) -> tuple[Vec, curved.Point | None]:
         near = SimplexNear(_radius(self, v.size), copies=self.copies)
         return near._solve(v, classes, prox=prox)
+
+    def _pinned(self, dim: int, classes: Vec | None) -> bool:
+        return False
 
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:
         reason = _out_of_range(self.ball().bare)

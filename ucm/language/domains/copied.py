@@ -50,4 +50,4 @@ class Copied(Weighable):
 
     def count(self, dim: int) -> float:
         """N: the number of all copies."""
-        return float(dim if self.copies is None else self.copies.sum())
+        return dim if self.copies is None else float(self.copies.sum())

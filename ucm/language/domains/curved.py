@@ -326,6 +326,10 @@ class CutSimplex(Copied, SemiSmooth, Leveled):
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:
         """Why the ball misses the simplex, if it does."""
 
+    @abstractmethod
+    def _pinned(self, dim: int, classes: Vec | None) -> bool:
+        """Whether other points than the uniform one are inside by rounding only, however far they are."""
+
     def _cut(
         self,
         v: Vec,
@@ -344,11 +348,15 @@ class CutSimplex(Copied, SemiSmooth, Leveled):
             return q, None
         q = masses.uniform(v.size, classes, self.copies)
         least = height(q)
-        if radius <= least + slack * abs(least):  # it does not move, and has no multiplier
-            theta = (-np.inf,) * len(masses.counts(v.size, classes))
-            return q, Point(q, 0.0, q, np.inf, theta)
+        if radius <= least + slack * abs(least):
+            return self._least(v.size, classes)
         point = root(least)
         return point.q, point
+
+    def _least(self, dim: int, classes: Vec | None) -> tuple[Vec, Point]:
+        """The point of the smallest ball: it does not move, and has no multiplier."""
+        q = masses.uniform(dim, classes, self.copies)
+        return q, Point(q, 0.0, q, np.inf, (-np.inf,) * len(masses.counts(dim, classes)))
 
     def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
         return masses.delivered(self._solve(masses.vector(v), classes, prox=True)[0], out)
@@ -379,7 +387,12 @@ class CutSimplex(Copied, SemiSmooth, Leveled):
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
         q = masses.vector(q)
-        return masses.snap(max(masses.outside(q, classes), self.ball().violation(q)))
+        worst = max(masses.outside(q, classes), self.ball().violation(q))
+        if self._pinned(q.size, classes):
+            worst = max(
+                worst, float(np.abs(q - masses.uniform(q.size, classes, self.copies)).sum())
+            )
+        return masses.snap(worst)
 
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
         return masses.uniform(dim, classes, self.copies)

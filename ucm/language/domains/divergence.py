@@ -165,6 +165,9 @@ class SimplexKL(curved.CutSimplex):
             lambda least: root(curve, v, classes, radius, least),
         )  # fmt: skip
 
+    def _pinned(self, dim: int, classes: Vec | None) -> bool:
+        return False
+
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:
         largest = 1.0
         if classes is not None:
@@ -197,7 +200,9 @@ def _tilted(
     q = np.empty_like(g)
     lam, *theta = numerics.support_entropy(g, masses.labels(classes), radius, least, q)
     levels = tuple(unit * x for x in theta[: 1 if classes is None else 2])
-    return curved.Point(q, q / lam / unit, curve.normal(q), unit * lam, levels)
+    with np.errstate(over="ignore"):  # the slope in directions next to 0
+        w = q / lam / unit
+    return curved.Point(q, w, curve.normal(q), unit * lam, levels)
 
 
 def _radius(alpha: float) -> float:

@@ -140,9 +140,12 @@ class LossBall(Copied):
     def constraints(
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
-        count, c = self.count(q.size), np.ones(q.size) * self.c
-        height, inside = self.loss.conjugate_cvxpy(cp.multiply(count / c, q))
-        return [*inside, c @ height / count <= size]
+        count = self.count(q.size)
+        if self.copies is None:
+            height, inside = self.loss.conjugate_cvxpy(count * q)
+            return [*inside, cp.sum(height) / count <= size]
+        height, inside = self.loss.conjugate_cvxpy(cp.multiply(count / self.copies, q))
+        return [*inside, self.copies @ height / count <= size]
 
     def on_simplex(self) -> Domain | None:
         return SimplexLoss(self.loss, self.radius, copies=self.copies)
@@ -207,6 +210,9 @@ class SimplexLoss(curved.CutSimplex):
             v, classes, prox, curve.value, radius,
             lambda least: curved.solve(curve, v, parts, radius, least, prox=prox), masses.ROUNDING,
         )  # fmt: skip
+
+    def _pinned(self, dim: int, classes: Vec | None) -> bool:
+        return False
 
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:
         ball = self.ball()

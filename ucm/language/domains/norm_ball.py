@@ -180,6 +180,11 @@ class NormBall(Copied, SemiSmooth, Polyhedral):
                 "the ball around another point is Image(A, NormBall(radius), center=...)"
             )
 
+    @property
+    def euclidean(self) -> bool:
+        """Whether it is `{||q||_2 <= radius}`, around 0 and without copies."""
+        return self.p == 2.0 and self.around is None and self.copies is None
+
     def _middle(self, dim: int) -> Any:
         """The centre, one number where all its entries are the same."""
         return self.c / self.count(dim) if self.around else 0.0
@@ -189,9 +194,13 @@ class NormBall(Copied, SemiSmooth, Polyhedral):
         """d where the bound is `||d q||_p <= radius`: `c^(1/p - 1)`, 1 without copies."""
         return 1.0 if self.copies is None else self.copies ** (1.0 / self.p - 1.0)
 
+    def _exponent(self, dim: int) -> float:
+        """p, or inf on a line, where all norms are one and this one is linear."""
+        return math.inf if dim == 1 and self.copies is None else self.p
+
     def _solve(self, v: Vec) -> tuple[Vec, Vec, Vec | None]:
         """The projection; dq/du; and the gradient of the norm where the bound is active."""
-        p, radius = self.p, max(value(self.radius), 0.0)
+        p, radius = self._exponent(v.size), max(value(self.radius), 0.0)
         size = np.abs(v)
         length = norm(self.units * v, p)
         if length <= radius:
@@ -239,14 +248,15 @@ class NormBall(Copied, SemiSmooth, Polyhedral):
         top = float(np.abs(h).max(initial=0.0))
         if top == 0.0:
             return 0.0, np.zeros(g.size)
-        if self.p == 1.0:
+        p = self._exponent(g.size)
+        if p == 1.0:
             q = np.sign(h) * (np.abs(h) == top)
             q *= radius / np.abs(q).sum()
-        elif self.p == math.inf:
+        elif p == math.inf:
             q = radius * np.sign(h)
         else:
-            q = np.sign(h) * (np.abs(h) / top) ** (1.0 / (self.p - 1.0))
-            q *= radius / norm(q, self.p)
+            q = np.sign(h) * (np.abs(h) / top) ** (1.0 / (p - 1.0))
+            q *= radius / norm(q, p)
         return float(h @ q), q / d
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
@@ -281,15 +291,16 @@ class NormBall(Copied, SemiSmooth, Polyhedral):
     def constraints(
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
+        p = self._exponent(q.size)
         if self.around is not None:
             q = q - self._middle(q.size)
         if self.copies is not None:
             q = cp.multiply(self.units, q)
-        if self.p == 2.0:
+        if p == 2.0:
             return [cp.norm2(q) <= size]
-        if self.p in (1.0, math.inf):
-            return [cp.norm(q, 1 if self.p == 1.0 else "inf") <= size]
-        return [cp.pnorm(q, self.p, approx=False) <= size]
+        if p in (1.0, math.inf):
+            return [cp.norm(q, 1 if p == 1.0 else "inf") <= size]
+        return [cp.pnorm(q, p, approx=False) <= size]
 
     def on_simplex(self) -> Domain | None:
         if self.around is not None:
@@ -299,12 +310,12 @@ class NormBall(Copied, SemiSmooth, Polyhedral):
         return ball.around(0) if self.p == math.inf else ball
 
     def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
-        r, c = value(self.radius), np.zeros(dim) + self._middle(dim)
-        if self.p == math.inf:
+        r, c, p = value(self.radius), np.zeros(dim) + self._middle(dim), self._exponent(dim)
+        if p == math.inf:
             if self.around is None:
                 return Box(-r, r, copies=self.copies).polyhedron(dim)
             return Box(c - r * self.c, c + r * self.c).polyhedron(dim)
-        if self.p != 1.0:
+        if p != 1.0:
             return None
         eye = sparse.eye_array(dim)  # |q - c| <= t, sum t <= r
         A = sparse.csr_array(
@@ -388,6 +399,8 @@ class SimplexBall(curved.CutSimplex, Polyhedral):
                 t, *theta = numerics.project_ball_simplex(v, y, radius, limit, q)
             theta = tuple(unit * x for x in theta[: 1 if classes is None else 2])
             return q, None if t >= limit else curved.Point(q, t / unit, q, t / unit, theta)
+        if self._pinned(v.size, classes):
+            return self._least(v.size, classes)
         curve, parts = PowerCurve(p, radius, self.copies), masses.groups(v.size, classes)
         d = self.ball().units
         return self._cut(
@@ -396,6 +409,16 @@ class SimplexBall(curved.CutSimplex, Polyhedral):
                 curve, v, parts, radius / p, (radius / p) * (least / radius) ** p, prox=prox
             ),
         )  # fmt: skip
+
+    def _pinned(self, dim: int, classes: Vec | None) -> bool:
+        """As where one class has one entry, `radius = mass` and p is large."""
+        if self.p <= 2.0 or self.flat() is not None:
+            return False
+        sizes = np.array(masses.totals(dim, classes, self.copies))
+        means = 1.0 / (sizes.size * sizes)
+        top = float(means.max())
+        least = top * float((sizes * (means / top) ** self.p).sum()) ** (1.0 / self.p)
+        return value(self.radius) <= least * (1.0 + masses.ROUNDING)
 
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:
         least = norm(self.ball().units * masses.uniform(dim, classes, self.copies), self.p)
@@ -485,6 +508,9 @@ class SimplexNear(curved.CutSimplex):
                 q, 1.0, q, 0.0, tuple(np.nan for _ in masses.counts(v.size, classes))
             )
         return replace(point, q=q, normal=q / self.c)
+
+    def _pinned(self, dim: int, classes: Vec | None) -> bool:
+        return False
 
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:
         u, c = masses.uniform(dim, classes, self.copies), self.c / self.count(dim)

@@ -103,7 +103,7 @@ class Hinge(OfClass, ConvexLoss):
 
     def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
         if self.p == 1.0:
-            return cp.Constant(np.zeros(s.size)), [s >= 0, s <= 1]
+            return 0.0 * s, [s >= 0, s <= 1]
         power = cp.power(s / self.p, self.p / (self.p - 1.0), approx=False)
         return (self.p - 1.0) * power, [s >= 0]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit, xlogy
+from scipy.special import expit, xlog1py, xlogy
 
 from ucm.data.linear import Vec
 from ucm.language import cvx as cp
@@ -48,7 +48,7 @@ class Logistic(OfClass, ConvexLoss):
     def conjugate(self, s: Vec) -> Vec:
         s = np.asarray(s, dtype=float)
         inside = np.clip(s, 0.0, 1.0)
-        entropy = xlogy(inside, inside) + xlogy(1.0 - inside, 1.0 - inside)
+        entropy = xlogy(inside, inside) + xlog1py(1.0 - inside, -inside)
         return np.where(s == inside, entropy, np.inf)
 
     def conjugate_prox(self, v: Vec, t: Bound) -> Vec:

@@ -118,7 +118,7 @@ class RampPart(OfClass, ConvexLoss):
         return (np.asarray(u, dtype=float) > 0.0) / value(self.mu)
 
     def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
-        return cp.Constant(np.zeros(s.size)), [s >= 0, s <= 1.0 / value(self.mu)]
+        return 0.0 * s, [s >= 0, s <= 1.0 / value(self.mu)]
 
     def cvxpy(self, margin: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         # f max(0, mu - t) / mu = max(0, f - (f / mu) t), and with the tail max(0, -f mu - (f / mu) t)

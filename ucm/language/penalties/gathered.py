@@ -227,7 +227,7 @@ class Gathered:
         if self._rest is None and self._box is not None:
             wall = np.where(z > 0.0, self._box[1], self._box[0])
             out = (z != 0.0) & ((u + z) * np.sign(z) > np.abs(wall))
-            return max(float(((wall[out] - u[out]) / z[out]).min()), 0.0), 0.0
+            return max(float(((wall[out] - u[out]) / z[out]).min(initial=1.0)), 0.0), 0.0
         low, high = 0.0, 1.0
         for _ in range(60):
             middle = 0.5 * (low + high)

@@ -36,7 +36,7 @@ class NonNegative(Boxed):
         return None
 
     def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
-        return cp.transforms.indicator([w >= 0])
+        return cp.indicator([w >= 0])
 
     def formula(self, notation: Notation) -> str:
         return f"{notation.word('ind')}(w{notation.geq}0)"

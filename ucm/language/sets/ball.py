@@ -66,7 +66,9 @@ class Ball(OfWeights):
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         c = self.center.evaluate(data)
-        v = cp.Variable(c.size)  # u in units of the largest entry of X
+        v = cp.Variable(
+            c.size, name=f"u / {data.scale:.3g}"
+        )  # u in units of the largest entry of X
         radius = scope.scalar(self._domain.size()) / data.scale
         return c + data.scale * v, self._domain.constraints(v, radius)
 

@@ -87,7 +87,7 @@ class Ellipsoid(UncertaintySet, CoordinateFree):
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         roots = [_root(F) for F in self.shape.factors(data)]
-        u = cp.Variable(sum(F.shape[1] for F in roots))
+        u = cp.Variable(sum(F.shape[1] for F in roots), name="u")
         x = self.center.evaluate(data)
         for F, start in zip(roots, np.cumsum([0] + [F.shape[1] for F in roots]), strict=False):
             x = x + F @ u[start : start + F.shape[1]]

@@ -90,7 +90,8 @@ class Hull(OfWeights, CoordinateFree):
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         space = self.bound_space(data)
-        q = cp.Variable(space.dim) / space.dim  # entries of the variable are near 1
+        name = f"{space.dim} q_{self.samples.tag}"  # entries of the variable are near 1
+        q = cp.Variable(space.dim, name=name) / space.dim
         constraints = [] if self.weights is None else space.twin(q, scope)
         if self.weights is None or self.weights.on_simplex() != self.weights:
             constraints += Simplex().constraints(q, None, classes=space.classes)
@@ -207,7 +208,7 @@ class ReducedHull(OfWeights, CoordinateFree):
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         X = self.samples.map(data).matrix()
         rows = X.shape[1]
-        s = cp.Variable(rows)  # s = m_o q, entries near 1
+        s = cp.Variable(rows, name=f"{rows} q_{self.samples.tag}")  # s = m_o q, entries near 1
         copies = self.samples.copies(data)
         cap = scope.scalar(self.size(data)) * (rows if copies is None else rows * copies)
         return X @ (s / rows), [s >= 0, s <= cap, cp.sum(s) == rows]

@@ -93,7 +93,7 @@ class Image(OfWeights):
         return None
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        q = cp.Variable(self.A.shape[1])
+        q = cp.Variable(self.A.shape[1], name="q")
         return self.image(data)[0] + self.A @ q, self.bound_space(data).twin(q, scope)
 
     def formula(self, notation: Notation) -> str:

@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 _ORDER = 500  # largest order of a root
+_RANK = 8.0  # of the rounding of eigenvalues: the root has no columns of that, which weights could take up
 _FORMING = 25  # passes that forming S may cost: half the entries of a sample
 
 
@@ -129,7 +130,7 @@ def psd_root(S: NDArray[np.float64]) -> NDArray[np.float64]:
     if top == 0.0:
         return np.zeros((S.shape[0], 1))
     values, vectors = linalg.eigh(S / top)
-    kept = values > S.shape[0] * np.finfo(float).eps * values[-1]
+    kept = values > _RANK * S.shape[0] * np.finfo(float).eps * values[-1]
     root = vectors[:, kept] * np.sqrt(values[kept] * top)
     root[np.diagonal(S) == 0.0] = 0.0  # a constant feature, without the rounding of the vectors
     return root

@@ -74,6 +74,11 @@ class SampleNode(Arithmetic[Any]):
     def count(self, data: Data) -> float:
         """The sum of these weights."""
 
+    @property
+    @abstractmethod
+    def tag(self) -> str:
+        """A word for them in the names of variables."""
+
     @abstractmethod
     def subscript(self, notation: Notation) -> str:
         """What tells their statistics apart."""
@@ -190,6 +195,10 @@ class Samples(SampleNode, CoordinateFree):
 
     def count(self, data: Data) -> float:
         return data.count(*self.part)
+
+    @property
+    def tag(self) -> str:
+        return self.kind if self.label is None else f"{self.kind}_{self.label}"
 
     def subscript(self, notation: Notation) -> str:
         sign = _SIGN[self.kind]

@@ -29,6 +29,7 @@ from ucm.language.robust import dual_exponent
 __all__ = ["GrowingBall"]
 
 _LIMIT = 60
+_ZERO = 1e-9  # of the largest norm: distances far below the tolerance tell the radius
 _PATIENCE = 4  # steps without a smaller gap
 
 
@@ -45,7 +46,7 @@ class GrowingBall(Solver[MinNorm]):
     """
 
     inner: tuple[Solver[MinNorm], ...]
-    inner_limit: int = 80
+    inner_limit: int = 50
     name: ClassVar[str] = "growing-ball"
 
     def __post_init__(self) -> None:
@@ -74,8 +75,9 @@ class GrowingBall(Solver[MinNorm]):
         done = monitor.iterations  # by whoever gave up
         for step in range(done + 1, monitor.limit(done + _LIMIT) + 1):
             met = _met(form, max(lower, 0.0))
-            # as the distance from the set vanishes, a bound relative to it is worth less
-            below = monitor.below(max(1e-3 * min(best, 1.0), 1e-7), self.inner_limit)
+            # of a distance that is some `best` of the optimum more than tol / best is not asked
+            tol = max(1e-3 * min(best, 1.0), 0.1 * min(monitor.tol / best, 1.0))
+            below = monitor.below(max(tol, 1e-7), self.inner_limit, least=_ZERO)
             found = solver.solve(met, below, Answer([*q, ball]))
             monitor.passes += below.passes
             monitor.systems += below.systems

@@ -94,7 +94,7 @@ class Newton(Solver[MinNorm]):
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(form.n + form.coupled):
             at = _Iterate(form, form.begin(start), monitor, self)
-            return at.answer(run(at, monitor.limit(_OUTER), monitor.report, lambda: monitor.late))
+            return at.answer(run(at, monitor.limit(_OUTER), at.report, lambda: monitor.late))
 
 
 class _Iterate(Lagrangian):
@@ -124,18 +124,21 @@ class _Iterate(Lagrangian):
             float(np.linalg.norm(b.map.matvec(v))) for b, v in zip(form.blocks, q, strict=True)
         ]
         self.scale = max(float(np.linalg.norm(form.center)) + sum(parts), _TINY)
-        if sum(parts) == 0.0 or self.scale == _TINY:
-            columns = [b.map.column_norms().max(initial=0.0) for b in form.blocks]
-            self.scale = max([self.scale, *columns])
+        if sum(parts) == 0.0 or self.scale == _TINY or form.couplings:
+            columns = [float(b.map.column_norms().max(initial=0.0)) for b in form.blocks]
+            if sum(parts) <= 1e-10 * max(columns):  # they cancel to rounding
+                self.scale = max([self.scale, *columns])
         if self.scale == _TINY:  # every map is zero: only couplings are left
             self.scale = 1.0
         self.units = form.units(q)
         factors = [self.scale / u for u in self.units]
         self.G: list[LinearMap] = [form.stacked(k, factors) for k in range(len(form.blocks))]
         self.cost = sum(A.entries for A in self.G) / max(1, form.stored)  # couplings included
-        self.systems: Systems = Formed(self.G, form.stored)
-        if self.iterative:
-            self.systems = ConjugateGradients(self.G, form.stored, late=lambda: monitor.late)
+        self.systems: Systems = (
+            ConjugateGradients(self.G, form.stored, late=lambda: monitor.late)
+            if self.iterative
+            else Formed(self.G, form.stored)
+        )
         offsets = [c.offset * f for c, f in zip(form.couplings, factors, strict=True)]
         self.h = np.concatenate([form.center, *offsets])
         self.y = np.concatenate([x, np.zeros(form.coupled)]) / self.scale
@@ -159,6 +162,9 @@ class _Iterate(Lagrangian):
             q, w, multipliers = self.q, self.w, self.multipliers
         message = f"the gap stayed at {self.best:.2g}; raise max_iter or tol, or scale the features"
         return Answer(q, w, multipliers=multipliers).after(status, message)
+
+    def report(self, outer: int, objective: float, gap: float) -> bool:
+        return self.monitor.report(outer, objective, gap, lambda: {"q": [v.copy() for v in self.q]})
 
     def _first_sigma(self, k: int) -> float:
         """A multiple of (reach of the domain) / (spread of the pull), as a step from the centre."""
@@ -283,8 +289,9 @@ class _Iterate(Lagrangian):
             if bound > lower:
                 lower, self.w, self.multipliers = bound, x / upper, mu
         self.gap = (upper - lower) / floor
-        # a point that misses its couplings can be "nearer" than the optimum: both errors count
-        return -upper, self.gap, max(abs(self.gap) * max(upper, _TINY), self.residual * s)
+        # a point that misses its couplings can be "nearer" than the optimum: both errors count; 0 is a bound
+        off = min(abs(self.gap) * max(upper, _TINY), upper)
+        return -upper, self.gap, max(off, self.residual * s)
 
     def keep(self) -> None:
         self.kept = self.q, self.w, self.multipliers

@@ -28,6 +28,8 @@ from ucm.numerics.steps import PATIENCE, idle
 
 __all__ = ["ScaledNewton"]
 
+_INNER = 60  # iterations in a Euclidean problem
+_UNSOLVED = 2  # of them that these leave
 _FLOOR = 1e-7  # of |x_j| over the largest, in the model's diagonal
 
 
@@ -78,7 +80,7 @@ class ScaledNewton(Solver[MinNorm]):
         q, x = answer.q, form.matvec(answer.q)
         answer = Answer(q)
         least = best = gap = np.inf
-        since, met = 0, 0.05 * monitor.tol
+        since, unsolved, met = 0, 0, 0.05 * monitor.tol
         for step in range(1, monitor.limit(100) + 1):
             if form.space.norm(x, form.norm) <= 0.5 * max(monitor.tol, 1e-9) * form.size(q):
                 return replace(answer, q=q)  # 0: no bound is relative to it
@@ -89,6 +91,7 @@ class ScaledNewton(Solver[MinNorm]):
             inner = self._ask(solver, _scaled(form, np.sqrt(h), target), monitor, tol, Answer(q))
             if inner.status == "infeasible":
                 return inner
+            unsolved += inner.status == "max_iter"
             z = form.matvec(inner.q)
             monitor.passes += form.pass_cost()
             # any w with ||w||_p = 1 proves a bound: that of the model, or that of the point
@@ -98,6 +101,10 @@ class ScaledNewton(Solver[MinNorm]):
                 if lower > bound:
                     bound, w, multipliers = lower, v, mu
             t = _search(x, z - x, form.norm)
+            if form.couplings and not form.space.norm(z, form.norm) > (
+                1.0 + 0.1 * monitor.tol
+            ) * form.space.norm(x + t * (z - x), form.norm):
+                t = 1.0  # z is as near, and misses them less
             q = [a + t * (b - a) for a, b in zip(q, inner.q, strict=True)]
             x = x + t * (z - x)
             size = form.space.norm(x, form.norm)
@@ -110,7 +117,7 @@ class ScaledNewton(Solver[MinNorm]):
                 return answer.interrupted()
             if gap <= 0.7 * monitor.tol and apart <= met:
                 return Answer(q, w, multipliers=multipliers)
-            if since >= PATIENCE:
+            if since >= PATIENCE or unsolved == _UNSOLVED:
                 break
         rest = self.rest
         if rest is not None and monitor.goes_on and rest.refuse(form) is None:
@@ -129,7 +136,7 @@ class ScaledNewton(Solver[MinNorm]):
         tol: float,
         start: Answer | None,
     ) -> Answer:
-        below = monitor.below(max(tol, 1e-12))
+        below = monitor.below(max(tol, 1e-12), _INNER)
         answer = solver.solve(form, below, start)
         monitor.passes += below.passes
         monitor.systems += below.systems

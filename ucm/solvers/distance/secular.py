@@ -60,11 +60,14 @@ class Secular(Solver[MinNorm]):
         Largest number of features for which they are formed.
     max_subspace
         Largest dimension of the subspace.
+    rest
+        A solver for what the roots leave unproven, as where rounding decides the rank of an S_k.
     """
 
     max_forming: float = 20.0
     max_order: int = 1500
     max_subspace: int = 400
+    rest: Solver[MinNorm] | None = None
     name: ClassVar[str] = "secular"
 
     def __post_init__(self) -> None:
@@ -79,8 +82,8 @@ class Secular(Solver[MinNorm]):
         if form.couplings:
             return "the blocks are coupled by an intersection"
         for b in form.blocks:
-            if not isinstance(b.domain, NormBall) or b.domain.p != 2.0:
-                return f"{brief(b.domain)} is no Euclidean ball"
+            if not isinstance(b.domain, NormBall) or not b.domain.euclidean:
+                return f"{brief(b.domain)} is no Euclidean ball around 0"
         return None
 
     def predicted_passes(self, form: MinNorm) -> float:
@@ -96,17 +99,24 @@ class Secular(Solver[MinNorm]):
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         unit = _unit(form)
-        if unit != 1.0:
-            form = _measured(form, unit)
+        measured = form if unit == 1.0 else _measured(form, unit)
         with blas_threads(form.n if self._forms(form) else 0):
-            run = _Run(form, monitor, unit)
-            if self._forms(form):
-                return run.formed()
-            if self._spans(form):
-                return run.spanned()
-            # a subspace that has taken as long as forming the S_k would should have been that
-            budget = _forming(form) / _FASTER if form.n <= self.max_order else np.inf
-            return run.subspace(self.max_subspace, budget)
+            run = _Run(measured, monitor, unit)
+            answer = self._solve(run, measured)
+        rest = self.rest
+        proven = run.best <= monitor.tol or answer.status != "converged"
+        if proven or rest is None or not monitor.goes_on or rest.refuse(form) is not None:
+            return answer
+        return rest.solve(form, monitor, answer)
+
+    def _solve(self, run: _Run, form: MinNorm) -> Answer:
+        if self._forms(form):
+            return run.formed()
+        if self._spans(form):
+            return run.spanned()
+        # a subspace that has taken as long as forming the S_k would should have been that
+        budget = _forming(form) / _FASTER if form.n <= self.max_order else np.inf
+        return run.subspace(self.max_subspace, budget)
 
 
 def _unit(form: MinNorm) -> float:

@@ -18,6 +18,7 @@ from ucm.solvers.programs import accuracy, attempt, cut_short, numbers
 __all__ = ["ClarabelComposite"]
 
 _TIGHT = (1e-11, 1e-9, 1e-7)  # tolerances, the next where the solver gets stuck
+_SMALL = 1e-3  # an optimum that absolute tolerances leave with few digits
 
 
 @dataclass(frozen=True)
@@ -50,25 +51,49 @@ class _Built(Session):
         import cvxpy as cp
 
         if form.penalties not in self.problems:
-            w, b, t = cp.Variable(form.n), cp.Variable(), cp.Variable(form.m)
-            v, u = cp.Parameter(form.m), cp.Parameter(form.n)
+            # features of size one, and an objective of its own size
+            unit = float(abs(form.X).max()) or 1.0
+            w, b, t = cp.Variable(form.n) / unit, cp.Variable(), cp.Variable(form.m)
+            v, u, size = cp.Parameter(form.m), cp.Parameter(form.n), cp.Parameter(nonneg=True)
             plain = Numbers()
             total = sum(loss_cvxpy(loss, t, c, plain) for loss, c in form.parts)
             total += sum(penalty.cvxpy(w, Coefficient(), plain) for penalty in form.penalties)
-            equation = t == cp.multiply(form.y, form.X @ w + b)
-            problem = cp.Problem(cp.Minimize(total - v @ t - u @ w), [equation])
-            self.problems[form.penalties] = (problem, w, b, v, u, equation)
+            equation = t == cp.multiply(form.y, (form.X / unit) @ (unit * w) + b)
+            problem = cp.Problem(cp.Minimize(size * total - v @ t - u @ w), [equation])
+            self.problems[form.penalties] = (problem, w, b, v, u, size, equation)
         return self.problems[form.penalties]
 
     def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
-        problem, w, b, v, u, equation = self._problem(form)
-        v.value, u.value = tilt.margin, tilt.normal
+        """In larger units of the objective where the optimum is far below 1, as tolerances are absolute."""
+        answer = self._solve(form, tilt, 1.0)
+        if answer.slopes is None or tilt.margin.any() or tilt.normal.any():
+            return answer
+        value, gap = self._gap(form, tilt, answer)
+        for power in (1.0, 0.5):
+            if not 1e-200 < value < _SMALL or gap <= 0.5 * tol * value or self.monitor.late:
+                break
+            again = self._solve(form, tilt, value**-power)
+            if again.slopes is not None:
+                other, left = self._gap(form, tilt, again)
+                if left < gap:
+                    answer, value, gap = again, other, left
+        return answer
+
+    def _gap(self, form: Composite, tilt: Tilt, answer: Answer) -> tuple[float, float]:
+        """The value of an answer, and the gap that its slopes prove."""
+        margin = form.margins(answer.w, answer.b)
+        value = form.value(margin, answer.w, tilt)
+        return value, value - form.lower_bound(answer.slopes, margin, tilt, answer.w)[0]
+
+    def _solve(self, form: Composite, tilt: Tilt, factor: float) -> Answer:
+        problem, w, b, v, u, size, equation = self._problem(form)
+        v.value, u.value, size.value = factor * tilt.margin, factor * tilt.normal, factor
         failure = ""
         for tight in _TIGHT:  # a gap is first order in the dual error: as tight as it can be had
             failure = attempt(problem, "CLARABEL", self.monitor, **accuracy("CLARABEL", tight))
-            if not failure:
+            if not failure and problem.status not in ("unbounded", "infeasible"):
                 break
-        else:
+        if failure:
             message = f"Clarabel failed ({failure}); scale the features"
             return _failed(form, "max_iter", message)
         late = cut_short(problem, self.monitor)
@@ -78,7 +103,7 @@ class _Built(Session):
             status = problem.status if problem.status in ("infeasible", "unbounded") else "max_iter"
             message = f"Clarabel ended with the status {problem.status!r}; scale the features"
             return _failed(form, status, message)
-        slopes = numbers(equation.dual_value) - tilt.margin
+        slopes = numbers(equation.dual_value) / factor - tilt.margin
         answer = Answer(w=form.penalty.feasible(numbers(w.value)), b=float(b.value), slopes=slopes)
         return answer.interrupted() if late else answer
 

@@ -36,6 +36,8 @@ class Facets(UnitSolver):
         Largest dimension of the span of U.
     max_steps
         Limit of rounds.
+    max_points
+        Limit of the vertices of P: where U is nearly round, nearly all facets stay near.
 
     Notes
     -----
@@ -45,11 +47,12 @@ class Facets(UnitSolver):
 
     most: int = 3
     max_steps: int = 500
+    max_points: int = 5000
     name: ClassVar[str] = "facets"
 
     def __post_init__(self) -> None:
-        if self.most < 1 or self.max_steps < 1:
-            raise ParameterError("Facets: most and max_steps are at least 1")
+        if min(self.most, self.max_steps, self.max_points) < 1:
+            raise ParameterError("Facets: most, max_steps and max_points are at least 1")
 
     def refuse(self, form: UnitNorm) -> str | None:
         if form.image.couplings:
@@ -73,6 +76,9 @@ class Facets(UnitSolver):
             if monitor.report(monitor.iterations + 1, inner.best, inner.best - float(far.min())):
                 return inner.answer().interrupted()
             near = far < inner.best * (1.0 - target) - 1e-15 * inner.scale
+            if len(inner.points) + np.count_nonzero(near) > self.max_points:
+                why = f"more than {self.max_points} points; raise max_points"
+                return inner.answer().ended("max_iter", why)
             if not inner.pushed(normals[near], far[near]):
                 return inner.answer()
         answer = inner.answer()

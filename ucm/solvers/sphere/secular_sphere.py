@@ -44,7 +44,7 @@ class SecularSphere(UnitSolver):
         if form.image.couplings or len(blocks) != 1:
             return "it takes a single ellipsoid"
         domain = blocks[0].domain
-        if not isinstance(domain, NormBall) or domain.p != 2.0:
+        if not isinstance(domain, NormBall) or not domain.euclidean:
             return "it takes a single ellipsoid"
         return None
 

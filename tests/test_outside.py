@@ -1,0 +1,215 @@
+"""Answers from elsewhere: what plans prove of them, support functions, the points of the summands."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from catalogue import SETS
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import scale
+from sklearn.svm import SVC, NuSVC
+from typed import known, scikit
+
+import ucm
+from ucm import neg, pos, signed
+from ucm.data.bound import bind
+from ucm.language.parameter import Numbers
+
+X, Y = scikit.load_breast_cancer(return_X_y=True)
+X, Y = np.asarray(scale(X)), 2.0 * Y - 1.0
+SMALL, LABELS = X[100:160, :4], Y[100:160]
+BOTH = (ucm.Ellipsoid(pos.mean, pos.cov, 0.8) & ucm.Hull(pos)) - ucm.ReducedHull(neg, nu=0.4)
+CUT = ucm.Hull(signed, weights=ucm.NormBall(0.2) & ucm.CappedSimplex(0.04))
+
+
+# --- support functions ------------------------------------------------------------------------------
+@pytest.mark.parametrize("U", SETS, ids=repr)
+def test_support_is_the_maximum_and_its_point(U: ucm.UncertaintySet) -> None:
+    rng = np.random.default_rng(2)
+    y = np.array([1.0, -1.0, 1.0, -1.0, -1.0, 1.0, 1.0, -1.0, 1.0])
+    samples = rng.standard_normal((9, 3)) + y[:, None]
+    d = rng.standard_normal(known(U.dimension(3)))
+    groups = [*"ABABABBAB"]
+    value, point, error = ucm.support(U, samples, y, d, subgroup=groups)
+    x, constraints = U.cvxpy(bind(samples, y, subgroup=groups), Numbers())
+    problem = cp.Problem(cp.Maximize(d @ x), constraints)
+    best = float(problem.solve(solver="CLARABEL"))
+    if not np.isfinite(best):
+        assert value == np.inf and point is None
+        return
+    assert value == pytest.approx(best, abs=1e-6)
+    assert 0.0 <= error <= 1e-6 and known(point) @ d == pytest.approx(value - error, abs=1e-9)
+
+
+def test_support_of_an_intersection_is_below_that_of_its_operands() -> None:
+    d = np.array([1.0, -1.0, 0.5, 0.2])
+    A, B = ucm.Ellipsoid(pos.mean, pos.cov, 2.0), ucm.Hull(pos)
+    both = ucm.support(A & B, SMALL, LABELS, d)
+    assert both.value < min(ucm.support(U, SMALL, LABELS, d).value for U in (A, B)) - 1e-3
+    assert both.error <= 1e-7
+
+
+@pytest.mark.parametrize(
+    ("U", "d", "error", "words"),
+    [
+        (ucm.Hull(pos), [1.0, 2.0], ucm.DataError, "4 finite numbers"),
+        (ucm.Hull(pos), [1.0, 2.0, np.nan, 0.0], ucm.DataError, "finite"),
+        (ucm.Ball(0, -1.0), np.ones(4), ucm.EmptySetError, "negative"),
+        (ucm.Ball(pos.mean, 1e-3) & ucm.Ball(neg.mean, 1e-3), np.ones(4), ucm.EmptySetError, "empty"),
+        (ucm.L1(), np.ones(4), ucm.CompositionError, "penalty"),
+    ],
+)  # fmt: skip
+def test_support_refuses(U: Any, d: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        ucm.support(U, SMALL, LABELS, d)
+
+
+# --- parts ------------------------------------------------------------------------------------------
+def test_parts_are_the_points_of_the_summands() -> None:
+    solution = ucm.solve(ucm.models.nu_svm(0.3), X, Y)
+    plus, minus = known(solution.parts)
+    np.testing.assert_allclose(plus - minus, solution.x, atol=1e-12)
+    weights = known(solution.weights)
+    np.testing.assert_allclose(plus, X[Y > 0].T @ weights[Y > 0], atol=1e-10)
+    np.testing.assert_allclose(minus, X[Y < 0].T @ weights[Y < 0], atol=1e-10)
+    U = 2 * (ucm.Hull(pos) - ucm.Ball(neg.mean, 0.1)) + ucm.Point(np.ones(30))
+    a, b, c = known((found := ucm.solve(U, X, Y)).parts)
+    np.testing.assert_allclose(2 * (a - b) + c, found.x, atol=1e-9)
+    np.testing.assert_allclose(c, np.ones(30), atol=0)
+    assert np.linalg.norm(b - X[Y < 0].mean(axis=0)) <= 0.1 + 1e-9
+
+
+def test_parts_survive_a_pickle_once_they_are_known() -> None:
+    solution = ucm.solve(ucm.models.mm_mpm(0.2), SMALL, LABELS)
+    assert pickle.loads(pickle.dumps(solution)).parts is None
+    plus, _ = known(solution.parts)
+    np.testing.assert_array_equal(known(pickle.loads(pickle.dumps(solution)).parts)[0], plus)
+    assert ucm.solve(ucm.Logistic() + ucm.L2(), SMALL, LABELS).parts is None
+
+
+def test_parts_of_samples_that_changed_are_refused() -> None:
+    changing = SMALL.copy()
+    solution = ucm.solve(ucm.models.nu_svm(0.5), changing, LABELS)
+    changing[0] += 1.0
+    with pytest.raises(ucm.DataError, match="changed"):
+        _ = solution.parts
+
+
+# --- certificates -----------------------------------------------------------------------------------
+@pytest.mark.parametrize("U", [ucm.models.nu_svm(0.3), ucm.models.mm_mpm(0.4), BOTH, CUT,
+                               ucm.RobustMargin(ucm.models.nu_svm(0.3), 1.0),
+                               ucm.RobustMargin(ucm.models.mm_fda(0.4), 3.0)], ids=repr)  # fmt: skip
+def test_a_certificate_is_that_of_the_solver(U: Any) -> None:
+    plan = ucm.compile(U, X[::4], Y[::4])
+    solution = plan.solve()
+    own, tol = solution.certificate, 2e-6 * abs(solution.objective)
+    alone = plan.certify(w=5.0 * solution.w)
+    assert alone.dual == -np.inf and alone.gap == np.inf and alone.kind == "none"
+    assert alone.primal == pytest.approx(own.primal, abs=tol)
+    for given in ({"w": solution.w, "x": solution.x}, {"x": solution.x}):
+        found = plan.certify(**given)
+        assert found.kind == "global" and found.violation <= 1e-6
+        assert found.dual <= solution.objective + tol and found.gap >= -tol
+        assert found.dual == pytest.approx(own.dual, abs=tol)
+    assert plan.certify(w=solution.w, x=solution.x).relative_gap <= 3e-6
+
+
+def test_weights_give_the_point() -> None:
+    for U in (ucm.models.nu_svm(0.3), CUT, 3 * ucm.Hull(signed, weights=ucm.KLBall(0.9))):
+        plan = ucm.compile(U, X[::4], Y[::4])
+        solution = plan.solve()
+        found = plan.certify(w=solution.w, weights=solution.weights)
+        assert found.kind == "global" and 0.0 <= found.relative_gap + 1e-9 <= 3e-6
+        moved = known(solution.weights) * np.where(Y[::4] > 0, 1.1, 1.0)
+        worse = plan.certify(w=solution.w, weights=moved)
+        assert worse.violation > 1e-2 and worse.dual == -np.inf and worse.kind == "none"
+
+
+def test_a_point_outside_bounds_nothing() -> None:
+    plan = ucm.compile(ucm.models.mm_mpm(0.4), X, Y)
+    x = 0.5 * plan.solve().x  # nearer to 0 than the nearest point
+    found = plan.certify(x=x)
+    assert found.violation > 0.1 and found.dual == -np.inf and "upper bound" in str(found)
+
+
+def test_where_0_lies_in_the_set_bounds_are_bounds() -> None:
+    plan = ucm.compile(ucm.models.mm_fda(20.0), X[:, :3], Y)
+    solution = plan.solve()
+    assert solution.objective > 0.0
+    found = plan.certify(w=solution.w, x=np.zeros(3))
+    assert found.dual == 0.0 and found.primal == pytest.approx(solution.objective, rel=1e-6)
+
+
+def test_answers_of_scikit_learn_are_certified() -> None:
+    svc = NuSVC(kernel="linear", nu=0.5, tol=1e-10).fit(X, Y)
+    plan = ucm.compile(ucm.models.nu_svm(0.5), X, Y)
+    weights = np.zeros(Y.size)
+    weights[svc.support_] = np.abs(svc.dual_coef_[0])
+    weights *= 2.0 / weights.sum()
+    found = plan.certify(w=svc.coef_[0], weights=weights)
+    assert found.kind == "global" and -1e-9 <= found.relative_gap <= 1e-4
+
+    log = LogisticRegression(C=1.0, tol=1e-10, max_iter=10_000).fit(X, Y)
+    plan = ucm.compile(ucm.Logistic() + 0.5 * ucm.L2(), X, Y)
+    found = plan.certify(w=log.coef_[0], b=log.intercept_[0])
+    assert found.kind == "global" and -1e-12 <= found.relative_gap <= 1e-6
+
+    svm = SVC(C=1.0, gamma=0.03, tol=1e-8)  # pyright: ignore[reportArgumentType]
+    svm.fit(X, Y)
+    plan = ucm.compile(ucm.models.psvm(1.0, 1.0), X, Y, kernel="rbf", gamma=0.03)
+    c = np.zeros(Y.size)
+    c[svm.support_] = svm.dual_coef_[0]
+    found = plan.certify(coefficients=c, b=svm.intercept_[0], weights=np.abs(c))
+    assert found.kind == "global" and -1e-9 <= found.relative_gap <= 1e-6
+    assert plan.certify(coefficients=c, b=svm.intercept_[0] + 1.0).primal > found.primal
+
+
+def test_behind_a_kernel() -> None:
+    for U, kernel in ((ucm.models.nu_svm(0.3), "rbf"), (ucm.models.mm_mpm(0.2), "linear")):
+        plan = ucm.compile(U, SMALL, LABELS, kernel=kernel)
+        solution = plan.solve()
+        found = plan.certify(coefficients=solution.coefficients)
+        assert found.primal == pytest.approx(solution.certificate.primal, rel=1e-6)
+        with pytest.raises(ucm.ParameterError, match="hides the features"):
+            plan.certify(w=np.ones(4))
+    both = ucm.compile(ucm.models.nu_svm(0.3), SMALL, LABELS, kernel="rbf")
+    solution = both.solve()
+    found = both.certify(coefficients=solution.coefficients, weights=solution.weights)
+    assert found.relative_gap <= 2e-6 and found.kind == "global"
+
+
+def test_a_nonconvex_objective_has_a_local_certificate() -> None:
+    plan = ucm.compile(ucm.Ramp() + 0.5 * ucm.CappedL1(1), SMALL, LABELS)
+    solution = plan.solve()
+    found = plan.certify(w=solution.w, b=solution.b, weights=solution.weights)
+    assert found.kind == "local" and found.primal == pytest.approx(solution.objective)
+    assert found.gap == pytest.approx(solution.certificate.gap, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "error", "words"),
+    [
+        (BOTH, {}, ucm.ParameterError, "give w, weights of the samples or a point"),
+        (BOTH, {"w": np.zeros(4)}, ucm.ParameterError, "other than 0"),
+        (BOTH, {"w": np.ones(3)}, ucm.DataError, "4 finite numbers"),
+        (BOTH, {"w": [1.0, 2.0, "a", 3.0]}, ucm.DataError, "4 finite numbers"),
+        (BOTH, {"x": [1.0, np.inf, 0.0, 0.0]}, ucm.DataError, "finite"),
+        (BOTH, {"weights": np.ones(60)}, ucm.ParameterError, "give the point x itself"),
+        (CUT, {"weights": np.ones(59)}, ucm.DataError, "60 finite numbers"),
+        (CUT, {"weights": np.ones(60), "x": np.ones(4)}, ucm.ParameterError, "one of both"),
+        (CUT, {"w": np.ones(4), "b": 1.0}, ucm.ParameterError, "no bias"),
+        (CUT, {"coefficients": np.ones(60)}, ucm.ParameterError, "no kernel"),
+        (ucm.Hull(pos) - neg.mean, {"weights": np.ones(60)}, ucm.ParameterError, "no place"),
+        (ucm.Hinge() + ucm.L1(), {"w": np.ones(4)}, ucm.ParameterError, "no b"),
+        (ucm.Hinge() + ucm.L1(), {"x": np.ones(4)}, ucm.ParameterError, "unexpected x"),
+        (ucm.Hinge() + ucm.L2(), {"w": np.ones(4), "b": np.nan}, ucm.DataError, "finite"),
+    ],
+)
+def test_certify_refuses(model: Any, given: Any, error: type[Exception], words: str) -> None:
+    plan = ucm.compile(model, SMALL, LABELS)
+    with pytest.raises(error, match=words):
+        plan.certify(**given)

@@ -1,0 +1,270 @@
+"""Declarations as standalone CVXPY source: the text is run, and held against the compiled model."""
+
+from __future__ import annotations
+
+import sys
+import types
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from bundled import load
+from catalogue import OBJECTIVES, SETS
+from typed import untyped
+
+import ucm
+from ucm import Param, neg, pos
+from ucm.errors import ConvergenceWarning
+from ucm.evidence.majorant import majorant
+from ucm.language.models import __all__ as MODELS
+from ucm.language.text import Text
+
+X, Y = load("breast_cancer")
+SHIFT = np.array([9.0, 0.0, 0.0])
+
+
+def run(model: Any, X: Any, y: Any) -> dict[str, Any]:
+    """The names that the text leaves behind. Nothing but NumPy, CVXPY, X and y is there for it."""
+    text = ucm.to_cvxpy_source(model)
+    names: dict[str, Any] = {"X": X, "y": y, "groups": np.resize([*"ABABABBAB"], len(y))}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(compile(text, "source", "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("U", SETS, ids=repr)
+def test_every_set(U: ucm.UncertaintySet) -> None:
+    """Moved off 0, so that the point nearest to it is the model."""
+    rng = np.random.default_rng(2)
+    y = np.array([1.0, -1.0, 1.0, -1.0, -1.0, 1.0, 1.0, -1.0, 1.0])
+    samples = rng.standard_normal((9, 3)) + y[:, None]
+    far = U + np.full(U.dimension(3) or 3, 30.0)
+    found = run(far, samples, y)
+    plan = ucm.compile(far, samples, y, subgroup=[*"ABABABBAB"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        solution = plan.solve()
+    assert found["objective"] == pytest.approx(solution.objective, rel=1e-6)
+    assert plan.certify(w=found["w"]).primal == pytest.approx(solution.objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", [n for n in MODELS if n not in ("enu_svm",)])
+def test_every_model(name: str) -> None:
+    make: Any = getattr(ucm.models, name)
+    sizes = {
+        "kl_svm": 0.9,
+        "l2_nu_svm": 0.12,
+        "biased_l2_nu_svm": 0.16,
+        "nu_svm": 0.75,
+        "psvm": 1.5,
+    }
+    args = [sizes.get(name, 0.3)]
+    args += [1.0] if name == "psvm" else [0.16] if name == "biased_l2_nu_svm" else []
+    check_model(make(*args))
+
+
+def check_model(model: Any) -> None:
+    found = run(model, X, Y)
+    plan = ucm.compile(model, X, Y)
+    solution = plan.solve()
+    if isinstance(model, ucm.Objective):
+        w, b = found["w"], found["b"]
+        own = plan.certify(w=w, b=b)
+        assert found["objective"] == pytest.approx(own.primal, rel=1e-5, abs=1e-6)
+        if model.convex:
+            assert found["objective"] == pytest.approx(solution.objective, rel=1e-6, abs=1e-7)
+        return
+    assert solution.objective < 0.0
+    assert found["objective"] == pytest.approx(solution.objective, rel=1e-6)
+    np.testing.assert_allclose(found["w"], solution.w, atol=1e-3)
+
+
+@pytest.mark.parametrize("model", OBJECTIVES, ids=repr)
+def test_every_objective(model: ucm.Objective) -> None:
+    """Of one that is not convex the loop ends at a point from which the next convex problem gains nothing."""
+    found = run(model, X, Y)
+    plan = ucm.compile(model, X, Y)
+    if "NonNegative" in repr(model):  # to the accuracy of the program
+        assert found["w"].min() >= -1e-6
+        found["w"] = np.maximum(found["w"], 0.0)
+    own = plan.certify(w=found["w"], b=found["b"])
+    assert found["objective"] == pytest.approx(own.primal, rel=1e-5, abs=1e-5)
+    if model.convex:
+        assert found["objective"] == pytest.approx(plan.solve().objective, rel=1e-6, abs=1e-6)
+        return
+    margin = Y * (X @ found["w"] + found["b"])
+    assert model.value(margin, found["w"]) == pytest.approx(found["objective"], rel=1e-6)
+    # at a kink of what is subtracted its slope is one of several, and rounding chooses
+    next_one = majorant(model, plan.data, found["w"], found["b"])
+    assert next_one.solve(solver="CLARABEL") >= found["objective"] * (1.0 - 1e-4) - 1e-5
+
+
+# --- classes and functions of one's own -------------------------------------------------------------
+OWN = """
+import cvxpy as cp
+import numpy as np
+
+import ucm
+from ucm import value
+
+
+class Diamond(ucm.Domain):
+    radius: ucm.Param | float
+
+    def size(self):
+        return ucm.Size(self.radius)
+
+    def support(self, g, *, classes=None):
+        q = np.zeros(g.size)
+        k = int(np.argmax(np.abs(g)))
+        q[k] = value(self.radius) * np.sign(g[k])
+        return float(g @ q), q
+
+    def violation(self, q, *, classes=None):
+        return max(0.0, float(np.abs(q).sum()) / value(self.radius) - 1.0)
+
+    def center(self, dim, *, classes=None):
+        return np.zeros(dim)
+
+    def emptiness(self, dim, *, classes=None):
+        return None
+
+    def constraints(self, q, size, *, classes=None):
+        return [cp.norm1(q) <= size]
+
+    def on_simplex(self):
+        return None
+
+    def formula(self, notation):
+        return "diamond"
+
+
+class Far(ucm.Combination):
+    operand: ucm.UncertaintySet
+
+    def terms(self):
+        return ((self.operand, 2.0), (ucm.Point([9.0, 9.0, 9.0]), 1.0))
+
+    def formula(self, notation):
+        return "far"
+
+
+class LogSum(ucm.FoldedConcave):
+    def profile(self, s):
+        return np.log1p(s)
+
+    def slope(self, s):
+        return 1.0 / (1.0 + s)
+
+    def straight(self, s, tol):
+        return False
+
+    def tangent(self):
+        return ucm.L1()
+
+    def relaxed(self):
+        return ucm.L1()
+
+    def excess_formula(self, notation):
+        return "excess"
+
+    def formula(self, notation):
+        return "logsum"
+
+
+def budget(q, amount):
+    t = cp.Variable(q.size)
+    return [cp.abs(q) <= t, t <= 1, cp.sum(t) <= amount]
+"""
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Any]:
+    """A reader's module, as `import reader` gives it."""
+    module: Any = types.ModuleType("reader_of_sources")
+    sys.modules["reader_of_sources"] = module
+    exec(OWN, vars(module))
+    yield module
+    del sys.modules["reader_of_sources"]
+
+
+def test_words_of_ones_own(own: Any) -> None:
+    A = np.diag([1.0, 2.0, 3.0])
+    for U in (
+        ucm.Image(A, own.Diamond(Param("r", 0.7)), [5.0, 6.0, 7.0]),
+        own.Far(ucm.Hull(pos) - ucm.Hull(neg)),
+        ucm.Image(A, ucm.CvxpyDomain(own.budget, Param("gamma", 1.5)), [5.0, 6.0, 7.0]),
+        ucm.Hull(pos, weights=ucm.CvxpyDomain(own.budget, 1.5) & ucm.NormBall(0.3)) + SHIFT,
+    ):
+        check_model(U)
+    check_model_value(ucm.Hinge() + 0.5 * own.LogSum())
+
+
+def check_model_value(model: Any) -> None:
+    found = run(model, X, Y)
+    margin = Y * (X @ found["w"] + found["b"])
+    assert model.value(margin, found["w"]) == pytest.approx(found["objective"], rel=1e-6)
+
+
+def test_what_no_module_holds_is_refused() -> None:
+    def inside(q: Any) -> list[Any]:
+        return [q >= 0, q <= 1]
+
+    U = ucm.Image(np.eye(3), ucm.CvxpyDomain(inside))
+    with pytest.raises(ucm.CompositionError, match="top of a module"):
+        ucm.to_cvxpy_source(U)
+    with pytest.raises(ucm.CompositionError, match="penalty"):
+        ucm.to_cvxpy_source(untyped.L1())
+
+
+# --- the text itself --------------------------------------------------------------------------------
+def test_parameters_stand_at_the_top_by_name() -> None:
+    nu = Param("nu", 0.8)
+    U = ucm.ReducedHull(pos, nu=nu) - ucm.ReducedHull(neg, nu=(1 + nu) / 2)
+    text = ucm.to_cvxpy_source(U)
+    assert "nu = 0.8\n" in text and "2 / (m * ((1 + nu) / 2))" in text
+    changed = text.replace("nu = 0.8", "nu = 0.7")
+    names: dict[str, Any] = {"X": X, "y": Y}
+    exec(changed, names)
+    solution = ucm.solve(U.with_params(nu=0.7), X, Y)
+    assert names["objective"] == pytest.approx(solution.objective, rel=1e-6)
+
+
+def test_names_that_mean_something_else_are_turned_aside() -> None:
+    for name in ("lambda", "X", "w", "np", "q_A", "constraints"):
+        U = ucm.Ball([3.0, 4.0, 0.0], Param(name, 1.0))
+        assert run(U, X, Y)["objective"] == pytest.approx(-4.0, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        (lambda a, b: a - (b - 1), "a - (b - 1)"),
+        (lambda a, b: (a + b) * 2 / -b, "(a + b) * 2 / -b"),
+        (lambda a, b: a / (b * 2.5), "a / (b * 2.5)"),
+        (lambda a, b: -((a + b) ** 2), "-(a + b) ** 2"),
+        (lambda a, b: (a**b) ** 2, "(a ** b) ** 2"),
+        (lambda a, b: 0.0 + 1.0 * a - 0.0 + -1.0 * b, "a - b"),
+        (lambda a, b: np.float64(2.0) * a @ b, "2 * a @ b"),
+        (lambda a, b: np.array([1.0, 2.0]) - a[b], "np.array([1.0, 2.0]) - a[b]"),
+        (lambda a, b: np.exp(-a) * (b < 3).astype(float), "np.exp(-a) * (b < 3).astype(float)"),
+        (lambda a, b: np.clip(a, 0.0, np.inf), "np.clip(a, 0, np.inf)"),
+        (lambda a, b: a**-b, "a ** (-b)"),
+    ],
+)
+def test_expressions_are_written_as_they_bind(expression: Any, text: str) -> None:
+    found = expression(Text("a"), Text("b"))
+    assert str(found) == text
+    numbers = {"a": np.array([0.5, 2.0]), "b": np.array([1.0, 1.0]), "np": np}
+    if "a[b]" not in text:
+        np.testing.assert_allclose(
+            eval(str(found), numbers), expression(numbers["a"], numbers["b"])
+        )
+
+
+def test_text_is_neither_true_nor_false() -> None:
+    with pytest.raises(TypeError):
+        bool(Text("a") > 0)

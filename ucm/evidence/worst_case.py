@@ -1,0 +1,115 @@
+"""The worst case of a set as a convex expression of CVXPY."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ucm.data.bound import bind
+from ucm.errors import DataError, EmptySetError, brief
+from ucm.evidence.support import Heights
+from ucm.language import cvx as cp
+from ucm.language.contracts import UncertaintySet
+from ucm.language.parameter import Numbers
+from ucm.language.robust import RobustMargin, as_model
+
+__all__ = ["worst_case"]
+
+
+def worst_case(
+    U: UncertaintySet | RobustMargin, X: Any, y: Any, w: Any, *, subgroup: Any = None
+) -> cp.Expression:
+    """`max over x in U of -w'x` as a convex CVXPY expression, to stand in problems of one's own.
+
+    Its minimum over `||w||_p <= 1` is the objective of the compiled model, where 0 is not in U. Beside it may
+    stand budgets, fairness constraints, the worst cases of other sets.
+
+    Parameters
+    ----------
+    U : uncertainty set or RobustMargin
+        Its sizes are numbers: change a `Param` with `with_params` and build the expression again.
+    X, y : as in `ucm.compile`
+        Samples and labels.
+    w : CVXPY expression or array, (n,)
+        Affine in the variables.
+    subgroup : (m,) array, optional
+        As in `ucm.compile`.
+
+    Returns
+    -------
+    cvxpy.Expression
+        Scalar, convex: it may be minimised, and bounded from above.
+
+    Raises
+    ------
+    DataError
+        X or y cannot be used, or w is no affine expression with one entry for each feature.
+    CompositionError
+        No set, or one of another dimension than the samples.
+    EmptySetError
+        U has no point.
+
+    Notes
+    -----
+    The support function of U at -w, dualised by `cvxpy.suppfunc` from the constraints of the twin. A p-norm
+    with p other than 1, 2 and inf is written in second-order cones, p as a fraction with a denominator up to
+    1024.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> import ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> U = ucm.models.nu_svm(0.3)
+    >>> w = cp.Variable(X.shape[1])
+    >>> problem = cp.Problem(cp.Minimize(ucm.worst_case(U, X, y, w)), [cp.norm(w) <= 1])
+    >>> value = problem.solve(solver="CLARABEL")
+    >>> abs(value - ucm.solve(U, X, y).objective) <= 1e-6 * abs(value)
+    True
+    """
+    model = as_model(U, "worst_case")
+    data = bind(X, y, subgroup=subgroup)
+    n = model.set.dimension(data.n)
+    why = model.set.emptiness(data)
+    if why is not None:
+        raise EmptySetError(why)
+    x, constraints = model.set.cvxpy(data, Numbers())
+    try:
+        given = w if isinstance(w, cp.Expression) else cp.Constant(w)
+    except ValueError:
+        given = None
+    if given is None or given.shape != (x.shape[0],) or not given.is_affine():
+        shape = f" of shape {given.shape}" if given is not None else ""
+        raise DataError(
+            f"worst_case: w: expected an affine CVXPY expression of shape ({n},), got {brief(w)}{shape}; "
+            f"give cvxpy.Variable({n})"
+        )
+    heights = Heights(model.set, data)
+    if model.set.lower(data).couplings:
+        heights(np.ones(x.shape[0]))  # refuses operands that do not meet
+    z = cp.Variable(x.shape[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # CVXPY on second-order cones in place of powers
+        own = [_in_cones(c) for c in (*constraints, z == x / data.scale)]
+        worst = cp.suppfunc(z, own)(-data.scale * given)
+
+    def value() -> float | None:
+        """The proven value; CVXPY's own rounds w to nine digits, and fails where w has no value yet."""
+        return None if given.value is None else heights(-np.asarray(given.value)).value
+
+    worst._value_impl = value
+    return worst
+
+
+def _in_cones(e: Any) -> Any:
+    """An expression or a constraint without power cones, which `suppfunc` does not take."""
+    if not e.args:
+        return e
+    args = [_in_cones(a) for a in e.args]
+    if type(e).__name__ == "Pnorm":
+        return cp.pnorm(args[0], e.p)
+    if type(e).__name__ == "Power":
+        return cp.power(args[0], e.p.value)
+    return e.copy(args)

@@ -1,0 +1,179 @@
+"""A domain that is written in CVXPY, and by nothing else."""
+
+from __future__ import annotations
+
+import functools
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from ucm.data.linear import Vec
+from ucm.errors import CompositionError, SolverError, brief
+from ucm.language import cvx as cp
+from ucm.language import masses
+from ucm.language.contracts import Domain, Size
+from ucm.language.node import Notation, Scalar
+
+__all__ = ["CvxpyDomain"]
+
+_TOLD = 1e-8  # relative distance that a conic program tells from 0
+
+
+class CvxpyDomain(Domain):
+    """The q that meet the CVXPY constraints `build(q)`.
+
+    Its support function, and how far a point is outside, are conic programs. It has no projection, so that
+    models with it go to Clarabel; a domain of one's own with a projection takes the faster routes.
+
+    Parameters
+    ----------
+    build : function
+        `build(q)` gives a list of convex constraints for a CVXPY expression q of any length; further
+        variables may stand in them. With an `amount` it is `build(q, amount)`, convex in both together, so
+        that `ucm.admissible` can ask for the least one.
+    amount : float or Param, optional
+        What makes the domain larger, as a radius does.
+    simplex : bool, optional
+        Whether q lies on the simplex too, as the weights of a hull do in any case.
+
+    Raises
+    ------
+    CompositionError
+        `build` is no function, or gives something else than convex constraints.
+
+    Notes
+    -----
+    It must be bounded, and must not be empty, for the number of entries at hand: `compile` says so, before
+    anything is solved. JSON and pickle keep the name of `build`, which must be that of a module; `from_json`
+    takes it from a module that is imported already.
+
+    Examples
+    --------
+    >>> import cvxpy as cp
+    >>> import ucm
+    >>> def budget(q, amount):
+    ...     return [cp.norm(q, "inf") <= 1, cp.norm1(q) <= amount]
+    >>> D = ucm.CvxpyDomain(budget, ucm.Param("gamma", 1.5))
+    >>> D
+    CvxpyDomain(budget, amount=Param('gamma', 1.5))
+    >>> round(D.support([3.0, -2.0, 1.0])[0], 6)
+    4.0
+    """
+
+    build: Any
+    amount: Scalar | None = None
+    simplex: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.build, FunctionType):
+            raise CompositionError(
+                "CvxpyDomain: expected a function of q that gives CVXPY constraints, got "
+                f"{brief(self.build)}; write def build(q): return [cp.norm(q) <= 1]"
+            )
+        super().__post_init__()
+
+    @functools.cached_property
+    def _known(self) -> dict[Any, Any]:
+        """What programs found, by length and classes."""
+        return {}
+
+    def size(self) -> Size | None:
+        return None if self.amount is None else Size(self.amount)
+
+    def constraints(
+        self, q: cp.Expression, size: Any, *, classes: Vec | None = None
+    ) -> list[cp.Constraint]:
+        given = self.build(q) if self.amount is None else self.build(q, size)
+        found = list(given) if isinstance(given, list | tuple) else [given]
+        for c in found:
+            if not isinstance(c, cp.Constraint):
+                raise CompositionError(
+                    f"{self!r}: expected a list of CVXPY constraints, got {brief(c)}; return for example "
+                    "[cp.norm(q) <= 1]"
+                )
+            if not c.is_dcp():
+                raise CompositionError(
+                    f"{self!r}: expected convex constraints, got {c}; write each as convex <= concave or "
+                    "affine == affine (the rules of CVXPY)"
+                )
+        return [*found, *(masses.constraints(q, classes) if self.simplex else [])]
+
+    def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
+        g = masses.vector(g)
+        unit = float(np.abs(g).max(initial=0.0))
+        if unit == 0.0:
+            return 0.0, self.center(g.size, classes=classes)
+        q = cp.Variable(g.size)
+        problem = cp.Problem(cp.Maximize((g / unit) @ q), self.own_constraints(q, classes))
+        status = self._solve(problem)
+        if status == cp.UNBOUNDED:
+            return np.inf, self.center(g.size, classes=classes)
+        return float(g @ q.value), q.value
+
+    def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
+        """The distance to the nearest point of the domain, relative to the size of the domain."""
+        q = masses.vector(q)
+        p = cp.Variable(q.size, value=q)
+        own = self.own_constraints(p, classes)
+        if all(v is p for c in own for v in c.variables()) and all(
+            np.max(c.violation(), initial=0.0) == 0.0 for c in own
+        ):
+            return 0.0
+        self._solve(cp.Problem(cp.Minimize(cp.norm(p - q, 2)), own))
+        apart = float(np.linalg.norm(p.value - q)) / self._ends(q.size, classes)[2]
+        return 0.0 if apart <= _TOLD else apart
+
+    def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
+        """The mean of points that support it: in its relative interior, but for flat faces."""
+        return self._ends(dim, classes)[1].copy()
+
+    def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
+        return self._ends(dim, classes)[0]
+
+    def _ends(self, dim: int, classes: Vec | None) -> tuple[str | None, Vec, float]:
+        """Why the domain is of no use, if so; its centre, and its size. Along directions of no meaning and
+        against them: a set with a ray has no bound in one of the two."""
+        key = (dim, None if classes is None else np.asarray(classes).tobytes())
+        if key not in self._known:
+            self._known[key] = self._found(dim, classes)
+        return self._known[key]
+
+    def _found(self, dim: int, classes: Vec | None) -> tuple[str | None, Vec, float]:
+        q, g = cp.Variable(dim), cp.Parameter(dim)
+        problem = cp.Problem(cp.Maximize(g @ q), self.own_constraints(q, classes))
+        rng, points = np.random.default_rng(0), []
+        for r in rng.standard_normal((2, dim)):
+            for sign in (1.0, -1.0):
+                g.value = sign * r / np.abs(r).max()
+                status = self._solve(problem)
+                why = ""
+                if status == cp.INFEASIBLE:
+                    why = f"empty, no q of {dim} entries meets its constraints; relax one of them"
+                if status == cp.UNBOUNDED:
+                    why = 'unbounded, some q may grow for ever; bound them, as by cp.norm(q, "inf") <= 1'
+                if why:
+                    return f"{self!r}: {why}", np.zeros(dim), 1.0
+                points.append(q.value)
+        return None, np.mean(points, axis=0), float(np.linalg.norm(points, axis=1).max()) or 1.0
+
+    def _solve(self, problem: cp.Problem) -> str:
+        """The status: optimal, unbounded or infeasible."""
+        cp.clarabel(problem)
+        status = str(problem.status).removesuffix("_inaccurate")
+        if status not in (cp.OPTIMAL, cp.UNBOUNDED, cp.INFEASIBLE):
+            raise SolverError(
+                f"{self!r}: the conic program of its support function ended with {problem.status}; scale its "
+                "constraints"
+            )
+        return status
+
+    def on_simplex(self) -> Domain | None:
+        return CvxpyDomain(self.build, self.amount, simplex=True)
+
+    def formula(self, notation: Notation) -> str:
+        name = self.build.__name__
+        called = notation.symbol(name if name.isidentifier() else "build")
+        inner = "q" if self.amount is None else f"q, {notation.scalar(self.amount)}"
+        simplex = f"q{notation.element}{notation.symbol('Delta')}, " if self.simplex else ""
+        return f"{simplex}{called}({inner})"
