@@ -133,6 +133,19 @@ def test_what_has_no_interval_is_refused(text: str) -> None:
         eval(text, {**names, **own})
 
 
+def test_wherever_data_are_at_hand() -> None:
+    X, y = load("iris")
+    model = halfway("nu_svm")
+    numbers = model.settled(ucm.solve(model, X, y).params)
+    d = np.array([1.0, -0.5])
+    assert ucm.support(model, X, y, d)[0] == pytest.approx(ucm.support(numbers, X, y, d)[0])
+    w = np.array([0.6, -0.8])
+    here, there = (ucm.worst_case(U, X, y, w).value for U in (model, numbers))
+    assert here == pytest.approx(there)
+    with pytest.raises(CompositionError, match="give the numbers"):
+        ucm.to_cvxpy_source(model)
+
+
 # --- lam_max ------------------------------------------------------------------------------------
 LAM = Param("lam", 1.0)
 OBJECTIVES = [

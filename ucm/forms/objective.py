@@ -17,9 +17,10 @@ from ucm.data.linear import Vec
 from ucm.forms.answer import Answer, Expected
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
+from ucm.language.losses.ramp import RampPart
 from ucm.language.objective import Objective
 from ucm.language.penalties.gathered import Gathered
-from ucm.language.term_algebra import PenaltySum, of_all
+from ucm.language.term_algebra import PenaltySum, ScaledPenalty, of_all
 from ucm.language.terms import (
     ConvexLoss,
     FoldedConcave,
@@ -282,7 +283,8 @@ class DifferenceOfConvex:
     G : the convex part
     losses, penalties : the terms of H
     weights : of the losses of H, as for `Composite`
-    start : the penalties of the convex problem that the iterations start from
+    start : the penalties of the convex problem with the losses of G
+    unit : mu, where all losses of G are ramps of one mu < 1; else 1
     """
 
     G: Composite
@@ -290,6 +292,7 @@ class DifferenceOfConvex:
     penalties: tuple[SubtractedPenalty, ...] = ()
     weights: tuple[Vec | None, ...] = ()
     start: tuple[ProximalPenalty, ...] = field(default=())
+    unit: float = 1.0
 
     @classmethod
     def of(cls, model: Objective, data: Data) -> DifferenceOfConvex:
@@ -298,7 +301,9 @@ class DifferenceOfConvex:
         losses, weights = weighed(G.losses, data)
         form = Composite(data.X, data.y, losses, G.penalties, weights)  # type: ignore[arg-type]
         losses, weights = weighed(H.losses, data)
-        return cls(form, losses, H.penalties, weights, _relaxed(model.penalty))  # type: ignore[arg-type]
+        units = {loss.offset if isinstance(loss, RampPart) else 1.0 for loss in form.losses}
+        unit = units.pop() if len(units) == 1 else 1.0
+        return cls(form, losses, H.penalties, weights, _relaxed(model.penalty), unit)  # type: ignore[arg-type]
 
     @property
     def expected(self) -> Expected:
@@ -314,9 +319,23 @@ class DifferenceOfConvex:
     def convex(self) -> bool:
         return not self.losses and not self.penalties
 
-    def first(self) -> Composite:
-        """The convex problem to start from."""
+    def relaxed(self) -> Composite:
+        """The convex problem with the losses of G."""
         return replace(self.G, penalties=self.start)
+
+    def hinged(self) -> Composite | None:
+        """Where ramps have one mu < 1: the problem whose (w, b) / mu is that with the hinge loss, a
+        standard SVM. None where it is `relaxed`, or a penalty is no norm or its square.
+
+        `max(0, 1 - t)` at (w, b) is `max(0, mu - t) / mu` at mu (w, b), and a penalty of degree k there
+        `mu^-k` times as much.
+        """
+        numbers = [penalty.norms() for penalty in self.start]
+        if self.unit == 1.0 or any(n is None or (n[1] and (n[0] or n[2])) for n in numbers):
+            return None
+        factors = (self.unit ** (-2 if n and n[1] else -1) for n in numbers)
+        scaled = (ScaledPenalty(c, p) for c, p in zip(factors, self.start, strict=True))
+        return replace(self.G, penalties=tuple(scaled))
 
     def value(self, margin: Vec, w: Vec) -> float:
         """`G - H`."""

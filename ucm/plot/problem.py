@@ -12,6 +12,7 @@ from ucm.compiler.compile import plan_of
 from ucm.compiler.plan import Plan
 from ucm.data.bound import Data, bind
 from ucm.errors import CompositionError, DataError, EmptySetError, ParameterError
+from ucm.evidence.relative import resolved
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
@@ -68,6 +69,7 @@ def problem_of(
             "of them, as mask = np.isin(y, labels[:2])"
         )
     data = bind(X, y, class_weight, sample_weight, subgroup)
+    declared = resolved(declared, data)
     if solution is None:
         solution = plan_of(declared, data, None, solver).solve()
     if solution.status == "infeasible":

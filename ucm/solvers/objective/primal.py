@@ -203,7 +203,8 @@ class _Gradient(Session):
         here = form.value(form.margins(self.w, self.b), self.w, tilt)
         other = rest.open(form, self.monitor)
         answer = other.solve(form, tilt, tol)
-        there = form.value(form.margins(answer.w, answer.b), answer.w, tilt)
+        w, b = answer.plane
+        there = form.value(form.margins(w, b), w, tilt)
         if answer.slopes is None or there > here + tol * abs(here):
             return None
         self.other = other
