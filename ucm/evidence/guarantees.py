@@ -503,6 +503,9 @@ def _losses(
         N = fitted.data.count(_CLASSES[label].kind)
         rho = _chi_square(own[0][0], N)
         if rho is not None:
+            N /= fitted.data.weighing.classes[
+                label < 0
+            ]  # the weight of a class makes no more samples
             level = float(ndtr(math.sqrt(N * rho)))
             yield Guarantee(
                 "true mean of minus the margin", of, worst,

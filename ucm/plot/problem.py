@@ -78,7 +78,7 @@ def problem_of(
             f"{who}: the solution lives behind a kernel, where sets have no coordinates; solve without one"
         )
     weights = solution.weights
-    if weights is not None and weights.size == (data.weighing.given or data.m):
+    if weights is not None and weights.size == data.given:
         weights = data.weighing.gathered(weights)
         solution = replace(solution, weights=weights)
     m = data.m if weights is None else weights.size
