@@ -539,7 +539,7 @@ def _chi_square(U: Hull | ReducedHull, N: float) -> float | None:
     if isinstance(D, ChiSquareBall):
         return value(D.size().number) ** 2 / (N if D.rho is None else 1.0)
     if isinstance(D, NormBall) and D.p == 2.0:
-        return N * value(D.radius) ** 2 - (0.0 if D.around else 1.0)
+        return max(N * value(D.radius) ** 2 - (0.0 if D.around else 1.0), 0.0)
     return None
 
 
