@@ -140,15 +140,16 @@ class Given:
         DataError
             It is none of this length, or not 0 for a sample of weight 0.
         """
-        v, weighing = self.vector(name, data.given), data.weighing
-        kept = weighing.gathered(v)
-        if v is not None and kept is not None and np.count_nonzero(v) > np.count_nonzero(kept):
-            left_out = np.setdiff1d(np.flatnonzero(v), weighing.kept)
+        v, kept = self.vector(name, data.given), data.weighing.kept
+        if v is None or kept is None:
+            return v
+        left_out = np.setdiff1d(np.flatnonzero(v), kept)
+        if left_out.size:
             raise DataError(
                 f"certify: {name}: expected 0 for the samples of weight 0, which are left out, got "
                 f"{v[left_out[0]]:g} for sample {left_out[0]}; set it to 0"
             )
-        return kept
+        return v[kept]
 
     def refuse(self, why: str, *names: str) -> None:
         """Raises `ParameterError` where one of these is given."""
