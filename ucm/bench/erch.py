@@ -148,12 +148,11 @@ def _just_below(name: str, X: Any, y: Any) -> Iterator[Row]:
         residual = sol.certificate.residual or 0.0
         few = p == np.inf or (p == 1.0 and X.shape[1] <= FEW)
         exact = solve(model, X, y, solver="faces") if few else None
-        proven = exact is not None and exact.status == "optimal"
-        above = exact and sol.objective - exact.objective
+        above = None if exact is None else sol.objective - exact.objective
         good = residual <= 1e-6 and after.objective <= first.objective and rises <= 1e-12
         named = sol.status in ("local", "optimal") or p in (1.0, np.inf)
-        if proven and above is not None:
-            good = good and -1e-9 <= above / exact.objective <= 1e-6
+        if exact is not None and exact.status == "optimal":
+            good = good and abs(sol.objective / exact.objective - 1.0) <= 1e-6
         yield {
             "table": "just below", "set": name, "p": p, "objective": sol.objective,
             "status": sol.status, "residual": residual, "after subgradient":
