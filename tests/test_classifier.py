@@ -693,7 +693,7 @@ def test_features_that_never_vary_leave_nothing_to_separate() -> None:
         ({"multi_class": "all"}, 'multi_class is "ovo" or "ovr", got \'all\''),
         (
             {"bias": "none"},
-            "bias_rule is one of auto, kkt, midpoint, error, odds, zero, got 'none'",
+            "bias_rule is one of auto, kkt, midpoint, means, error, odds, zero, got 'none'",
         ),
         ({"solver": "fast"}, r"solver: expected.*psmo.*prox-newton.*got 'fast'"),
         ({"tol": 0.0}, r"tol lies in \(0, 1\), got 0.0"),
