@@ -244,3 +244,12 @@ def test_bad_input(given: Any, error: type[Exception], word: str) -> None:
         plan.guarantees(*given)
     with pytest.raises(ucm.ParameterError, match="level lies in"):
         plan.guarantees(level=1.0)
+
+
+def test_the_weight_of_a_class_makes_no_more_samples() -> None:
+    U = ucm.ChiSquare(pos, rho=0.02) - ucm.ChiSquare(neg, rho=0.02)
+    plain, heavy = (
+        of(rows(U, class_weight=weights)[1], "true mean of minus the margin", 1)[0]
+        for weights in (None, (10.0, 1.0))
+    )
+    assert heavy.probability == pytest.approx(plain.probability, rel=1e-12)

@@ -24,7 +24,16 @@ from ucm.evidence.objective import InFeatures, certify_objective, falls_forever
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver, Session, Tilt
-from ucm.solvers import DCA, ClarabelComposite, DualNewton, HiGHS, PrimalAPG, ProxNewton, Simplex
+from ucm.solvers import (
+    DCA,
+    ClarabelComposite,
+    DualNewton,
+    HiGHS,
+    KinkedNewton,
+    PrimalAPG,
+    ProxNewton,
+    Simplex,
+)
 
 EIGHT = {
     "svm": models.svm,
@@ -73,6 +82,7 @@ ROUTES = [
     DualNewton(),
     PrimalAPG(),
     ProxNewton(),
+    KinkedNewton(),
     ClarabelComposite(),
 ]
 

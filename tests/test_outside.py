@@ -33,8 +33,9 @@ def test_support_is_the_maximum_and_its_point(U: ucm.UncertaintySet) -> None:
     y = np.array([1.0, -1.0, 1.0, -1.0, -1.0, 1.0, 1.0, -1.0, 1.0])
     samples = rng.standard_normal((9, 3)) + y[:, None]
     d = rng.standard_normal(known(U.dimension(3)))
-    value, point, error = ucm.support(U, samples, y, d)
-    x, constraints = U.cvxpy(bind(samples, y), Numbers())
+    groups = [*"ABABABBAB"]
+    value, point, error = ucm.support(U, samples, y, d, subgroup=groups)
+    x, constraints = U.cvxpy(bind(samples, y, subgroup=groups), Numbers())
     problem = cp.Problem(cp.Maximize(d @ x), constraints)
     best = float(problem.solve(solver="CLARABEL"))
     if not np.isfinite(best):
@@ -126,6 +127,24 @@ def test_weights_give_the_point() -> None:
         moved = known(solution.weights) * np.where(Y[::4] > 0, 1.1, 1.0)
         worse = plan.certify(w=solution.w, weights=moved)
         assert worse.violation > 1e-2 and worse.dual == -np.inf and worse.kind == "none"
+
+
+def test_samples_of_weight_0_have_no_part_in_an_answer() -> None:
+    counts = np.where(np.arange(Y.size) == 3, 0.0, 1.0)
+    set_, loss = (
+        ucm.compile(model, X, Y, sample_weight=counts)
+        for model in (ucm.models.nu_svm(0.5), ucm.models.svm(0.5))
+    )
+    solution = set_.solve()
+    assert set_.certify(w=solution.w, weights=solution.weights).relative_gap <= 3e-6
+    moved = known(solution.weights).copy()
+    moved[3] = 0.1
+    for plan in (set_, loss):
+        b = {} if plan is set_ else {"b": 0.0}
+        with pytest.raises(
+            ucm.DataError, match=r"0 for the samples of weight 0.*got 0.1 for sample 3"
+        ):
+            plan.certify(w=solution.w, weights=moved, **b)
 
 
 def test_a_point_outside_bounds_nothing() -> None:

@@ -196,6 +196,22 @@ def test_a_relative_multiple_is_a_fraction_of_lam_max() -> None:
         ucm.solve(model.with_params(lam=0.0), X, y)
 
 
+def test_a_fraction_may_lie_outside_of_the_range_of_its_number() -> None:
+    X, y = load("iris")
+    U = ucm.ChiSquare(pos, level=Param("level", 0.25, relative=True)) - ucm.CVaR(neg, 0.5)
+    assert 0.5 < ucm.solve(U, X, y).params["level"] < 1.0
+
+
+def test_lam_max_is_that_of_the_other_fractions() -> None:
+    X, y = load("iris")
+    X, y = X[40:], y[40:]  # classes of two sizes
+    delta, lam = (Param(name, 0.9, relative=True) for name in ("delta", "lam"))
+    found = ucm.solve(ucm.HuberHinge(delta) + lam * L1(), X, y).params
+    fixed = ucm.HuberHinge(found["delta"]) + Param("lam", 0.1) * L1()
+    top = ucm.admissible(fixed, X, y)["lam"].upper
+    assert found["delta"] == 1.8 and found["lam"] == pytest.approx(0.9 * top, rel=1e-9)
+
+
 # --- paths --------------------------------------------------------------------------------------
 def test_num_values_of_a_set() -> None:
     X, y = load("iris")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ucm.bench.data import UCI, over, standardised
 from ucm.bench.judge import accuracy
-from ucm.bench.registry import Benchmark, Part, Row
+from ucm.bench.registry import COURSE, Benchmark, Part, Row
 from ucm.compiler.compile import compile
 from ucm.estimators import Classifier
 from ucm.evidence.sparsity import Sparsity, sparsity
@@ -85,8 +85,8 @@ QUANTITIES: dict[str, Callable[[Run], float]] = {
 def features(repeats: int = REPEATS) -> Iterator[Row]:
     """Figures 3 to 6: features used as noise dimensions are added, without label noise."""
     figures = list(enumerate(("features", "false positives", "false negatives", "accuracy"), 3))
-    for k in NOISE_DIMENSIONS:
-        for name, runs in _simulated_runs(k, 0.0, repeats).items():
+    for k in COURSE.over(NOISE_DIMENSIONS):
+        for name, runs in _simulated_runs(k, 0.0, COURSE.repeats(repeats)).items():
             shown = figures[3:] if name in ("SVM", "RLSVM2") else figures
             shown = [(f"figure {f}", what) for f, what in shown if k or what != "false positives"]
             yield from _rows(f"{k} noise dimensions", name, runs, *shown)
@@ -100,8 +100,8 @@ def labels(k: int, repeats: int = REPEATS) -> Iterator[Row]:
         ("figure 8", "parameters"),
         ("figure 9", "accuracy"),
     )
-    for share in LABEL_NOISE:
-        for name, runs in _simulated_runs(k, share, repeats).items():
+    for share in COURSE.over(LABEL_NOISE):
+        for name, runs in _simulated_runs(k, share, COURSE.repeats(repeats)).items():
             yield from _rows(f"({k}; {share:g})", name, runs, *figures[k > 0 :])
 
 
@@ -109,7 +109,8 @@ def order(repeats: int = REPEATS) -> Iterator[Row]:
     """With 30 % label noise: fewer support vectors with the ramp than with the hinge, fewer features
     with l0 and capped l1 than with l1; means over the noise dimensions."""
     share = LABEL_NOISE[-1]
-    found = [_simulated_runs(k, share, repeats) for k in NOISE_DIMENSIONS]
+    dimensions, repeats = COURSE.over(NOISE_DIMENSIONS), COURSE.repeats(repeats)
+    found = [_simulated_runs(k, share, repeats) for k in dimensions]
     for quantity, pairs in (("support vectors", FEWER_SAMPLES), ("features", FEWER_FEATURES)):
         for more, less in pairs:
             high, low = (
@@ -148,7 +149,7 @@ def _simulated_runs(k: int, share: float, repeats: int) -> dict[str, list[Run]]:
 # --- UCI data -----------------------------------------------------------------------------------
 def uci(data: str, repeats: int = REPEATS) -> Iterator[Row]:
     """Figures 10 to 12, section 4.2 and Table 2 on one set."""
-    rows = functools.partial(_uci, repeats=repeats)
+    rows = functools.partial(_uci, repeats=COURSE.repeats(repeats))
     return over([data], rows, standardised, where="data", part="figure 10")
 
 

@@ -20,7 +20,7 @@ from scipy.spatial.distance import cdist
 
 from ucm.bench.clock import in_turns
 from ucm.bench.data import over, standardised
-from ucm.bench.registry import Benchmark, Row, columns
+from ucm.bench.registry import COURSE, Benchmark, Row, columns
 from ucm.compiler.compile import solve
 from ucm.estimators import Classifier
 from ucm.language.models import psvm
@@ -146,7 +146,7 @@ def _binary(name: str, X: Any, y: Any) -> Iterator[Row]:
     yield {**row, "printed": printed, "its split": best, "within": best >= printed - 0.005}
     paper = np.zeros(0)
     for kernel in _KERNELS:
-        problems = [_Problem(X, y, test, k, kernel) for k in range(SPLITS)]
+        problems = [_Problem(X, y, test, k, kernel) for k in range(COURSE.repeats(SPLITS))]
         shares = np.array([[q.accuracies(p) for p in FEWER] for q in problems])
         for bias in (1, 0) if kernel == "exp(-d)" else (0,):
             k = int(shares[:, :, bias].mean(axis=0).argmax())
@@ -160,7 +160,7 @@ def _binary(name: str, X: Any, y: Any) -> Iterator[Row]:
             yield {**row, "near printed": near, "within": within}
     search: Any = GridSearchCV(SVC(), {"C": COSTS}, cv=KFold(5, shuffle=True, random_state=SEED))
     found = []
-    for k in range(SPLITS):
+    for k in range(COURSE.repeats(SPLITS)):
         train, rest = _split(y, test, k)
         found.append(100.0 * search.fit(X[train], y[train]).score(X[rest], y[rest]))
     yield {**_row("1", name, "SVC", np.array(found), baseline), "within": None}
@@ -189,7 +189,7 @@ def _several(name: str, X: Any, y: Any) -> Iterator[Row]:
         for p, paper in zip((1.5, 2.0), SEVERAL[name], strict=True)
     }
     makers["SVC, linear"] = (lambda C: SVC(C=C, kernel="linear"), float("nan"))
-    splits = [_split(y, 0.2, k) for k in range(SPLITS)]
+    splits = [_split(y, 0.2, k) for k in range(COURSE.repeats(SPLITS))]
     for method, (make, paper) in makers.items():
 
         def share(C: float, train: Any, rest: Any, make: Callable[[float], Any] = make) -> float:

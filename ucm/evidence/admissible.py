@@ -18,9 +18,9 @@ from ucm.evidence.trivial import largest
 from ucm.forms.monitor import Monitor
 from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
-from ucm.language.node import Param, Scalar
+from ucm.language.node import Param
 from ucm.language.objective import Objective
-from ucm.language.parameter import Derived, Quantity, Tunable
+from ucm.language.parameter import Derived, Quantity, holds
 from ucm.language.robust import RobustMargin, as_model
 from ucm.solvers.programs import attempt
 
@@ -108,12 +108,8 @@ class _FreeSize(Scope):
         self.t = unit * cp.Variable(nonneg=True)
 
     def of(self, quantity: Quantity) -> float | cp.Expression:
-        free = isinstance(quantity, Size) and _sets(self.name, quantity.declared)
+        free = isinstance(quantity, Size) and holds(quantity.declared, self.name)
         return self.t if free else quantity.number
-
-
-def _sets(name: str, scalar: Scalar) -> bool:
-    return isinstance(scalar, Tunable) and any(p.name == name for p in scalar.leaves())
 
 
 def _by_name(size: Size, name: str) -> Size:
@@ -138,7 +134,7 @@ def sizes_of(model: RobustMargin, data: Data, name: str) -> list[Size]:
             size = node.size(data)
         elif isinstance(node, Domain):
             size = node.size()
-        if size is not None and _sets(name, size.declared):
+        if size is not None and holds(size.declared, name):
             found.append(size)
     return found
 
@@ -150,6 +146,7 @@ def admissible(
     *,
     class_weight: ClassWeight = None,
     sample_weight: Any = None,
+    subgroup: Any = None,
     time_limit: float = math.inf,
 ) -> dict[str, Interval]:
     """The interval of every hyperparameter in which U is not empty and 0 is not in U.
@@ -165,7 +162,7 @@ def admissible(
 
     Parameters
     ----------
-    model, X, y, class_weight, sample_weight
+    model, X, y, class_weight, sample_weight, subgroup
         As in `ucm.compile`.
     time_limit
         Seconds for each end.
@@ -184,12 +181,12 @@ def admissible(
     (0.666667, 1.0)
     """
     if isinstance(model, Objective):
-        data = bind(X, y, class_weight, sample_weight)
+        data = bind(X, y, class_weight, sample_weight, subgroup)
         model = model.settled(dict.fromkeys(model.relative(), 0.5))
         return {name: _of_objective(model, data, name) for name in model.params()}
     robust = as_model(model, "admissible")
     robust = robust.settled(dict.fromkeys(robust.relative(), 0.5))
-    data = bind(X, y, class_weight, sample_weight)
+    data = bind(X, y, class_weight, sample_weight, subgroup)
     robust.set.dimension(data.n)
     data = _in_their_span(robust, data)
     return {name: _interval(robust, data, name, time_limit) for name in robust.params()}
@@ -217,7 +214,7 @@ def _in_their_span(model: RobustMargin, data: Data) -> Data:
     if not turns or data.n <= data.m or not isinstance(data.X, np.ndarray):
         return data
     factor = np.asarray(np.linalg.qr(data.X.T, mode="r"))
-    return Data(np.ascontiguousarray(factor.T), data.y, data.weighing)
+    return data.written(np.ascontiguousarray(factor.T))
 
 
 def interval_of(model: RobustMargin | Objective, data: Data, name: str) -> Interval:

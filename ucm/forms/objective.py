@@ -29,7 +29,9 @@ from ucm.language.terms import (
     SubtractedPenalty,
 )
 
-__all__ = ["Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt", "weighed"]
+__all__ = [
+    "Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt", "curvature", "weighed",
+]  # fmt: skip
 
 _GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go
 _WIDE = 100.0  # where the classes differ so much in size that the best b lies beyond
@@ -154,11 +156,7 @@ class Composite:
         where l' has a kink that of one side."""
         total = np.zeros(self.m)
         for loss, c in self.parts:
-            u = loss.offset - margin
-            s = loss.gradient(u)
-            share = loss.conjugate_prox_slope(s + u, 1.0, s)  # 1 / (1 + l*''(s)), and l'' l*'' = 1
-            bend = share / np.maximum(1.0 - share, 1e-15)
-            total += bend if c is None else c * bend
+            total += curvature(loss, margin) if c is None else c * curvature(loss, margin)
         return total
 
     def shares(self, slopes: Vec, margin: Vec | None) -> list[Vec]:
@@ -232,6 +230,14 @@ class Composite:
                 at = np.divide(point, c, out=np.zeros(self.m), where=c > 0.0)
                 bound -= float(c @ loss.conjugate(at))
         return bound, violation
+
+
+def curvature(loss: ConvexLoss, margin: Vec) -> Vec:
+    """`l''(o - t_i)` of a smooth loss."""
+    u = loss.offset - margin
+    s = loss.gradient(u)
+    share = loss.conjugate_prox_slope(s + u, 1.0, s)  # 1 / (1 + l*''(s)), and l'' l*'' = 1
+    return share / np.maximum(1.0 - share, 1e-15)
 
 
 def slopes_of(parts: Iterable[tuple[ConvexLoss, Vec | None]], margin: Vec) -> Vec:

@@ -104,6 +104,7 @@ def boxed_quadratic(H, r, x, lower, upper, ridge, tol, most):
             worst = max(worst, _coordinate(H, r, x, lower, upper, ridge, j))
         if worst <= tol:
             break
+        here = worst
         for _ in range(_SWEEPS):
             here = 0.0
             for j in range(x.size):
