@@ -354,3 +354,14 @@ def test_an_end_next_to_that_of_the_range_is_found() -> None:
     rho = one(_both(rho=Param("a", 0.06)), X, y).upper
     assert level < 1.0
     assert NormalDist().inv_cdf(level) ** 2 / 20 == pytest.approx(rho, rel=1e-5)
+
+
+def test_a_domain_without_bounds_fixes_no_mass() -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat([1.0, -1.0], 20)
+    X = rng.standard_normal((40, 3)) + 0.8 * y[:, None]
+    eta = Param("eta", 0.1)
+    hulls = ucm.ReducedHull(pos, eta=eta) - ucm.ReducedHull(neg, eta=eta)
+    for low in (-math.inf, 0.0):
+        line = ucm.Image(np.array([[1.0], [0.0], [0.0]]), ucm.Box(low, math.inf))
+        assert 0.05 <= one(hulls + line, X, y).upper <= 1.0

@@ -246,3 +246,19 @@ def test_zero_in_the_set() -> None:
 def test_printing() -> None:
     text = str(Certificate(-1.0, -1.1, 0.1, 0.1 / 1.1, 0.0))
     assert text == "global: -1.1 <= optimum <= -1, relative gap 0.091, violation 0"
+
+
+def test_a_point_beside_two_discs_that_nearly_touch_is_none_of_both() -> None:
+    """It misses each by 4.5e-6 and their lens by 3e-3, which the answer's own w proves."""
+    far, thin = 3e-3, 1e-12
+    centres = [np.array([side * (1.0 - thin), far]) for side in (1.0, -1.0)]
+    U = ucm.Ball(centres[0], 1.0) & ucm.Ball(centres[1], 1.0)
+    X, y = np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([1.0, -1.0])
+    plan = ucm.compile(U, X, y, solver="newton")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        answer = plan.solve().answer
+    beside = Answer([-c for c in centres], answer.w, multipliers=answer.multipliers)
+    proof = plan.lowering.certify(beside, 1e-6)
+    assert np.abs(proof.x).max() <= 1e-12 and proof.certificate.violation <= 1e-5
+    assert proof.certificate.primal <= -0.9 * far and proof.w.any()

@@ -111,11 +111,13 @@ def compare(c: Case, tally: Tally) -> str:
 
 def beyond(c: Case, nearest: Nearest, sol: Any, told: str, size: float) -> str:
     """0 in U: the value is that of w, and no direction beats a value that is called the least; where U
-    is flat, the least of its span. A convex solver that ended before it knew says so."""
+    is flat, the least of its span. A convex solver that ended before it knew says so, and proves nothing
+    else."""
+    tol = 1e-5 * size
     if sol.objective < 0.0 and sol.status == "max_iter":
+        assert not sol.certificate.primal < -tol or nearest.touching(), told
         return "0 in U, not decided"
     highest = nearest.support(-sol.w)
-    tol = 1e-5 * size
     if np.isnan(highest):
         return "0 in U, reference failed"
     assert abs(np.linalg.norm(sol.w, c.model.norm) - 1.0) <= 1e-6, told

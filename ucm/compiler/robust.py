@@ -344,8 +344,10 @@ class ToDistance(_Robust[MinNorm]):
         size = self.form.size(answer.q)
         if abs(certificate.relative_gap) > tol:  # not proven to be off 0: how large is U?
             size = max(size, self.form.largest)
-        inside = certificate.violation <= max(10.0 * tol, 1e-6)
-        if inside and norm <= max(tol, self.data.space.resolution) * size:
+        inside, near = certificate.violation <= max(10.0 * tol, 1e-6), self.data.space.resolution
+        # where a domain is curved, a small violation allows a point far outside: w may prove 0 to be one
+        far = 10.0 * max(tol, near, certificate.violation) * size + self._cancelled
+        if inside and norm <= max(tol, near) * size and not certificate.primal < -far:
             certificate = Certificate(0.0, -norm, norm, 0.0, certificate.violation, "global")
             return Proof(answer, certificate, 0.0, zero, None, x, size)
         return Proof(answer, certificate, -norm, w, None, x, size)
@@ -387,10 +389,14 @@ class ToDistance(_Robust[MinNorm]):
         # where a domain is curved, a violation of v allows a point sqrt(v) outside
         norm = max(-proof.certificate.dual, 1e-300)
         far = max(1.0, proof.size / norm)
-        # terms of x that cancel leave their rounding, which may be all of it
+        curved = 10.0 * math.sqrt(proof.certificate.violation) * far
+        return tol + self._cancelled / norm + curved
+
+    @property
+    def _cancelled(self) -> float:
+        """What terms of x that cancel leave, which may be all of it."""
         columns = [float(b.map.column_norms().max(initial=0.0)) for b in self.form.blocks]
-        rounding = 1e-14 * max(columns, default=0.0) / norm
-        return tol + rounding + 10.0 * math.sqrt(proof.certificate.violation) * far
+        return 1e-14 * max(columns, default=0.0)
 
     def reference(self, at: Solution | None) -> cp.Problem:
         return twin(self.model, self.data.by_spectrum).problem

@@ -272,7 +272,8 @@ def _masses(b: Block, dim: int) -> list[tuple[Any, float]]:
         e = np.zeros(dim)
         e[rows] = 1.0
         top = b.domain.support(e, classes=b.classes)[0]
-        if abs(top + b.domain.support(-e, classes=b.classes)[0]) <= 1e-12 * abs(top):
+        low = -b.domain.support(-e, classes=b.classes)[0]
+        if math.isfinite(top) and abs(top - low) <= 1e-12 * abs(top):
             found.append((rows, top))
     return found
 
