@@ -91,7 +91,8 @@ def test_table_frame_and_html(mixed: ucm.Comparison) -> None:
 def test_the_corrected_t_test() -> None:
     """Against the definition: a ratio of 0 is the paired t test, and the correction widens it."""
     d = np.array([0.02, 0.05, 0.01, 0.04, 0.03])
-    assert corrected_t_test(d, 0.0) == pytest.approx(stats.ttest_1samp(d, 0.0).pvalue)
+    paired: Any = stats.ttest_1samp(d, 0.0)
+    assert corrected_t_test(d, 0.0) == pytest.approx(paired.pvalue)
     t = d.mean() / np.sqrt((1 / 5 + 1 / 4) * d.var(ddof=1))
     assert corrected_t_test(d, 0.25) == pytest.approx(2 * stats.t.sf(t, 4))
     assert corrected_t_test(d[:1], 0.25) is None

@@ -449,7 +449,8 @@ def _check_options(scoring: Any, search: Any, values: Any, n_jobs: Any, progress
 
 def _scorer(estimator: Any, scoring: Any, name: str) -> Callable[..., float]:
     try:
-        return check_scoring(estimator, scoring)
+        scorer: Any = check_scoring(estimator, scoring)
+        return scorer
     except (ValueError, TypeError) as error:
         raise ParameterError(
             f"compare: scoring={brief(scoring)} does not fit {name} ({' '.join(str(error).split())}); see "
@@ -472,7 +473,8 @@ def _splits(cv: Any, X: Any, y: Any) -> list[tuple[Any, Any]]:
                 "or add samples"
             )
     try:
-        found = [tuple(pair) for pair in check_cv(cv, y, classifier=True).split(X, y)]
+        splitter: Any = check_cv(cv, y, classifier=True)  # type: ignore[arg-type]
+        found = [tuple(pair) for pair in splitter.split(X, y)]
         splits = [(np.asarray(train), np.asarray(test)) for train, test in found]
     except (ValueError, TypeError, IndexError) as error:
         raise ParameterError(
@@ -650,7 +652,8 @@ def _one_by_one(
         at = model.with_params(**dict.fromkeys(model.relative(), fraction))
         try:
             at = at if data is None else resolved(at, data)
-            found[k] = clone(estimator).set_params(model=at).fit(X, y)
+            fresh: Any = clone(estimator)
+            found[k] = fresh.set_params(model=at).fit(X, y)
         except UCMError:
             continue
     return found
