@@ -30,7 +30,9 @@ class Nearest:
         self.dual = 1.0 if p == np.inf else np.inf if p == 1.0 else p / (p - 1.0)
         dim = c.model.set.dimension(c.X.shape[1])
         self.scale = max(float(np.abs(c.X).max()), 1e-300)
-        self.point, self.inside = twins.points(c.model.set, c.X, c.y, dim)
+        self.point, self.inside = twins.points(
+            c.model.set, twins.Bound.of(c.X, c.y, c.options), dim
+        )
         z = cp.Variable(dim)
         same = z == self.point / self.scale
         self.said = twins.solve(
@@ -65,7 +67,7 @@ def compare(c: Case, tally: Tally) -> str:
     """Raises `AssertionError` on disagreement, returns what both said."""
     nearest = Nearest(c)
     try:
-        sol: Any = guarded(lambda: ucm.solve(c.model, c.X, c.y))
+        sol: Any = guarded(c.solve)
     except EmptySetError as error:
         return refused(c, nearest, str(error))
     except CompositionError as error:
