@@ -11,7 +11,7 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
     "solve": (
         "Declare, solve, prove",
         {
-            "From a declaration to an answer": "compile solve path Plan Solution Stats",
+            "From a declaration to an answer": "compile solve path Path Plan Solution Stats",
             "Proofs and comparisons": "Certificate Verification admissible Interval "
             "Guarantees Guarantee support",
             "CVXPY in both directions": "worst_case to_cvxpy_source",

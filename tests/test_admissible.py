@@ -21,10 +21,10 @@ from ucm.errors import CompositionError, EmptySetError
 from ucm.evidence.admissible import (
     Interval,
     _by_name,
-    _by_rule,
     _program,
     _smallest_nonempty,
     sizes_of,
+    smallest_by_rule,
 )
 from ucm.evidence.boundary import boundary
 from ucm.forms.monitor import Monitor
@@ -105,7 +105,7 @@ def test_both_proofs_by_hand(case: str) -> None:
     (parameter,) = model.params()
     data, monitor = bind(X, y), Monitor()
     size, at = at_size(model, data, parameter)
-    empty, _ = _by_rule(model, data, parameter, size)
+    empty, _ = smallest_by_rule(model, data, parameter, size)
     found = boundary(at, data, empty, monitor)
     assert found.proven and found.upper - found.lower <= 1e-6 * found.lower
     assert monitor.passes <= 250

@@ -638,3 +638,13 @@ def test_ten_million_sparse_features_take_no_vectors_of_them() -> None:
         sol, few = ucm.solve(model, X, y), ucm.solve(model, X[:, used].toarray(), y)
         assert sol.status == few.status == "optimal" and sol.w.shape == (10**7,)
         assert sol.objective == pytest.approx(few.objective, rel=1e-6)
+
+
+@pytest.mark.parametrize("norm", [1.5, 2.0, 3.0])
+def test_sums_that_cancel_to_rounding_contradict_nothing(norm: float) -> None:
+    """All samples are one: half of it less half of it is 0, but for the rounding of nine weights."""
+    X, y = np.full((10, 1), 1.5), np.where(np.arange(10) < 1, 1.0, -1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        sol = ucm.solve(ucm.RobustMargin(ucm.Hull(ucm.signed), norm), X, y)
+    assert sol.status != "optimal" and abs(sol.objective) <= 1e-15

@@ -463,7 +463,31 @@ def test_a_ball_that_leaves_the_uniform_weights_alone(p: float) -> None:
 def test_every_ball_on_a_line_is_a_segment() -> None:
     for p in (1.0, 1.001, 1.5, 2.0, 30.0, np.inf):
         D = ucm.NormBall(0.75, p)
-        assert D.project([3.0])[0] == 0.75 and D.project([-0.5])[0] == -0.5
-        assert D.support([-2.0]) == (1.5, np.array([-0.75]))
+        assert D.project(np.array([3.0]))[0] == 0.75 and D.project(np.array([-0.5]))[0] == -0.5
+        assert D.support(np.array([-2.0])) == (1.5, np.array([-0.75]))
         q = cp.Variable(1)
         assert all(c.args[0].is_pwl() for c in D.constraints(q, 0.75))
+
+
+def test_the_smallest_l1_ball_around_the_uniform_weights_of_two_classes() -> None:
+    """Its points are many: those of the larger class at most 1/N, those of the smaller at least."""
+    y = np.array([1.0] * 5 + [-1.0] * 3)
+    D = norm_ball.SimplexNear(0.25, 1.0)
+    rng = np.random.default_rng(0)
+    for g in rng.standard_normal((4, 8)):
+        q = cp.Variable(8)
+        inside = [
+            q >= 0,
+            cp.sum(q[:5]) == 0.5,
+            cp.sum(q[5:]) == 0.5,
+            q[:5] <= 0.125,
+            q[5:] >= 0.125,
+        ]
+        cp.Problem(cp.Maximize(g @ q), inside).solve(solver=cp.CLARABEL)
+        height, at = D.support(g, classes=y)
+        assert height == pytest.approx(float(g @ q.value), abs=1e-7)
+        assert D.violation(at, classes=y) == 0.0
+        cp.Problem(cp.Minimize(cp.sum_squares(q - g)), inside).solve(solver=cp.CLARABEL)
+        near = D.project(g, classes=y)
+        np.testing.assert_allclose(near, q.value, atol=1e-5)
+        assert D.violation(near, classes=y) == 0.0

@@ -635,6 +635,18 @@ def test_convergence_ends_with_the_certificate() -> None:
     assert len(plot.ConvergenceDisplay.from_estimator(clf).runs) == 3
 
 
+def test_other_numbers_of_a_trace() -> None:
+    for of in ("L", "residual", "restarts"):
+        shown = plot.ConvergenceDisplay.from_model(
+            models.nu_svm(0.35), X, Y, solvers=["apg"], work="iterations", of=of
+        )
+        (steps, values), apg = shown.runs["apg"], ucm.solve(models.nu_svm(0.35), X, Y, solver="apg")
+        assert steps.size == values.size == apg.stats.iterations + 1
+        check_names(shown.ax_)
+    with pytest.raises(ucm.errors.ParameterError, match=r"hold no number 'L'.*trace=1"):
+        plot.ConvergenceDisplay.from_solution(apg, of="L")
+
+
 def test_convergence_without_gaps_takes_distances() -> None:
     history = [
         {"iteration": k, "objective": -1.0 + 0.1**k, "gap": np.nan, "passes": k, "seconds": k}
@@ -661,7 +673,10 @@ def test_the_landscape_beyond_the_boundary(norm: float) -> None:
     assert shown.minima[0, 1] == pytest.approx(f.min(), abs=2e-3 * np.ptp(f))
     assert shown.bound is not None
     assert shown.bound <= f.min() + 1e-6
-    assert len(shown.runs) == 4
+    assert len(shown.runs) == len(shown.ways) == 4
+    for way, run in zip(shown.ways, shown.runs):
+        assert np.cos(way[[0, -1]] - run) == pytest.approx(1.0)
+        assert (np.diff(np.interp(way % (2.0 * np.pi), shown.angles, shown.heights)) <= 5e-3).all()
     ends = np.interp(shown.runs[:, 1], shown.angles, shown.heights)
     begin = np.interp(shown.runs[:, 0], shown.angles, shown.heights)
     assert (ends <= begin + 5e-3 * np.ptp(f)).all()
@@ -677,6 +692,11 @@ def test_the_landscape_of_the_convex_side() -> None:
     assert below[0, 1] == pytest.approx(shown.solution.objective, abs=1e-3)
     w = shown.solution.w
     assert np.cos(below[0, 0] - np.arctan2(w[1], w[0])) > 0.9999
+
+
+def test_a_display_prints_in_a_word() -> None:
+    shown = plot.SetDisplay.from_model(models.nu_svm(0.35), X, Y)
+    assert repr(shown) == "<SetDisplay: 2 axes>"
 
 
 def test_descents_never_go_up() -> None:

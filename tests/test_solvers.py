@@ -141,9 +141,9 @@ class Squares(Smooth):
     def __init__(self, A: np.ndarray, c: np.ndarray) -> None:
         self.A, self.c, self.products = A, c, 0
 
-    def at(self, z: np.ndarray) -> Iterate:
+    def iterate(self, z: list[np.ndarray]) -> Iterate:
         self.products += 1
-        return Iterate([z], self.A @ z + self.c)
+        return Iterate(z, self.A @ z[0] + self.c)
 
     def value(self, at: Iterate) -> float:
         return 0.5 * float(at.image @ at.image)
@@ -151,14 +151,14 @@ class Squares(Smooth):
     def gradient(self, at: Iterate) -> list[np.ndarray]:
         return [self.A.T @ at.image]
 
-    def prox_step(self, at: Iterate, gradient: list[np.ndarray], L: float) -> Iterate:
-        return self.at(np.maximum(at.z[0] - gradient[0] / L, 0.0))
+    def prox(self, at: Iterate, gradient: list[np.ndarray], L: float) -> list[np.ndarray]:
+        return [np.maximum(at.z[0] - gradient[0] / L, 0.0)]
 
 
 def test_images_follow_the_momentum_and_steps_lie_below_their_model() -> None:
     generator = np.random.default_rng(0)
     f = Squares(generator.standard_normal((30, 12)), generator.standard_normal(30))
-    state = State(f.at(np.ones(12)), L=1.0)
+    state = State(f.iterate([np.ones(12)]), L=1.0)
     for k in range(200):
         state.step(f, 1.5)
         d = state.d[0]

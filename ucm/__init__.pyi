@@ -3,6 +3,7 @@ from . import solvers as solvers
 from . import testing as testing
 from .compiler.compile import compile as compile
 from .compiler.compile import solve as solve
+from .compiler.path import Path as Path
 from .compiler.path import path as path
 from .compiler.plan import Plan as Plan
 from .data import datasets as datasets

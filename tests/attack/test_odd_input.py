@@ -19,7 +19,7 @@ from ucm import models, neg, pos
 from ucm.errors import UCMError
 
 SCALES = [1.0, 1e-300, 1e-160, 1e-30, 1e-8, 1e8, 1e30, 1e150, 1e300]
-BIAS = ["auto", "kkt", "midpoint", "error", "odds", "zero", "x", None]
+BIAS = ["auto", "kkt", "midpoint", "means", "error", "odds", "zero", "x", None]
 SOLVERS = [
     "auto", "newton", "newton-gram", "apg", "mdm", "clarabel", "alm", "secular", "rapminos", "faces",
     "dca", "simplex",

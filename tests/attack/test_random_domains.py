@@ -154,9 +154,8 @@ def project(h: Held, D: Any, tol: float) -> None:
     if math.isfinite(top):
         length = float(np.linalg.norm(away)) * max(float(np.abs(near).sum()), 1.0)
         off = top - float(away @ near)
-        assert off <= tol * length + 1e-15 * float(np.abs(v).sum()), (
-            f"not nearest: {off:.3g} of {length:.3g}"
-        )
+        size = float(np.abs(v).sum() + np.abs(D.center(v.size, classes=h.classes)).sum())
+        assert off <= tol * length + 1e-15 * size, f"not nearest: {off:.3g} of {length:.3g}"
 
 
 def test_domains_are_what_they_declare(record_property: Callable[[str, object], None]) -> None:

@@ -12,7 +12,7 @@ from ucm.bench.registry import Row
 from ucm.data import datasets
 from ucm.errors import DataError
 
-__all__ = ["UCI", "dense", "noisy", "over", "scaled", "standardised"]
+__all__ = ["UCI", "artificial", "dense", "noisy", "over", "scaled", "standardised"]
 
 UCI = ("uci_pima", "uci_bupa", "uci_ionosphere", "uci_sonar", "uci_wpbc")
 
@@ -60,3 +60,15 @@ def noisy(m: int, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     X = generator.standard_normal((m, n))
     w = np.where(np.arange(n) < 10, 1.0, 0.0)
     return X, np.where(X @ w + 2.0 * generator.standard_normal(m) >= 0.0, 1.0, -1.0)
+
+
+def artificial(m: int, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The artificial data of Ito, Takeda and Toh (2015), section 6: two normal classes, N(0, I) and
+    N(10 / sqrt(n), S S') with normal entries of S, then every feature on [-1, 1]."""
+    generator = np.random.default_rng(0)
+    y = np.where(generator.random(m) < 0.5, 1.0, -1.0)
+    X = generator.standard_normal((m, n))
+    S = generator.standard_normal((n, n))
+    X[y < 0.0] = X[y < 0.0] @ S.T + 10.0 / np.sqrt(n)
+    low, high = X.min(axis=0), X.max(axis=0)
+    return 2.0 * (X - low) / (high - low) - 1.0, y

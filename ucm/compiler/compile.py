@@ -28,6 +28,7 @@ from ucm.errors import (
     SolverError,
     unknown_option,
 )
+from ucm.evidence.relative import resolved
 from ucm.forms.monitor import check_time_limit, time_left
 from ucm.forms.objective import Composite, weighed
 from ucm.forms.solution import Solution
@@ -128,6 +129,11 @@ def plan_of(
     check_asked(solver)
     began = time.perf_counter()
     with data.powers():
+        if model.relative():
+            hidden = gram is not None and gram.kernel.name != "linear"
+            model = resolved(
+                model, data.in_feature_space(gram) if gram is not None and hidden else data
+            )
         if isinstance(model, Objective):
             lowerings = _of_objective(model, data, gram, solver)
         else:

@@ -1,20 +1,26 @@
-"""A model over a grid of values of one of its parameters."""
+"""A model over a grid of values of one of its parameters, or of several that move together."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucm.compiler.compile import behind, plan_of
 from ucm.compiler.plan import Plan, options_of
 from ucm.data.bound import Data, bind
 from ucm.data.kernels import KERNEL_OPTIONS
-from ucm.errors import ParameterError, brief, unknown_option
-from ucm.evidence.admissible import sizes_of
+from ucm.display import sheet
+from ucm.display import table as html_table
+from ucm.errors import EmptySetError, MissingExtraError, ParameterError, brief, unknown_option
+from ucm.evidence.admissible import interval_of, sizes_of
+from ucm.evidence.relative import intervals_of
+from ucm.evidence.trivial import largest
 from ucm.forms.monitor import check_time_limit, time_left
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
@@ -22,7 +28,100 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
 
-__all__ = ["path"]
+__all__ = ["Path", "path"]
+
+
+@dataclass(frozen=True, repr=False)
+class Path(Sequence[Solution]):
+    """The solutions over a grid, as a sequence of them.
+
+    Attributes
+    ----------
+    name : the parameter that moves; several relative ones, joined by commas, move together
+    values : (k,) its numbers, one for each solution
+    solutions : in the order of the grid
+    skipped : the values for which U is empty, with the reason
+    model, data : what was solved, over which samples; a pickle leaves the samples out
+    features : the names of the features, of a data frame
+    """
+
+    name: str
+    values: NDArray[np.float64]
+    solutions: tuple[Solution, ...]
+    skipped: dict[float, str]
+    model: RobustMargin | Objective
+    data: Data | None = field(default=None, compare=False)
+    features: tuple[str, ...] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "data": None}
+
+    def __len__(self) -> int:
+        return len(self.solutions)
+
+    @overload
+    def __getitem__(self, index: int) -> Solution: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Solution, ...]: ...
+    def __getitem__(self, index: int | slice) -> Solution | tuple[Solution, ...]:
+        return self.solutions[index]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each solution: value, objective, proof, what it uses, and what it took."""
+        return [
+            {
+                self.name: float(value),
+                "objective": s.objective,
+                "status": s.status,
+                "relative_gap": s.certificate.relative_gap,
+                "features": None if s.w is None else int(np.count_nonzero(s.w)),
+                "samples": None if s.weights is None else int(np.count_nonzero(s.weights)),
+                "passes": s.stats.passes,
+                "seconds": s.stats.solve_time,
+            }
+            for value, s in zip(self.values, self.solutions, strict=True)
+        ]
+
+    def to_frame(self) -> Any:
+        """`rows()` as a `pandas.DataFrame`.
+
+        Raises
+        ------
+        MissingExtraError
+            pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtraError(
+                "Path.to_frame: expected pandas, which is not installed; pip install pandas, or use rows()"
+            ) from error
+        return pd.DataFrame(self.rows())
+
+    def __repr__(self) -> str:
+        ends = f" from {self.values[0]:.6g} to {self.values[-1]:.6g}" if len(self) else ""
+        skipped = f", {len(self.skipped)} skipped" if self.skipped else ""
+        return f"Path({self.name}, {len(self)} values{ends}{skipped})"
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.name:>12}  {'objective':>16}  {'gap':>8}  {'features':>8}  {'samples':>8}  status"
+        ]
+        for row in self.rows():
+            counts = ("" if row[k] is None else row[k] for k in ("features", "samples"))
+            used = "  ".join(f"{count:>8}" for count in counts)
+            lines.append(
+                f"{row[self.name]:>12.6g}  {row['objective']:>16.9g}  {row['relative_gap']:>8.1e}  {used}  "
+                f"{row['status']}"
+            )
+        lines += [f"{value:>12.6g}  skipped: {why}" for value, why in self.skipped.items()]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        rows = self.rows()
+        skipped = "; ".join(f"{value:.6g}: {why}" for value, why in self.skipped.items())
+        lines = html_table([row.values() for row in rows], rows[0] if rows else ())
+        return sheet(repr(self), {"skipped": skipped or None}, lines)
 
 
 def path(
@@ -30,38 +129,48 @@ def path(
     X: Any,
     y: Any,
     *,
+    num: int | None = None,
+    on_empty: str = "raise",
     kernel: str | Callable[..., Any] | None = None,
     solver: str | Solver[Any] = "auto",
     progress: Callable[[int, Solution], object] | None = None,
     time_limit: float | None = None,
     **options: Any,
-) -> list[Solution]:
+) -> Path:
     """Solve for every value of one parameter, each from the solution before it.
 
     The samples are bound once, and with them the Gram matrix and the covariances. The values are taken
-    from the smallest set to the largest, so for nu from large to small.
+    from the smallest set to the largest, so for nu from large to small; of an objective from large to small.
 
     Parameters
     ----------
     model, X, y, kernel, solver
         As for `ucm.compile`.
+    num : int, optional
+        So many values over the admissible interval, in place of values: of a set at equal distances from the
+        end that is closed, the open one left out; of an objective from lam_max down to a thousandth of it, at
+        equal ratios. Of the one parameter, or of all relative ones together, or of the one that has a
+        lam_max.
+    on_empty : {"raise", "skip"}
+        What to do where U is empty for a value; skipped ones are in `Path.skipped`.
     progress : callable, optional
         Called after each solve with the place in the grid and the solution.
     time_limit : float, optional
         Seconds for all of them; those that it cuts off have the status "time_limit".
     **options
-        The name of one parameter of the model with its values, as `nu=[0.2, 0.3]`; others are
-        those of `Plan.solve` and of the kernel, class_weight and sample_weight.
+        The name of one parameter of the model with its values, as `nu=[0.2, 0.3]`, fractions where it is
+        relative; others are those of `Plan.solve` and of the kernel, class_weight and sample_weight.
 
     Returns
     -------
-    list of Solution
-        The solutions, in the order of the grid.
+    Path
+        The solutions, in the order of the grid: a sequence that prints and goes to a frame.
 
     Raises
     ------
     ParameterError
-        No parameter of the model is named, or more than one; the grid is empty or holds no numbers.
+        No parameter of the model is named, or more than one; the grid is empty or holds no numbers; values
+        and `num`; `num` below 1, or not clear of which parameter.
     EmptySetError, DataError, SolverError
         As for `ucm.compile`.
 
@@ -72,11 +181,22 @@ def path(
     >>> found = ucm.path(ucm.models.nu_svm(0.3), X, y, nu=[0.2, 0.3, 0.4])
     >>> [s.status for s in found]
     ['optimal', 'optimal', 'optimal']
+    >>> lasso = ucm.Logistic() + ucm.Param("lam", 1.0) * ucm.L1()
+    >>> found = ucm.path(lasso, X, y, num=3)
+    >>> [row["features"] for row in found.rows()]
+    [0, 3, 5]
     """
     check_time_limit(time_limit, "path")
     began = time.perf_counter()
     declared = model if isinstance(model, Objective) else as_model(model, "path")
-    name, values = _grid(declared, options)
+    if on_empty not in ("raise", "skip"):
+        raise ParameterError(f'path: on_empty is "raise" or "skip", got {brief(on_empty)}')
+    names: list[str] = []
+    values: list[float] = []
+    if num is None:
+        names, values = _grid(declared, options)
+    else:
+        _check_count(declared, num, options)
     weights = [options.pop(word, None) for word in ("class_weight", "sample_weight")]
     of_kernel = {word: options.pop(word) for word in KERNEL_OPTIONS if word in options}
     if "warm_start" in options:
@@ -84,28 +204,37 @@ def path(
     known_options = options_of(Plan.solve)
     unknown = [word for word in options if word not in known_options]
     if unknown:
-        names = [
-            *options_of(path),
-            "class_weight",
-            "sample_weight",
-            *KERNEL_OPTIONS,
-            *known_options,
-        ]
-        raise unknown_option("path", unknown, names)
+        own = [*options_of(path), "class_weight", "sample_weight", *KERNEL_OPTIONS]
+        raise unknown_option("path", unknown, [*own, *known_options])
     if progress is not None and not callable(progress):
         raise ParameterError(
             f"path: progress is a function of a place and a solution, got {brief(progress)}"
         )
     data = bind(X, y, *weights, square=isinstance(kernel, str) and kernel == "precomputed")
     gram = behind(kernel, data, of_kernel)
+    if num is not None:
+        hidden = gram is not None and gram.kernel.name != "linear"
+        within = data.in_feature_space(gram) if gram is not None and hidden else data
+        names, values = _spread(declared, within, num)
+
+    def at(value: float) -> RobustMargin | Objective:
+        return declared.with_params(**dict.fromkeys(names, value))
+
     order = np.argsort(values, kind="stable")
-    if not _grows(declared, name, data):
+    if not _grows(declared, names[0], data):
         order = order[::-1]
     found: dict[int, Solution] = {}
+    skipped: dict[float, str] = {}
     known: list[tuple[float, Solution]] = []
     for place in order.tolist():
         value = values[place]
-        plan = plan_of(declared.with_params(**{name: value}), data, gram, solver)
+        try:
+            plan = plan_of(at(value), data, gram, solver)
+        except EmptySetError as error:
+            if on_empty == "raise":
+                raise
+            skipped[value] = str(error)
+            continue
         found[place] = plan.solve(
             warm_start=_expected(known, value), time_limit=time_left(time_limit, began), **options
         )
@@ -114,7 +243,58 @@ def path(
         known = [*known[-1:], (value, found[place])]
         if found[place].w is not None and not np.any(found[place].w):
             known = []  # 0 says nothing about the next one
-    return [found[place] for place in range(len(values))]
+    places = sorted(found)
+    columns = getattr(X, "columns", None)
+    return Path(
+        ", ".join(names),
+        np.array([found[k].params[names[0]] for k in places]),
+        tuple(found[k] for k in places),
+        skipped,
+        declared,
+        data,
+        None if columns is None else tuple(map(str, columns)),
+    )
+
+
+_DOWN = 1e-3  # of lam_max: where a path ends
+
+
+def _check_count(model: RobustMargin | Objective, num: Any, options: dict[str, Any]) -> None:
+    if isinstance(num, bool) or not isinstance(num, int | np.integer) or num < 1:
+        raise ParameterError(f"path: num is a positive whole number, got {brief(num)}")
+    given = [word for word in options if word in model.params()]
+    if given:
+        raise ParameterError(
+            f"path: expected values or num, got num and values of {', '.join(given)}; leave one of them out"
+        )
+
+
+def _spread(model: RobustMargin | Objective, data: Data, num: int) -> tuple[list[str], list[float]]:
+    """The parameters that move together, and `num` values over their admissible interval."""
+    names = list(model.relative() or model.params())
+    plain = model.settled(dict.fromkeys(model.relative(), 0.5))
+    if not model.relative() and len(names) != 1:
+        tops = [n for n in names if isinstance(plain, Objective) and largest(plain, data, n)]
+        if len(tops) != 1:
+            raise ParameterError(
+                f"path: num moves the one parameter of a model, which has {', '.join(names) or 'none'}; "
+                "write values, as nu=[0.2, 0.3], or make those that move relative"
+            )
+        names = tops
+    found = intervals_of(model, data) if model.relative() else None
+    interval = interval_of(plain, data, names[0]) if found is None else found[names[0]]
+    if not math.isfinite(interval.lower):
+        raise ParameterError(
+            f"path: num needs an admissible interval of {names[0]}, and there is none ({interval.how}); "
+            f"write values, as {names[0]}=[0.2, 0.3]"
+        )
+    if isinstance(model, Objective):
+        parts = np.geomspace(1.0, _DOWN, num)
+    elif interval.lower_closed:
+        parts = np.arange(num) / num
+    else:
+        parts = 1.0 - np.arange(num) / num
+    return names, [float(x if model.relative() else interval.at(x)) for x in parts]
 
 
 def _expected(known: list[tuple[float, Solution]], value: float) -> Solution | None:
@@ -135,7 +315,9 @@ def _expected(known: list[tuple[float, Solution]], value: float) -> Solution | N
     return replace(last, objective=objective, answer=replace(last.answer, w=w))
 
 
-def _grid(model: RobustMargin | Objective, options: dict[str, Any]) -> tuple[str, list[float]]:
+def _grid(
+    model: RobustMargin | Objective, options: dict[str, Any]
+) -> tuple[list[str], list[float]]:
     """The parameter among the options, taken out of them, and its values."""
     known = model.params()
     named = [word for word in options if word in known]
@@ -154,7 +336,7 @@ def _grid(model: RobustMargin | Objective, options: dict[str, Any]) -> tuple[str
         raise ParameterError(
             f"path: {named[0]} takes one number or more in a sequence, got {brief(given)}"
         )
-    return named[0], values
+    return named[:1], values
 
 
 def _grows(model: RobustMargin | Objective, name: str, data: Data) -> bool:

@@ -16,6 +16,7 @@ from ucm.compiler.lowering import Given, Lowering, Proof, Regime, Verdict
 from ucm.compiler.recover import BIAS_RULES
 from ucm.compiler.route import choose, table, unknown, verdicts
 from ucm.data.bound import Data
+from ucm.data.linear import Vec
 from ucm.display import sheet
 from ucm.display import table as html_table
 from ucm.errors import (
@@ -139,9 +140,10 @@ class Plan:
         tol: float = 1e-6,
         max_iter: int | None = None,
         time_limit: float | None = None,
+        trace: int | None = None,
         warm_start: Solution | None = None,
         starts: int = 1,
-        callback: Callable[[dict[str, float]], object] | None = None,
+        callback: Callable[[dict[str, Any]], object] | None = None,
         verbose: bool = False,
         bias_rule: str = "auto",
         **unknown: Any,
@@ -154,11 +156,15 @@ class Plan:
         max_iter : limit of iterations; None for the solver's own
         time_limit : seconds, after which it ends with what is proven by then; a product, a factorisation
             or an iteration of a solver in other hands is finished first. None: as long as it takes
+        trace : k for a record of every k-th iterate, and of the last, in `Solution.history`: the iterate
+            (q, x; w, b), and where the method has them L, eta, restarts, the generalised gradient, counts of
+            gradients, projections, products and evaluations, and the seconds that these took. The iterates
+            stay the same, seconds grow; solvers in other hands and compiled loops tell what they report
         warm_start : a solution of a plan of the same shape, to start from
         starts : for non-convex models; a convex one needs a single start
         callback : called with every reported record; returning True stops
         verbose : print a table of the iterations
-        bias_rule : "auto", "kkt", "midpoint", "error", "odds" or "zero"
+        bias_rule : "auto", "kkt", "midpoint", "means", "error", "odds" or "zero"
 
         Raises
         ------
@@ -178,7 +184,7 @@ class Plan:
             raise unknown_option("solve", unknown, options_of(Plan.solve))
         if not isinstance(tol, float | np.floating) or not 0.0 < tol < 1.0:
             raise ParameterError(f"solve: tol lies in (0, 1), got {brief(tol)}")
-        for name, limit in (("max_iter", max_iter), ("starts", starts)):
+        for name, limit in (("max_iter", max_iter), ("starts", starts), ("trace", trace)):
             whole = isinstance(limit, int | np.integer) and not isinstance(limit, bool)
             if limit is not None and not (whole and limit >= 1):
                 raise ParameterError(
@@ -202,7 +208,7 @@ class Plan:
             )
         self._sealed()
         limit = None if max_iter is None else min(int(max_iter), _UNLIMITED)
-        monitor = Monitor(tol, limit, callback, verbose, time_limit)
+        monitor = Monitor(tol, limit, callback, verbose, time_limit, trace=int(trace or 0))
         with monitor.alarm(), self.data.powers():
             solution = self._solve(monitor, warm_start, starts, bias_rule)
         self._last[:] = [(solution, monitor.tol)]
@@ -231,8 +237,9 @@ class Plan:
         if further is not None:
             return self._cross(further, monitor, warm_start, starts, bias_rule)
         status, message = self._judge(proof, monitor)
-        if len(proofs) > 1:
-            message += _reached(proofs)
+        ends = [each.objective for each in proofs] if len(proofs) > 1 else monitor.ends
+        if starts > 1 and len(ends) > 1:
+            message += _reached(np.array(ends))
         parts = lowering.recover(proof, bias_rule).over(self.data.weighing)
         return Solution(
             objective=proof.objective,
@@ -241,8 +248,10 @@ class Plan:
             message=message,
             stats=self._stats(monitor),
             history=monitor.history,
+            ends=tuple(ends) if ends else (proof.objective,),
             size=proof.size,
             answer=proof.answer,
+            params=self.model.params(),
             **vars(parts),
         )
 
@@ -509,9 +518,8 @@ def _named(answer: Answer, monitor: Monitor) -> Answer:
     return answer.ended("time_limit", f"the time limit of {monitor.time_limit:g} s came first")
 
 
-def _reached(proofs: list[Proof]) -> str:
+def _reached(values: Vec) -> str:
     """How far the several starts came."""
-    values = np.array([proof.certificate.primal for proof in proofs])
     best = float(values.min())
     same = int((values <= best + _REPRODUCED * abs(best)).sum())
     return (

@@ -31,7 +31,7 @@ __all__ = [
     "summand_points",
 ]
 
-BIAS_RULES = ("auto", "kkt", "midpoint", "error", "odds", "zero")
+BIAS_RULES = ("auto", "kkt", "midpoint", "means", "error", "odds", "zero")
 _ROUNDING = 1e-12  # of the largest score
 
 
@@ -97,7 +97,8 @@ def bias(
     ----------
     rule : "kkt" (multipliers of the mass constraints, when each class is one hull and no more: Barbero,
         Takeda and Lopez 2015, appendix E),
-        "midpoint" (of the nearest points, when each summand uses one class), "error" (least
+        "midpoint" (of the nearest points, when each summand uses one class), "means" (half-way between the
+        class means, which Table 9 of Ito, Takeda and Toh 2015 takes for MM-FDA), "error" (least
         training error), "odds" (least error of two normal distributions), "zero", or "auto" for the
         first of "kkt", "midpoint" and "error" that applies; where the objective is 0, "error", as the others
         put b where the classes meet, and rounding decides. Where the classes have different
@@ -120,6 +121,7 @@ def bias(
     rules = {
         "kkt": lambda: _levels(form, w),
         "midpoint": lambda: _midpoint(U, data, q, w),
+        "means": lambda: -0.5 * float(normal @ (data.mean("pos") + data.mean("neg"))),
         "error": lambda: _least_error(data, normal, data.factors),
         "odds": lambda: _odds(data, normal),
     }

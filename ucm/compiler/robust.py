@@ -385,8 +385,12 @@ class ToDistance(_Robust[MinNorm]):
 
     def slack(self, proof: Proof, tol: float) -> float:
         # where a domain is curved, a violation of v allows a point sqrt(v) outside
-        far = max(1.0, proof.size / max(-proof.certificate.dual, 1e-300))
-        return tol + 10.0 * math.sqrt(proof.certificate.violation) * far
+        norm = max(-proof.certificate.dual, 1e-300)
+        far = max(1.0, proof.size / norm)
+        # terms of x that cancel leave their rounding, which may be all of it
+        columns = [float(b.map.column_norms().max(initial=0.0)) for b in self.form.blocks]
+        rounding = 1e-14 * max(columns, default=0.0) / norm
+        return tol + rounding + 10.0 * math.sqrt(proof.certificate.violation) * far
 
     def reference(self, at: Solution | None) -> cp.Problem:
         return twin(self.model, self.data.by_spectrum).problem
@@ -449,6 +453,7 @@ class ToSphere(_Robust[UnitNorm]):
         form, generator = self.form, np.random.default_rng(0)
         answers = [self.answer(solver, monitor, start)]
         while len(answers) < starts and answers[-1].status != "interrupted" and not monitor.late:
+            monitor.start += 1
             w = form.lift(generator.standard_normal(form.rank))
             answers.append(self.answer(solver, monitor, Answer(w=w)))
         return answers

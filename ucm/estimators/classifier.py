@@ -78,7 +78,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     time_limit : float, default=None
         Seconds for the problems of one fit together; a probability fits several times. What is proven by
         then is in `certificate_`.
-    bias : "auto", "kkt", "midpoint", "error", "odds" or "zero", default="auto"
+    bias : "auto", "kkt", "midpoint", "means", "error", "odds" or "zero", default="auto"
         How b is found: from the multipliers of the mass constraints, half-way between the nearest
         points of the classes, by the least training error, by that and the odds of the class
         weights, or not at all. "auto" takes the first of the first three that applies to the set,

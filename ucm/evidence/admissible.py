@@ -14,6 +14,7 @@ from ucm.data.weighing import ClassWeight
 from ucm.display import sheet
 from ucm.errors import CompositionError, EmptySetError, SolverError
 from ucm.evidence.boundary import boundary
+from ucm.evidence.trivial import largest
 from ucm.forms.monitor import Monitor
 from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
@@ -23,7 +24,16 @@ from ucm.language.parameter import Derived, Quantity, Tunable
 from ucm.language.robust import RobustMargin, as_model
 from ucm.solvers.programs import attempt
 
-__all__ = ["Interval", "admissible", "advice", "by_program", "sizes_of"]
+__all__ = [
+    "Interval",
+    "admissible",
+    "advice",
+    "by_program",
+    "interval_of",
+    "size_of",
+    "sizes_of",
+    "smallest_by_rule",
+]
 
 _ADVICE = 5.0  # seconds for a program whose answer stands in a message
 _PROGRAMS = 4  # most of them for one interval
@@ -64,9 +74,14 @@ class Interval:
 
     @property
     def middle(self) -> float:
-        """The middle, an infinite end replaced by twice the finite one (by 2 when that is 0)."""
+        """The middle, as `at(0.5)`."""
+        return self.at(0.5)
+
+    def at(self, fraction: float) -> float:
+        """The point at a fraction of the way from the lower end to the upper one, an infinite upper end
+        replaced by twice the lower (by 2 when that is 0)."""
         upper = self.upper if math.isfinite(self.upper) else 2.0 * (self.lower or 1.0)
-        return 0.5 * (self.lower + upper)
+        return self.lower + fraction * (upper - self.lower)
 
     @property
     def bounds(self) -> str:
@@ -143,8 +158,10 @@ def admissible(
     the other the smallest with `x = 0`, for caps equation (30) of Barbero, Takeda and Lopez (2015). That
     end has two proofs: a w that separates 0 from every smaller set, and a point x = 0 of one at most 1e-4
     larger, mostly 1e-6. When no size contains 0 (separable classes) it is 0 or inf. Where these proofs do
-    not meet, a linear or conic program gives it. For an objective the interval is the range that its terms
-    accept.
+    not meet, a linear or conic program gives it.
+
+    For an objective `loss + lam * penalty` the upper end of lam is lam_max, the least lam with w = 0, where
+    the penalty has a kink at 0. Of other parameters the interval is the range that the terms accept.
 
     Parameters
     ----------
@@ -167,18 +184,25 @@ def admissible(
     (0.666667, 1.0)
     """
     if isinstance(model, Objective):
-        bind(X, y, class_weight, sample_weight)
-        return {name: _declared(model, name) for name in model.params()}
+        data = bind(X, y, class_weight, sample_weight)
+        model = model.settled(dict.fromkeys(model.relative(), 0.5))
+        return {name: _of_objective(model, data, name) for name in model.params()}
     robust = as_model(model, "admissible")
+    robust = robust.settled(dict.fromkeys(robust.relative(), 0.5))
     data = bind(X, y, class_weight, sample_weight)
     robust.set.dimension(data.n)
     data = _in_their_span(robust, data)
     return {name: _interval(robust, data, name, time_limit) for name in robust.params()}
 
 
-def _declared(model: Objective, name: str) -> Interval:
-    """The range that the terms of an objective accept: (0, inf), or up to 1 where 2 is refused. Every
-    value in it gives a minimum, and none a trivial one by itself."""
+def _of_objective(model: Objective, data: Data, name: str) -> Interval:
+    """Up to the least value with w = 0, where that is known. Else the range that the terms accept: (0, inf),
+    or up to 1 where 2 is refused; every value in it gives a minimum, and none a trivial one by itself."""
+    top = largest(model, data, name)
+    if top is not None:
+        word = "optimal" if model.convex else "critical"
+        how = f"w = 0 is {word} from the upper end on: {top.how}"
+        return Interval(0.0, top.value, how, upper_closed=True, gap=top.gap)
     try:
         model.with_params(**{name: 2.0})
     except CompositionError:
@@ -196,19 +220,32 @@ def _in_their_span(model: RobustMargin, data: Data) -> Data:
     return Data(np.ascontiguousarray(factor.T), data.y, data.weighing)
 
 
-def _interval(model: RobustMargin, data: Data, name: str, time_limit: float) -> Interval:
+def interval_of(model: RobustMargin | Objective, data: Data, name: str) -> Interval:
+    """The admissible interval of one hyperparameter over bound data."""
+    if isinstance(model, Objective):
+        return _of_objective(model, data, name)
+    return _interval(model, _in_their_span(model, data), name, math.inf)
+
+
+def size_of(model: RobustMargin, data: Data, name: str) -> Size | str:
+    """The one size that this hyperparameter sets, as a function of it; or why there is none."""
     sizes = sizes_of(model, data, name)
     for size in sizes:
         if isinstance(size.declared, Derived) and not size.declared.monotone(name):
-            how = f"{size.declared.name} does not rise or fall with {name} alone; not computed"
-            return Interval(-math.inf, math.inf, how)
+            return f"{size.declared.name} does not rise or fall with {name} alone; not computed"
     sizes = [_by_name(size, name) for size in sizes]
     used = sum(isinstance(p, Param) and p.name == name for p in model.walk())
     if used != len(sizes):
-        return Interval(-math.inf, math.inf, f"{name} scales a set; its size is not the question")
+        return f"{name} scales a set; its size is not the question"
     if len({s.key for s in sizes}) > 1:
-        return Interval(-math.inf, math.inf, f"{name} sets sizes of different kinds; not computed")
-    size = sizes[0]
+        return f"{name} sets sizes of different kinds; not computed"
+    return sizes[0]
+
+
+def _interval(model: RobustMargin, data: Data, name: str, time_limit: float) -> Interval:
+    size = size_of(model, data, name)
+    if isinstance(size, str):
+        return Interval(-math.inf, math.inf, size)
     empty, how_empty = _smallest_nonempty(model, data, name, size, time_limit)
     zero, met, how_zero = _smallest_with_zero(model, data, name, size, empty, time_limit)
     if zero - empty <= 1e-8 * max(empty, size.number):  # the same, for the solver's accuracy
@@ -226,7 +263,7 @@ def _smallest_nonempty(
     model: RobustMargin, data: Data, name: str, size: Size, time_limit: float
 ) -> tuple[float, str]:
     """The smallest derived size for which U has a point."""
-    plain, how = _by_rule(model, data, name, size)
+    plain, how = smallest_by_rule(model, data, name, size)
     if not model.set.lower(data).couplings:
         return plain, how
     # only a program can tell whether the operands of an intersection meet
@@ -238,7 +275,7 @@ def _smallest_nonempty(
     return max(plain, solved), how
 
 
-def _by_rule(model: RobustMargin, data: Data, name: str, size: Size) -> tuple[float, str]:
+def smallest_by_rule(model: RobustMargin, data: Data, name: str, size: Size) -> tuple[float, str]:
     """Bisection on the sets' own word about emptiness, to rounding."""
 
     def nonempty(t: float) -> bool:

@@ -45,6 +45,7 @@ _SOLVERS: tuple[Solver[MinNorm], ...] = (
 )  # fmt: skip
 _WIDTH = 1e-6  # between both proofs, relative: reached where the solvers end
 _ENOUGH = 1e-4  # a width that is not worth solves that do not
+_NEAR = 0.05  # relative: farther away weights do not lead to a point x = 0
 _STEPS = 60
 _GAP, _SHARPER = 1e-2, 1e-3  # of a nearest point; its factor for each that brought nothing
 _PATIENCE = 3  # steps that bring nothing
@@ -101,12 +102,12 @@ def boundary(
         if found is None:
             break
         form, answer = found
-        upper = min(upper, family.met(form, answer, lower))
         root = lower
-        if upper - lower > _WIDTH * lower:
-            for w in _directions(form, answer):
-                if math.isfinite(root):
-                    root = family.root(w, form.splits(answer), root, upper)
+        for w in _directions(form, answer):
+            if math.isfinite(root):
+                root = family.root(w, form.splits(answer), root, upper)
+        if root - lower <= _NEAR * root:
+            upper = min(upper, family.met(form, answer, lower))
         stuck = answer.status != "converged" and upper - root <= _ENOUGH * root
         since = 0 if root - lower > 1e-3 * _WIDTH * root else since + 1
         lower = root
@@ -173,7 +174,7 @@ class _Family:
             except CompositionError:  # beyond the range of the parameter
                 return math.inf
         if height(high) <= 0.0:
-            end: Any = brentq(height, best, high, xtol=1e-300, rtol=np.float64(1e-14))
+            end: Any = brentq(height, best, high, xtol=1e-300, rtol=np.float64(1e-10))
             back = 1e-15 * end  # from the far side of the root
             while end - back > best and height(end - back) <= 0.0:
                 back *= 4.0

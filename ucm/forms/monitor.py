@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,9 @@ class Monitor:
     verbose : print a table
     time_limit : seconds from `started` on; None for as long as it takes
     factor : what a reported objective is multiplied by, to be that of the declared problem
+    trace : k to keep every k-th iterate whole, with what the solver says of it; 0 to keep its reports
+    start : the place of the start at work, of solvers that try several
+    ends : the objective at the end of every start so far
     least : the part of the largest norm met at which a norm counts as 0; None: by the tolerance
     passes : products with the data so far, in units of one A q plus one A' w; a product with some
         rows counts as their part of all rows
@@ -50,17 +54,20 @@ class Monitor:
 
     tol: float = 1e-6
     max_iter: int | None = None
-    callback: Callable[[dict[str, float]], object] | None = None
+    callback: Callable[[dict[str, Any]], object] | None = None
     verbose: bool = False
     time_limit: float | None = None
     factor: float = 1.0
+    trace: int = 0
+    start: int = 0
+    ends: list[float] = field(default_factory=list)
     least: float | None = None
     passes: float = 0.0
     systems: int = 0
     forming: float = 0.0
     kernel_operations: int = 0
     iterations: int = 0
-    history: list[dict[str, float]] = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
     stop: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1), repr=False)
 
@@ -125,8 +132,24 @@ class Monitor:
             stop=self.stop,
         )
 
-    def report(self, iteration: int, objective: float, gap: float) -> bool:
-        """Record one state; True when the callback asks to stop, or the time is over."""
+    def due(self, iteration: int) -> bool:
+        """Whether the iterate is to be reported beyond what the solver reports anyway."""
+        return self.trace > 0 and iteration % self.trace == 0
+
+    def next(self, iteration: int, limit: int) -> int:
+        """Where a method that goes many steps at once is to stop: at `limit`, or before it at a point of the
+        trace."""
+        return min(limit, (iteration // self.trace + 1) * self.trace) if self.trace else limit
+
+    def report(
+        self,
+        iteration: int,
+        objective: float,
+        gap: float,
+        more: Callable[[], dict[str, Any]] | None = None,
+    ) -> bool:
+        """Record one state, with a trace also what `more()` says of it; True when the callback asks to stop,
+        or the time is over."""
         self.iterations = iteration
         objective *= self.factor
         record = {
@@ -135,7 +158,11 @@ class Monitor:
             "gap": float(gap),
             "passes": float(self.passes),
             "seconds": self.seconds,
+            "start": self.start,
         }
+        if self.trace:
+            record.update(more() if more is not None else {})
+            self._thin(iteration)
         self.history.append(record)
         if self.verbose:
             if len(self.history) == 1:
@@ -146,6 +173,19 @@ class Monitor:
             )
         asked = self.callback is not None and self.callback(record) is True
         return asked or self.late
+
+    def _thin(self, iteration: int) -> None:
+        """Forget the last record of this start where a trace has no place for it: it was kept as an end."""
+        last = self.history[-1] if self.history else None
+        if last is None or last["start"] != self.start:
+            return
+        if last["iteration"] % self.trace or last["iteration"] == iteration:
+            self.history.pop()
+
+    def ended(self, objective: float) -> None:
+        """The end of a start: the next record is of another."""
+        self.ends.append(objective * self.factor)
+        self.start += 1
 
 
 def check_time_limit(time_limit: object, where: str) -> None:

@@ -128,13 +128,16 @@ class Solution:
         "stationary" or "unattained"
     message : what happened, in a sentence, and what to try
     stats : how it was found
-    history : one dict per reported iteration
+    history : one dict per reported iteration: iteration, objective, gap, passes, seconds, start (the place
+        of the start that it belongs to). With `trace=k` one per k-th iterate, and what the solver says of it
+    ends : the objective at the end of every start, of models that are not convex
     bias_rule : the rule that b came from
     size : how large the points of U are that the solve met, `||c|| + sum ||A_k q_k||`; the unit in
         which "0 lies in U" is judged
     answer : what the solver said, for a warm start
     coefficients : (m,) c with `w = sum_i c_i phi(x_i)`, where there is a kernel
     expansion : what evaluates `sum_i c_i k(x_i, x)`
+    params : the numbers of the model's parameters, those of relative sizes too
     make_parts : what computes `parts`; it holds the data, and pickles leave it out
     plan : the second plan that gave the answer, where a solve crossed to one (0 in U; rows of a Gram matrix
         that did not tell); pickles leave it out, as it holds the data
@@ -149,16 +152,18 @@ class Solution:
     status: str
     message: str
     stats: Stats
-    history: list[dict[str, float]]
+    history: list[dict[str, Any]]
     bias_rule: str = "none"
     size: float = 0.0
     answer: Any = field(default=None, repr=False, compare=False)
     coefficients: Vec | None = None
     expansion: Expansion | None = field(default=None, repr=False, compare=False)
+    params: dict[str, float] = field(default_factory=dict)
     make_parts: Callable[[], tuple[Vec, ...]] | None = field(
         default=None, repr=False, compare=False
     )
     plan: Any = field(default=None, repr=False, compare=False)
+    ends: tuple[float, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "plan": None, "make_parts": None}
@@ -202,6 +207,7 @@ class Solution:
             "objective": f"{self.objective:.10g}".replace("-", "−"),
             "digits proven": proof.digits,
             "proof": str(proof),
+            "parameters": ", ".join(f"{n} = {x:.6g}" for n, x in self.params.items()) or None,
             "bias": self.b,
             "samples with weight": None
             if self.weights is None

@@ -101,7 +101,8 @@ def _encode(x: Any) -> Any:
         names = [f.name for f in fields(x)]  # type: ignore[arg-type]
         return {"node": type(x).__name__, "fields": {n: _encode(getattr(x, n)) for n in names}}
     if isinstance(x, Param):
-        return {"param": x.name, "value": _encode(x.value)}
+        flag = {"relative": True} if x.relative else {}
+        return {"param": x.name, "value": _encode(x.value), **flag}
     if isinstance(x, Derived):
         return {"operation": x.operation, "of": [_encode(x.left), _encode(x.right)]}
     if isinstance(x, tuple):
@@ -143,8 +144,9 @@ def _decode(x: Any) -> Any:
         check_fields(cls, read)
         return cls(**read)
     if "param" in x:
-        name, number = _entry(x, param=str, value=object)
-        return Param(name, _decode(number))
+        flag = {"relative": bool} if "relative" in x else {}
+        name, number, *relative = _entry(x, param=str, value=object, **flag)
+        return Param(name, _decode(number), *relative)
     if "operation" in x:
         operation, operands = _entry(x, operation=str, of=list)
         if len(operands) != 2:

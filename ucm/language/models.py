@@ -1,6 +1,7 @@
 """The named models of the papers, each one line of the language.
 
-Every argument becomes a `Param` of the same name, so that it can be tuned.
+Every argument that is a number becomes a `Param` of the same name, so that it can be tuned. A `Param`, or
+arithmetic of some, stays what it is.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import KLBall, NormBall
 from ucm.language.losses import Hinge, Ramp
-from ucm.language.node import Param, Scalar, value
+from ucm.language.node import Param, Scalar, Tunable
 from ucm.language.objective import Objective
 from ucm.language.penalties import L1, L2, CappedL1, ExpL0
 from ucm.language.robust import RobustMargin
@@ -37,11 +38,11 @@ __all__ = [
 ]
 
 
-def _param(name: str, number: Scalar) -> Param:
-    return Param(name, value(number))
+def _param(name: str, number: Scalar) -> Tunable:
+    return number if isinstance(number, Tunable) else Param(name, number)
 
 
-def nu_svm(nu: float) -> UncertaintySet:
+def nu_svm(nu: Scalar) -> UncertaintySet:
     """The nu-SVM: two reduced convex hulls, the cap of a weight `2 / (m nu)`.
 
     Its x and objective are twice those of Ito, Takeda and Toh (2015), equation (12), where each
@@ -62,7 +63,7 @@ def nu_svm(nu: float) -> UncertaintySet:
     return ReducedHull(pos, nu=p) - ReducedHull(neg, nu=p)
 
 
-def enu_svm(nu: float, norm: float = 2.0) -> RobustMargin:
+def enu_svm(nu: Scalar, norm: float = 2.0) -> RobustMargin:
     """The extended nu-SVM: the nu-SVM with `||w||_p = 1`, for every nu in (0, 2 min(m+, m-) / m].
 
     The same set as `nu_svm`, with the norm p of w. Where the reduced hulls meet it is not convex, and
@@ -84,7 +85,7 @@ def enu_svm(nu: float, norm: float = 2.0) -> RobustMargin:
     return RobustMargin(nu_svm(nu), float(norm))
 
 
-def mm_mpm(kappa: float) -> UncertaintySet:
+def mm_mpm(kappa: Scalar) -> UncertaintySet:
     """The margin-maximised minimax probability machine: one ellipsoid per class, radius kappa.
 
     Ito, Takeda and Toh (2015), equation (32).
@@ -98,7 +99,7 @@ def mm_mpm(kappa: float) -> UncertaintySet:
     return Ellipsoid(pos.mean, pos.cov, k) - Ellipsoid(neg.mean, neg.cov, k)
 
 
-def mm_fda(kappa: float) -> UncertaintySet:
+def mm_fda(kappa: Scalar) -> UncertaintySet:
     """The margin-maximised Fisher discriminant: one ellipsoid of the difference of the means.
 
     Ito, Takeda and Toh (2015), equation (34).
@@ -111,7 +112,7 @@ def mm_fda(kappa: float) -> UncertaintySet:
     return Ellipsoid(pos.mean - neg.mean, pos.cov + neg.cov, _param("kappa", kappa))
 
 
-def l2_nu_svm(kappa: float) -> UncertaintySet:
+def l2_nu_svm(kappa: Scalar) -> UncertaintySet:
     """The l2-loss nu-SVM: weights with mass 1/2 per class and `||q||_2 <= kappa`.
 
     Ito, Takeda and Toh (2015), equation (38).
@@ -124,7 +125,7 @@ def l2_nu_svm(kappa: float) -> UncertaintySet:
     return Hull(signed, weights=NormBall(_param("kappa", kappa)))
 
 
-def biased_l2_nu_svm(kappa_pos: float, kappa_neg: float) -> UncertaintySet:
+def biased_l2_nu_svm(kappa_pos: Scalar, kappa_neg: Scalar) -> UncertaintySet:
     """The biased l2-loss nu-SVM: one norm bound per class.
 
     The kappas are twice those of Ito, Takeda and Toh (2015), equation (42): mass 1 per class.
@@ -140,7 +141,7 @@ def biased_l2_nu_svm(kappa_pos: float, kappa_neg: float) -> UncertaintySet:
     return positive - Hull(neg, weights=NormBall(_param("kappa_neg", kappa_neg)))
 
 
-def kl_svm(alpha: float) -> UncertaintySet:
+def kl_svm(alpha: Scalar) -> UncertaintySet:
     """The exponential-loss model: weights within `-log alpha` of uniform in divergence.
 
     Ito, Takeda and Toh (2015), equation (46).
@@ -153,7 +154,7 @@ def kl_svm(alpha: float) -> UncertaintySet:
     return Hull(signed, weights=KLBall(_param("alpha", alpha)))
 
 
-def psvm(p: float = 1.5, C: float = 1.0) -> Objective:
+def psvm(p: float = 1.5, C: Scalar = 1.0) -> Objective:
     """The pSVM: `C sum max(0, 1 - margin)^p + ||w||_2^2 / 2`. p = 1 is the soft-margin SVM.
 
     p is a plain number, C a `Param`. Sun (2024), equation (9).
@@ -174,7 +175,7 @@ def psvm(p: float = 1.5, C: float = 1.0) -> Objective:
     return _param("C", C) * Hinge(p) + 0.5 * L2()
 
 
-def coherent_mm_mpm(kappa: float) -> UncertaintySet:
+def coherent_mm_mpm(kappa: Scalar) -> UncertaintySet:
     """MM-MPM with each ellipsoid cut to the convex hull of its class, a coherent risk.
 
     Ito, Takeda and Toh (2015), Example 5.
@@ -189,7 +190,7 @@ def coherent_mm_mpm(kappa: float) -> UncertaintySet:
     return positive - (Ellipsoid(neg.mean, neg.cov, k) & Hull(neg))
 
 
-def coherent_mm_fda(kappa: float) -> UncertaintySet:
+def coherent_mm_fda(kappa: Scalar) -> UncertaintySet:
     """MM-FDA cut to the difference of the convex hulls, a coherent risk.
 
     Ito, Takeda and Toh (2015), equation (50).
@@ -203,7 +204,7 @@ def coherent_mm_fda(kappa: float) -> UncertaintySet:
     return ellipsoid & (Hull(pos) - Hull(neg))
 
 
-def svm(lam: float) -> Objective:
+def svm(lam: Scalar) -> Objective:
     """The support vector machine: hinge loss and `lam ||w||_2^2`.
 
     Ong and Le Thi (2013), appendix A.1. In the usual form `C sum xi + ||w||^2 / 2`, `lam = 1 / (2 C)`.
@@ -222,7 +223,7 @@ def svm(lam: float) -> Objective:
     return Hinge() + _param("lam", lam) * L2()
 
 
-def one_norm_svm(lam: float) -> Objective:
+def one_norm_svm(lam: Scalar) -> Objective:
     """The 1-norm SVM: hinge loss and `lam ||w||_1`.
 
     Ong and Le Thi (2013), appendix A.2.
@@ -235,7 +236,7 @@ def one_norm_svm(lam: float) -> Objective:
     return Hinge() + _param("lam", lam) * L1()
 
 
-def zero_norm_svm(lam: float, a: float = 4.0) -> Objective:
+def zero_norm_svm(lam: Scalar, a: Scalar = 4.0) -> Objective:
     """The 0-norm SVM: hinge loss and the exponential stand-in of the number of features.
 
     Ong and Le Thi (2013), appendix A.3.
@@ -250,7 +251,7 @@ def zero_norm_svm(lam: float, a: float = 4.0) -> Objective:
     return Hinge() + _param("lam", lam) * ExpL0(_param("a", a))
 
 
-def cap_one_norm_svm(lam: float, a: float = 1.0) -> Objective:
+def cap_one_norm_svm(lam: Scalar, a: Scalar = 1.0) -> Objective:
     """The capped 1-norm SVM: hinge loss and `lam sum min(a, |w_j|)`.
 
     Ong and Le Thi (2013), equation (9).
@@ -265,7 +266,7 @@ def cap_one_norm_svm(lam: float, a: float = 1.0) -> Objective:
     return Hinge() + _param("lam", lam) * CappedL1(_param("a", a))
 
 
-def rlsvm2(lam: float, mu: float = 1.0) -> Objective:
+def rlsvm2(lam: Scalar, mu: Scalar = 1.0) -> Objective:
     """Ramp loss and `lam ||w||_2^2`.
 
     Ong and Le Thi (2013), appendix A.4.
@@ -280,7 +281,7 @@ def rlsvm2(lam: float, mu: float = 1.0) -> Objective:
     return Ramp(_param("mu", mu)) + _param("lam", lam) * L2()
 
 
-def rlsvm1(lam: float, mu: float = 1.0) -> Objective:
+def rlsvm1(lam: Scalar, mu: Scalar = 1.0) -> Objective:
     """Ramp loss and `lam ||w||_1`.
 
     Ong and Le Thi (2013), appendix A.5.
@@ -295,7 +296,7 @@ def rlsvm1(lam: float, mu: float = 1.0) -> Objective:
     return Ramp(_param("mu", mu)) + _param("lam", lam) * L1()
 
 
-def rlsvm0(lam: float, mu: float = 1.0, a: float = 4.0) -> Objective:
+def rlsvm0(lam: Scalar, mu: Scalar = 1.0, a: Scalar = 4.0) -> Objective:
     """Ramp loss and the exponential stand-in of the number of features.
 
     Ong and Le Thi (2013), equation (8).
@@ -312,7 +313,7 @@ def rlsvm0(lam: float, mu: float = 1.0, a: float = 4.0) -> Objective:
     return Ramp(_param("mu", mu)) + _param("lam", lam) * ExpL0(_param("a", a))
 
 
-def rlsvmc1(lam: float, mu: float = 1.0, a: float = 1.0) -> Objective:
+def rlsvmc1(lam: Scalar, mu: Scalar = 1.0, a: Scalar = 1.0) -> Objective:
     """Ramp loss and `lam sum min(a, |w_j|)`.
 
     Ong and Le Thi (2013), equation (10).

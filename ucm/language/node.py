@@ -10,7 +10,7 @@ import functools
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
@@ -187,7 +187,7 @@ class Node(ABC):
         below = list(self.below())
         if below:
             self._grow(below)
-            _ = self._values  # refuses one name with two values
+            _ = self._params  # refuses one name with two values
 
     def _grow(self, below: list[Node | Param]) -> None:
         """Counts how deep the tree is, and refuses one that is too deep."""
@@ -231,23 +231,31 @@ class Node(ABC):
         CompositionError
             One name carries two values.
         """
-        return dict(self._values)
+        return {name: p.value for name, p in self._params.items()}
 
     @functools.cached_property
-    def _values(self) -> dict[str, float]:
-        """What `params` answers."""
-        found: dict[str, float] = {}
-        each = (x._values if isinstance(x, Node) else {x.name: x.value} for x in self.below())
-        for name, number in (pair for values in each for pair in values.items()):
-            if found.setdefault(name, number) != number:
+    def _params(self) -> dict[str, Param]:
+        """The `Param`s by name."""
+        found: dict[str, Param] = {}
+        each = (x._params if isinstance(x, Node) else {x.name: x} for x in self.below())
+        for name, p in (pair for params in each for pair in params.items()):
+            if found.setdefault(name, p) != p:
                 raise CompositionError(
                     f"{type(self).__name__}: the parameter {name!r} has two values, "
-                    f"{found[name]:g} and {number:g}; use one Param, or two names"
+                    f"{_told(found[name])} and {_told(p)}; use one Param, or two names"
                 )
         return found
 
+    def relative(self) -> tuple[str, ...]:
+        """The names of the `Param`s whose value is a fraction of the admissible interval."""
+        return tuple(name for name, p in self._params.items() if p.relative)
+
+    def settled(self, values: Mapping[str, float]) -> Self:
+        """The same declaration with these numbers for the `Param`s of these names, relative ones too."""
+        return _substitute(self, lambda p: Param(p.name, values[p.name]) if p.name in values else p)
+
     def with_params(self, **values: float) -> Self:
-        """The same declaration with other parameter values.
+        """The same declaration with other parameter values; fractions for relative ones.
 
         Raises
         ------
@@ -261,7 +269,11 @@ class Node(ABC):
                     f"with_params: no parameter {name!r} in {self!r}; "
                     f"it has {', '.join(known) or 'none'}"
                 )
-        return _substitute(self, values) if values else self
+        if not values:
+            return self
+        return _substitute(
+            self, lambda p: replace(p, value=values[p.name]) if p.name in values else p
+        )
 
     # --- identity --------------------------------------------------------------------------
     @functools.cached_property
@@ -355,14 +367,18 @@ def _among(items: tuple[Any, ...]) -> Iterator[Node | Param]:
             yield from _among(x)
 
 
-def _substitute(x: Any, values: dict[str, float]) -> Any:
+def _substitute(x: Any, change: Callable[[Param], Param]) -> Any:
     if isinstance(x, Tunable):
-        return x.replaced(values)
+        return x.replaced(change)
     if isinstance(x, tuple):
-        return tuple(_substitute(item, values) for item in x)
+        return tuple(_substitute(item, change) for item in x)
     if isinstance(x, Node):
-        return replace(x, **{n: _substitute(getattr(x, n), values) for n in x._names})  # type: ignore[type-var]
+        return replace(x, **{n: _substitute(getattr(x, n), change) for n in x._names})  # type: ignore[type-var]
     return x
+
+
+def _told(p: Param) -> str:
+    return f"{p.value:g}{' relative' if p.relative else ''}"
 
 
 _SHOWN = 60  # entries of an array that `repr` writes out
@@ -395,6 +411,5 @@ def _rows(x: np.ndarray, shown: int) -> str:
 
 
 def _with_values(node: Node, notation: Notation) -> str:
-    values = (f"{notation.symbol(n)} = {v:.6g}" for n, v in node.params().items())
-    listed = ", ".join(values)
+    listed = ", ".join(p.shown(notation) for p in node._params.values())
     return notation.separated(node.formula(notation), *([listed] if listed else []))

@@ -66,6 +66,10 @@ class Notation(ABC):
         """An operation with its index below, as in a minimum over a set."""
 
     @abstractmethod
+    def remark(self, text: str) -> str:
+        """A remark in words after a formula."""
+
+    @abstractmethod
     def separated(self, *clauses: str) -> str:
         """Clauses one after the other."""
 
@@ -127,6 +131,9 @@ class _Text(Notation):
     def separated(self, *clauses: str) -> str:
         return ",  ".join(clauses)
 
+    def remark(self, text: str) -> str:
+        return f" {text}"
+
 
 class _Latex(Notation):
     minkowski_sum, minkowski_difference, intersection = r" \oplus ", r" \ominus ", r" \cap "
@@ -176,6 +183,9 @@ class _Latex(Notation):
 
     def separated(self, *clauses: str) -> str:
         return r",\quad ".join(clauses)
+
+    def remark(self, text: str) -> str:
+        return rf"\ \text{{{text}}}"
 
     @staticmethod
     def grown(text: str) -> str:

@@ -10,7 +10,7 @@ import functools
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from numbers import Real
@@ -44,16 +44,15 @@ class Tunable(ABC):
         """Its value, with `read` giving that of each `Param`."""
 
     @abstractmethod
-    def replaced(self, values: Mapping[str, float]) -> Tunable:
-        """The same with other values of the parameters of these names."""
+    def replaced(self, change: Callable[[Param], Param]) -> Tunable:
+        """The same with other parameters in place of its own."""
 
     @abstractmethod
     def formula(self, notation: Notation) -> str:
         """As mathematics."""
 
     def _repr_latex_(self) -> str:
-        values = dict.fromkeys((p.name, p.value) for p in self.leaves())
-        each = ",\\ ".join(f"{LATEX.symbol(name)} = {LATEX.scalar(v)}" for name, v in values)
+        each = ",\\ ".join(dict.fromkeys(p.shown(LATEX) for p in self.leaves()))
         known = each if isinstance(self, Param) else f"{self.formula(LATEX)},\\quad {each}"
         return f"${LATEX.grown(known)}$"
 
@@ -99,11 +98,15 @@ class Param(Tunable):
         A Python identifier; equal names within one model must carry equal values.
     value : float
         The present value; `model.with_params(name=...)` returns a model with another one.
+    relative : bool, optional
+        Whether the value is a fraction of the admissible interval of the data at hand, in [0, 1]: 0.5 is
+        halfway through. `ucm.compile` puts the number in its place; `ucm.admissible` has the interval, and
+        `Interval.at` what stands for an infinite end. Several go together, along a ray of sizes.
 
     Raises
     ------
     CompositionError
-        The name is no identifier, or the value no real number.
+        The name is no identifier, the value no real number, or a fraction outside of [0, 1].
 
     Examples
     --------
@@ -111,10 +114,15 @@ class Param(Tunable):
     >>> nu = ucm.Param("nu", 0.3)
     >>> ucm.ReducedHull(ucm.pos, nu=nu).params()
     {'nu': 0.3}
+    >>> X, y = ucm.datasets.load("iris")
+    >>> halfway = ucm.models.nu_svm(ucm.Param("nu", 0.5, relative=True))
+    >>> {name: round(value, 4) for name, value in ucm.solve(halfway, X, y).params.items()}
+    {'nu': 0.5632}
     """
 
     name: str
     value: float
+    relative: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():
@@ -123,6 +131,16 @@ class Param(Tunable):
                 'write for example Param("nu", 0.3)'
             )
         object.__setattr__(self, "value", as_number(self.value, f"Param({self.name!r})"))
+        if not isinstance(self.relative, bool):
+            raise CompositionError(
+                f"Param({self.name!r}): relative is True or False, got {brief(self.relative)}; "
+                f"write Param({self.name!r}, 0.5, relative=True)"
+            )
+        if self.relative and not 0.0 <= self.value <= 1.0:
+            raise CompositionError(
+                f"Param({self.name!r}): a relative size is a fraction of the admissible interval, in [0, 1], "
+                f"got {number_source(self.value)}; leave relative out to give the number itself"
+            )
 
     def leaves(self) -> tuple[Param, ...]:
         return (self,)
@@ -130,14 +148,20 @@ class Param(Tunable):
     def at(self, read: Callable[[Param], float]) -> float:
         return read(self)
 
-    def replaced(self, values: Mapping[str, float]) -> Param:
-        return Param(self.name, values[self.name]) if self.name in values else self
+    def replaced(self, change: Callable[[Param], Param]) -> Param:
+        return change(self)
 
     def formula(self, notation: Notation) -> str:
         return notation.symbol(self.name)
 
+    def shown(self, notation: Notation) -> str:
+        """The symbol with its value."""
+        number = f"{notation.symbol(self.name)} = {notation.scalar(self.value)}"
+        return f"{number}{notation.remark('of its interval')}" if self.relative else number
+
     def __repr__(self) -> str:
-        return f"Param({self.name!r}, {number_source(self.value)})"
+        flag = ", relative=True" if self.relative else ""
+        return f"Param({self.name!r}, {number_source(self.value)}{flag})"
 
 
 Scalar = float | Tunable
@@ -226,9 +250,9 @@ class Derived(Tunable):
             return math.nan
         return _OPERATIONS[self.operation](left, right)
 
-    def replaced(self, values: Mapping[str, float]) -> Derived:
+    def replaced(self, change: Callable[[Param], Param]) -> Derived:
         sides = (self.left, self.right)
-        new = [x.replaced(values) if isinstance(x, Tunable) else x for x in sides]
+        new = [x.replaced(change) if isinstance(x, Tunable) else x for x in sides]
         return Derived(self.operation, *new)
 
     def inverse(self, name: str, y: float) -> float:

@@ -14,7 +14,7 @@ from ucm.errors import ParameterError, brief
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.plot.names import Names, dense, settle
-from ucm.plot.style import LINES, axes_of, canvas, palette
+from ucm.plot.style import LINES, Display, axes_of, canvas, palette
 
 __all__ = ["ConvergenceDisplay"]
 
@@ -23,11 +23,16 @@ _WORK = {
     "iterations": "iterations",
     "seconds": "seconds",
 }
+_NUMBERS = {
+    "L": "$L$, the reciprocal of the step length",
+    "residual": r"$\|L\,(T_L(q) - q)\|$",
+    "step": r"$\|L\,(q - p)\|$",
+}
 _FLOOR = 1e-16
 
 
-@dataclass
-class ConvergenceDisplay:
+@dataclass(repr=False)
+class ConvergenceDisplay(Display):
     """The gap of one or several solvers of one problem against their work, both logarithmic.
 
     A point is a report of the solver; where it reports no gap, the distance of its objective from the best
@@ -39,6 +44,7 @@ class ConvergenceDisplay:
     runs : {name: (work (k,), gap (k,))}
     status : {name: status}
     work : "passes", "iterations" or "seconds"
+    of : "gap", or what else of the records is drawn
     stand_in : names of the runs with distances of the objective
     tol : tolerance, None without a line
     axes_, figure_ : what was drawn on
@@ -49,6 +55,7 @@ class ConvergenceDisplay:
     work: str
     stand_in: set[str]
     tol: float | None = None
+    of: str = "gap"
     axes_: Any = field(default=None, repr=False)
     figure_: Any = field(default=None, repr=False)
 
@@ -59,6 +66,7 @@ class ConvergenceDisplay:
         *,
         work: str = "passes",
         tol: float | None = None,
+        of: str = "gap",
         ax: Any = None,
     ) -> ConvergenceDisplay:
         """Of one solution, or of several with their names, by their `history`.
@@ -68,12 +76,13 @@ class ConvergenceDisplay:
         solution : Solution or {name: Solution}
         work : "passes", "iterations" or "seconds"
         tol : where a line is drawn
+        of : "gap", or another number of the records that `trace=k` keeps: "L", "residual", "step", ...
         ax : None for a new figure
 
         Raises
         ------
         ParameterError
-            No solution, or one without a history.
+            No solution, or one without a history, or without such numbers.
 
         Examples
         --------
@@ -94,6 +103,11 @@ class ConvergenceDisplay:
         if work not in _WORK:
             raise ParameterError(
                 f"ConvergenceDisplay: work is among {', '.join(_WORK)}, got {work!r}"
+            )
+        if of != "gap":
+            found = {name: _numbers(name, s, work, of) for name, s in named.items()}
+            return cls(found, {k: s.status for k, s in named.items()}, work, set(), tol, of).plot(
+                ax
             )
         runs, stand_in = {}, set()
         best = min((s.objective for s in named.values() if s.status == "optimal"), default=None)
@@ -116,6 +130,7 @@ class ConvergenceDisplay:
         solvers: Mapping[str, str | Solver[Any]] | Sequence[str | Solver[Any]],
         tol: float = 1e-6,
         work: str = "passes",
+        of: str = "gap",
         ax: Any = None,
         **options: Any,
     ) -> ConvergenceDisplay:
@@ -126,7 +141,7 @@ class ConvergenceDisplay:
         model, X, y : as in `ucm.compile`
         solvers : names or solvers, or {name: solver}
         tol : relative gap to prove, where a line is drawn
-        work, ax : as in `from_solution`
+        work, of, ax : as in `from_solution`; `of` asks for a trace of every iterate
         options : of `Plan.solve`, as max_iter
         """
         if isinstance(solvers, str):
@@ -137,11 +152,13 @@ class ConvergenceDisplay:
             dict(solvers) if isinstance(solvers, Mapping)
             else {s if isinstance(s, str) else s.name: s for s in solvers}
         )  # fmt: skip
+        if of != "gap":
+            options = {"trace": 1, **options}
         found = {
             name: compile(model, X, y, solver=solver).solve(tol=tol, **options)
             for name, solver in named.items()
         }
-        return cls.from_solution(found, work=work, tol=tol, ax=ax)
+        return cls.from_solution(found, work=work, tol=tol if of == "gap" else None, of=of, ax=ax)
 
     @classmethod
     def from_estimator(
@@ -177,11 +194,13 @@ class ConvergenceDisplay:
             )
             a.set(xscale="log", yscale="log", xlabel=_WORK[self.work])
             some, every = bool(self.stand_in), len(self.stand_in) == len(self.runs)
-            a.set_ylabel(
-                "distance of the objective"
-                if every
-                else "proven relative gap" + (" (or distance)" if some else "")
-            )
+            if self.of != "gap":
+                label = _NUMBERS.get(self.of, self.of)
+            elif every:
+                label = "distance of the objective"
+            else:
+                label = "proven relative gap" + (" (or distance)" if some else "")
+            a.set_ylabel(label)
             low = min(float(g.min()) for _, g in self.runs.values())
             high = max(float(g.max()) for _, g in self.runs.values())
             far = max(float(w.max()) for w, _ in self.runs.values())
@@ -221,6 +240,21 @@ class ConvergenceDisplay:
                 names.near(text, tail, colour, size=13)
         self.axes_, self.figure_ = found, figure
         return self
+
+
+def _numbers(
+    name: str, s: Solution, work: str, of: str
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Work and the number asked for, of the records that have it."""
+    kept = [record for record in s.history if np.ndim(record.get(of, [])) == 0]
+    if not kept:
+        raise ParameterError(
+            f"ConvergenceDisplay: the records of {name} hold no number {of!r}; solve with trace=1, and take "
+            "one of its history"
+        )
+    key = "iteration" if work == "iterations" else work
+    steps = np.array([record[key] for record in kept], dtype=np.float64)
+    return steps, np.maximum(np.abs([float(record[of]) for record in kept]), _FLOOR)
 
 
 def _power(x: float) -> str:

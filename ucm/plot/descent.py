@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +16,7 @@ from ucm.forms.objective import DifferenceOfConvex
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.plot.names import Names, dense, settle
-from ucm.plot.style import axes_of, canvas, palette
+from ucm.plot.style import Display, axes_of, canvas, palette
 
 __all__ = ["DescentDisplay"]
 
@@ -23,8 +24,8 @@ _FLOOR = 1e-13
 _SAME = 1e-6  # of the objective: the same minimum
 
 
-@dataclass
-class DescentDisplay:
+@dataclass(repr=False)
+class DescentDisplay(Display):
     """Objective and criticality over the convex problems that DCA solves, a curve for each start.
 
     The objective never goes up. Criticality is what the next convex problem can gain at most, relative to the
@@ -98,8 +99,7 @@ class DescentDisplay:
     def from_solution(
         cls, solution: Solution | Sequence[Solution], *, ax: Any = None
     ) -> DescentDisplay:
-        """Of one solution or of several, by their `history`. In that of several starts (`starts=k`) a new
-        start is where the objective goes up: DCA itself never does that.
+        """Of one solution or of several, by their `history`, a curve for each start that its records name.
 
         Raises
         ------
@@ -188,11 +188,9 @@ class DescentDisplay:
 
 
 def _descents(s: Solution) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """The records of a solve, a new run where the objective goes up."""
-    h = np.array([record["objective"] for record in s.history], dtype=np.float64)
-    gap = np.array([record["gap"] for record in s.history], dtype=np.float64)
-    gap = np.where(np.isfinite(gap), gap, np.nan)
-    if not h.size:
-        return []
-    up = np.flatnonzero(np.diff(h) > 1e-9 * np.abs(h[:-1])) + 1
-    return list(zip(np.split(h, up), np.split(gap, up)))
+    """The records of a solve, start by start."""
+    runs = []
+    for _, records in itertools.groupby(s.history, key=lambda record: record["start"]):
+        h, gap = np.array([(r["objective"], r["gap"]) for r in records], dtype=np.float64).T
+        runs.append((h, np.where(np.isfinite(gap), gap, np.nan)))
+    return runs

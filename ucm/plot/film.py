@@ -21,7 +21,7 @@ from ucm.plot.names import settle
 from ucm.plot.plane import plane_of
 from ucm.plot.problem import problem_of
 from ucm.plot.sets import SetDisplay
-from ucm.plot.style import axes_of, canvas, palette, pyplot
+from ucm.plot.style import Display, axes_of, canvas, palette, pyplot
 from ucm.plot.support import Frame
 
 __all__ = ["SetFilm"]
@@ -30,8 +30,8 @@ _COUNT = 16
 _PANELS = ("classes", "set")
 
 
-@dataclass
-class SetFilm:
+@dataclass(repr=False)
+class SetFilm(Display):
     """`SetDisplay` over values of one parameter, all in one frame.
 
     In a notebook it shows itself with a slider that needs neither a kernel nor a network; `to_html` writes

@@ -15,7 +15,7 @@ from ucm.forms.solution import Solution
 from ucm.plot.names import Names, settle
 from ucm.plot.outline import outline
 from ucm.plot.problem import Problem, problem_of, problem_of_estimator
-from ucm.plot.style import axes_of, canvas, palette
+from ucm.plot.style import Display, axes_of, canvas, palette
 from ucm.plot.support import Shadow
 
 __all__ = ["LandscapeDisplay"]
@@ -24,8 +24,8 @@ _GRID = 1440
 _FINE = 1e-4  # of the outline that the heights come from
 
 
-@dataclass
-class LandscapeDisplay:
+@dataclass(repr=False)
+class LandscapeDisplay(Display):
     """`f(w) = max over x in U of -w'x` over the directions w of the plane, `||w||_p = 1`.
 
     Where 0 lies outside of U one minimum lies below 0, and no other: the convex side. Where 0 lies in U there
@@ -36,6 +36,7 @@ class LandscapeDisplay:
     angles, heights : (k,) f around the circle, in radians
     minima : (j, 2) angle and height of the local minima, the lowest first
     runs : (starts, 2) the angles at which a descent started and ended
+    ways : for each run the angles of its iterates, from its start to its end, without jumps of a full turn
     bound : what no direction gets below, proven; None without
     error : of the heights
     norm : p
@@ -51,6 +52,7 @@ class LandscapeDisplay:
     error: float
     norm: float
     solution: Solution
+    ways: list[NDArray[np.float64]] = field(default_factory=list)
     axes_: Any = field(default=None, repr=False)
     figure_: Any = field(default=None, repr=False)
 
@@ -122,18 +124,20 @@ class LandscapeDisplay:
         minima = _minima(angles, heights, height)
         certificate = solution.certificate
         inside = certificate.residual is not None
-        runs = np.zeros((0, 2))
+        runs, ways = np.zeros((0, 2)), []
         if inside and starts:
             begin = 2.0 * np.pi * (np.arange(starts) + 0.5) / starts
             plan = plan_of(model, data, None, solver)
             ends = []
             for w in _directions(begin, model.norm):
                 start = replace(solution, w=w, answer=None)
-                end = plan.solve(warm_start=start).w
-                ends.append(float(np.arctan2(end[1], end[0])) % (2.0 * np.pi))
+                run = plan.solve(warm_start=start, trace=1)
+                met = [w, *(record["w"] for record in run.history if "w" in record), run.w]
+                ways.append(np.unwrap([np.arctan2(v[1], v[0]) for v in met]))
+                ends.append(float(ways[-1][-1]) % (2.0 * np.pi))
             runs = np.c_[begin, ends]
         bound = certificate.dual if np.isfinite(certificate.dual) else None
-        return cls(angles, heights, minima, runs, bound, shape.error, model.norm, solution)
+        return cls(angles, heights, minima, runs, bound, shape.error, model.norm, solution, ways)
 
     @property
     def zero_inside(self) -> bool:
@@ -182,14 +186,15 @@ class LandscapeDisplay:
         if self.bound is not None:
             ax.axhline(self.bound, color=colours.alert, lw=1.3, ls=(0, (4, 2)), zorder=1.5)
             names.avoid(np.c_[np.linspace(0.0, 360.0, 200), np.full(200, self.bound)])
-        for run, k in zip(self.runs, self.reached):
+        for run, way, k in zip(self.runs, self.ways, self.reached):
             colour = colours.series[k % len(colours.series)]
-            turn = float(np.angle(np.exp(1j * (run[1] - run[0]))))
-            t = run[0] + turn * np.linspace(0.0, 1.0, 90)
+            t = np.interp(np.linspace(0.0, way.size - 1.0, 30 * way.size), np.arange(way.size), way)
             wrapped = np.degrees(np.mod(t, 2.0 * np.pi))
             cut = np.abs(np.diff(wrapped, append=wrapped[-1])) > 180.0
             lift = self._at(t) + 0.025 * room
             ax.plot(np.where(cut, np.nan, wrapped), lift, color=colour, lw=3.0, alpha=0.5, zorder=3)
+            met = np.mod(way[1:], 2.0 * np.pi)
+            ax.plot(np.degrees(met), self._at(met), "o", ms=3.5, color=colour, zorder=3.5)
             ax.plot(
                 np.degrees(run[0]),
                 self._at(run[0]),

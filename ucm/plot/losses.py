@@ -18,7 +18,7 @@ from ucm.language.sets.hull import Hull
 from ucm.language.statistics.samples import pos
 from ucm.language.terms import ConvexLoss, Loss
 from ucm.plot.outline import Outline, outline
-from ucm.plot.style import LINES, axes_of, canvas, palette
+from ucm.plot.style import LINES, Display, axes_of, canvas, palette
 from ucm.plot.support import Shadow
 
 __all__ = ["LossDisplay"]
@@ -27,8 +27,8 @@ _ACROSS = np.array([[-1.0, 1.0, 0.0], [-1.0, -1.0, 2.0]]) / np.sqrt([[2.0], [6.0
 _REACHES = (0.48, 0.68, 0.88)  # the largest weight of a sample
 
 
-@dataclass
-class LossDisplay:
+@dataclass(repr=False)
+class LossDisplay(Display):
     """A loss above, the set of weights of its worst case below, for three samples and several sizes.
 
     The triangle is the simplex of `q_1 + q_2 + q_3 = 1`, its middle the equal weights. `loss.to_set(size)`

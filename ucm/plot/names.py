@@ -195,12 +195,13 @@ def _inside(points: Points, middle: Points, R: Points, half: Points) -> NDArray[
 
 
 def dense(curve: Any, count: int = 120) -> Points:
-    """Points close to each other along a polygonal line."""
+    """Points close to each other along a polygonal line, each coordinate in units of its range."""
     line = np.asarray(curve, dtype=np.float64)
     line = line[np.isfinite(line).all(axis=1)]
     if len(line) < 2:
         return line
-    length = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(line, axis=0).T))])
+    steps = np.diff(line, axis=0) / np.maximum(np.ptp(line, axis=0), 1e-300)
+    length = np.concatenate([[0.0], np.cumsum(np.hypot(*steps.T))])
     at = np.linspace(0.0, length[-1], count)
     return np.c_[np.interp(at, length, line[:, 0]), np.interp(at, length, line[:, 1])]
 

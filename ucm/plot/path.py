@@ -9,18 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.compiler.path import path
+from ucm.compiler.path import Path, path
 from ucm.data.bound import bind
 from ucm.errors import ParameterError, brief
-from ucm.evidence.admissible import Interval, admissible
+from ucm.evidence.admissible import Interval, admissible, interval_of
+from ucm.evidence.relative import intervals_of, resolved
 from ucm.forms.solution import Solution
 from ucm.language.notation import LATEX
 from ucm.language.objective import Objective
-from ucm.language.robust import as_model
+from ucm.language.robust import RobustMargin, as_model
 from ucm.plot.grid import grid_of
 from ucm.plot.names import Names, dense, settle
 from ucm.plot.plane import feature_names
-from ucm.plot.style import LINES, axes_of, canvas, palette
+from ucm.plot.style import LINES, Display, axes_of, canvas, palette
 
 __all__ = ["PathDisplay"]
 
@@ -29,8 +30,8 @@ _NAMED = 6  # coefficients with a name
 _PICTURES = ("coefficients", "objective", "support", "score")
 
 
-@dataclass
-class PathDisplay:
+@dataclass(repr=False)
+class PathDisplay(Display):
     """What a model becomes as one parameter moves.
 
     Where 0 lies in U the problem is not convex, and where U is empty there is none: both are shaded, and the
@@ -106,16 +107,55 @@ class PathDisplay:
         """
         robust = not isinstance(model, Objective)
         declared = as_model(model, "PathDisplay") if robust else model
+        declared = resolved(declared, bind(X, y))
         name, values = grid_of(declared, X, y, grid, _COUNT, "PathDisplay")
         asked: dict[str, Any] = {name: values}
-        found = path(declared, X, y, **asked) if solutions is None else list(solutions)
+        found = path(declared, X, y, **asked) if solutions is None else solutions
         if len(found) != len(values):
             raise ParameterError(
                 f"PathDisplay: {len(values)} values of {name} and {len(found)} solutions; give those of "
                 "ucm.path over the same values"
             )
         interval = admissible(declared, X, y)[name] if robust else None
-        return cls._of(name, values, found, X, y, X_test, y_test, names, interval).plot(
+        return cls._of(name, values, list(found), X, y, X_test, y_test, names, interval).plot(
+            ax, show=show
+        )
+
+    @classmethod
+    def from_path(
+        cls, path: Path, *, show: Sequence[str] = _PICTURES, ax: Any = None, names: Any = None
+    ) -> PathDisplay:
+        """Draw what `ucm.path` gave; `show`, `ax` and `names` as in `from_model`.
+
+        Raises
+        ------
+        ParameterError
+            The path is none, has no solutions, or comes from a pickle, which has no samples.
+
+        Examples
+        --------
+        >>> import ucm
+        >>> X, y = ucm.datasets.load("wine")
+        >>> found = ucm.path(ucm.models.mm_mpm(0.3), X, y, num=4)
+        >>> ucm.plot.PathDisplay.from_path(found).coefficients.shape
+        (4, 13)
+        """
+        if not isinstance(path, Path) or path.data is None or not len(path):
+            raise ParameterError(
+                f"PathDisplay: expected the Path of ucm.path, with a solution and its samples, got "
+                f"{brief(path)}; pickles leave the samples out: use from_model"
+            )
+        name = path.name.split(", ")[0]
+        names = path.features if names is None else names
+        relative = path.model.relative()
+        plain = path.model.settled({n: x for n, x in path[0].params.items() if n in relative})
+        robust = isinstance(plain, RobustMargin)
+        together = robust and len(relative) > 1
+        interval = interval_of(plain, path.data, name) if robust and not together else None
+        if together:
+            interval = intervals_of(path.model, path.data)[name]
+        data, values = path.data, path.values.tolist()
+        return cls._of(name, values, list(path), data.X, data.y, None, None, names, interval).plot(
             ax, show=show
         )
 

@@ -19,7 +19,7 @@ from ucm.plot.operands import class_extremes, class_sets, joint_means, parts_of,
 from ucm.plot.outline import Outline, shadow_outline
 from ucm.plot.plane import Plane, plane_of
 from ucm.plot.problem import Problem, problem_of, problem_of_estimator, thinned
-from ucm.plot.style import MARKS, axes_of, canvas, palette
+from ucm.plot.style import MARKS, Display, axes_of, canvas, palette
 from ucm.plot.support import Frame, Shadow
 
 __all__ = ["SetDisplay"]
@@ -28,8 +28,8 @@ _TRIMMED = 300  # from so many samples on a few far ones do not set the frame
 _PANELS = ("classes", "set")
 
 
-@dataclass
-class SetDisplay:
+@dataclass(repr=False)
+class SetDisplay(Display):
     """The sets of a robust model over two features, or their shadows on a plane.
 
     Left the classes: the samples, the size of each the weight that the worst case gives it, each class's own

@@ -39,6 +39,16 @@ _STYLE = {
 }
 
 
+class Display:
+    """What a picture is, in a word: the numbers stand in its attributes."""
+
+    axes_: Any
+
+    def __repr__(self) -> str:
+        count = 0 if self.axes_ is None else np.size(self.axes_)
+        return f"<{type(self).__name__}: {count} axes>"
+
+
 @dataclass(frozen=True)
 class Palette:
     """The colours of one picture.

@@ -13,13 +13,13 @@ from ucm.errors import CompositionError, ParameterError, brief
 from ucm.forms.solution import Solution
 from ucm.plot.names import Names, dense, settle
 from ucm.plot.problem import MOST, problem_of, problem_of_estimator
-from ucm.plot.style import LINES, axes_of, canvas, palette
+from ucm.plot.style import LINES, Display, axes_of, canvas, palette
 
 __all__ = ["WeightsDisplay"]
 
 
-@dataclass
-class WeightsDisplay:
+@dataclass(repr=False)
+class WeightsDisplay(Display):
     """The worst-case weights of the samples, heaviest first, class by class.
 
     A weight is given as a multiple of that of a sample when all of its class weigh the same, so that the line

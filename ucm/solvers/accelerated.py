@@ -13,18 +13,21 @@ Beck and Teboulle (2009), A fast iterative shrinkage-thresholding algorithm for 
 from __future__ import annotations
 
 import math
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ucm.data.linear import Vec
 from ucm.forms.monitor import Monitor
 
-__all__ = ["Iterate", "Smooth", "State", "inner"]
+__all__ = ["Iterate", "Smooth", "State", "Watched", "inner"]
 
+T = TypeVar("T")
 
 _STEEPEST = 1e12  # growth of L in one step
+_TRIALS = 3000  # of an L: with 1.01, the least factor that is usual, they come to _STEEPEST
 
 
 class Iterate(NamedTuple):
@@ -64,8 +67,41 @@ class Smooth(ABC):
         """The gradient of f in z."""
 
     @abstractmethod
-    def prox_step(self, at: Iterate, gradient: list[Vec], L: float) -> Iterate:
+    def prox(self, at: Iterate, gradient: list[Vec], L: float) -> list[Vec]:
         """`prox_{h/L}(z - gradient / L)`."""
+
+    @abstractmethod
+    def iterate(self, z: list[Vec]) -> Iterate:
+        """A point with its image."""
+
+
+class Watched(Smooth):
+    """The same f and h; every call is counted and timed."""
+
+    def __init__(self, f: Smooth) -> None:
+        self.f, self.rounding, self.monitor = f, f.rounding, f.monitor
+        names = ("gradients", "projections", "products", "evaluations")
+        self.counts: dict[str, int] = dict.fromkeys(names, 0)
+        self.spent: dict[str, float] = dict.fromkeys(names, 0.0)
+
+    def value(self, at: Iterate) -> float:
+        return self._timed("evaluations", lambda: self.f.value(at))
+
+    def gradient(self, at: Iterate) -> list[Vec]:
+        return self._timed("gradients", lambda: self.f.gradient(at))
+
+    def prox(self, at: Iterate, gradient: list[Vec], L: float) -> list[Vec]:
+        return self._timed("projections", lambda: self.f.prox(at, gradient, L))
+
+    def iterate(self, z: list[Vec]) -> Iterate:
+        return self._timed("products", lambda: self.f.iterate(z))
+
+    def _timed(self, name: str, work: Callable[[], T]) -> T:
+        began = time.perf_counter()
+        found = work()
+        self.spent[name] += time.perf_counter() - began
+        self.counts[name] += 1
+        return found
 
 
 @dataclass
@@ -78,7 +114,8 @@ class State:
     gradient : at p
     new, d : the step from p, and new - p
     theta : of the momentum, `beta = (theta - 1) / theta+`
-    stuck : whether no step from p, however short, was seen to lower f
+    restarts : so far
+    stuck : whether no step from p, of those tried, was seen to lower f
     """
 
     z: Iterate
@@ -88,10 +125,12 @@ class State:
     new: Iterate = field(init=False)
     d: list[Vec] = field(init=False)
     theta: float = 1.0
+    restarts: int = 0
     stuck: bool = False
 
     def __post_init__(self) -> None:
         self.p = self.new = self.z
+        self.d = []
 
     def step(self, f: Smooth, grow: float | None) -> None:
         """The step from p. With a factor, L grows by it until f lies below its quadratic model:
@@ -102,17 +141,20 @@ class State:
             return
         height = f.value(self.p)
         forgiven = f.rounding * abs(height)
-        L = self.L
+        L, trials = self.L, 0
         while not f.value(self.new) <= height + self._model() + forgiven and not f.monitor.late:
-            if not self.L < _STEEPEST * L or not inner(self.d, self.d) > 0.0:
-                self.L, self.stuck = L, True  # rounding of f hides what a step gains
+            trials += 1
+            if (
+                trials > _TRIALS or not self.L < _STEEPEST * L or not inner(self.d, self.d) > 0.0
+            ):  # rounding hides what a step gains, or L hardly grows
+                self.L, self.stuck = L, True
                 return
             self.L *= grow
             self._try(f)
         self.stuck = False
 
     def _try(self, f: Smooth) -> None:
-        self.new = f.prox_step(self.p, self.gradient, self.L)
+        self.new = f.iterate(f.prox(self.p, self.gradient, self.L))
         self.d = self.new.minus(self.p)
 
     def _model(self) -> float:
@@ -133,6 +175,12 @@ class State:
         """From z, without momentum."""
         self.z = self.p = z
         self.theta = 1.0
+        self.restarts += 1
+
+    def told(self, f: Smooth) -> dict[str, Any]:
+        """What a trace keeps beside the iterate: L, restarts, `L ||new - p||`, and what f was asked for."""
+        counted = {**f.counts, "spent": dict(f.spent)} if isinstance(f, Watched) else {}
+        return {"L": self.L, "restarts": self.restarts, "step": self.moved, **counted}
 
 
 def inner(a: Sequence[Vec], b: Sequence[Vec]) -> float:

@@ -70,7 +70,7 @@ class Level(ABC):
         allows it; answers how they ended."""
         self["tol"] = tol
         left = monitor.limit(_LIMIT) - monitor.iterations
-        watched = monitor.callback is not None or monitor.verbose
+        watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
         while left > 0:
             log = np.empty((min(left, _LIMIT) if at_once and not watched else 1, 3))
             done = self.march(log, monitor)

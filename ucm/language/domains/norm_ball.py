@@ -488,6 +488,10 @@ class SimplexNear(curved.CutSimplex):
         def height(q: Vec) -> float:
             return norm(d * (q - c), p)
 
+        least = height(masses.uniform(v.size, classes, self.copies)) if p == 1.0 else 0.0
+        if 0.0 < radius <= least * (1.0 + masses.ROUNDING) and self.copies is None:
+            q = _one_sided(v, c, parts) if prox else _moved(v, np.full(v.size, c), parts, least).q
+            return q, self._least(v.size, classes)[1]
         return self._cut(v, classes, prox, height, radius, root, masses.ROUNDING)
 
     def _sphere(self, v: Vec, classes: Vec | None, prox: bool, least: float) -> curved.Point:
@@ -522,6 +526,20 @@ class SimplexNear(curved.CutSimplex):
             "distance of the uniform vectors of the classes from 1/N; "
             f"{subject(self.radius, 'radius')} must be at least {least:.6g}"
         )
+
+
+def _one_sided(v: Vec, c: float, parts: list[tuple[Any, float]]) -> Vec:
+    """The nearest point whose l1 distance from c is the least that the masses allow: the entries of a class
+    all at most c, or all at least c."""
+    q = np.full(v.size, c)
+    for index, mass in parts:
+        n = q[index].size
+        excess = n * c - mass
+        if excess > 0.0:
+            q[index] = mass * masses.project_capped(v[index] / mass, None, None, [c / mass])
+        elif excess < 0.0:
+            q[index] -= excess * masses.project_capped((c - v[index]) / excess, None, None, [1.0])
+    return q
 
 
 def _moved(g: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> curved.Point:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
@@ -97,7 +99,7 @@ class ALM(Solver[MinNorm]):
             answer.q, answer.w = q, w
             answer.multipliers = [m / norm if norm > 0.0 else m for m in mu]
             gap = (norm - form.lower_bound(w, answer.multipliers)) / max(norm, 1e-12 * scale)
-            stop = monitor.report(outer, -norm, abs(gap))
+            stop = monitor.report(outer, -norm, abs(gap), functools.partial(_told, q, x))
             if abs(gap) <= 0.5 * monitor.tol and residual * scale <= 0.5 * monitor.tol * norm:
                 return answer
             if norm <= monitor.zero * scale and residual <= monitor.zero:
@@ -112,3 +114,7 @@ class ALM(Solver[MinNorm]):
             accuracy = max(0.3 * accuracy, 1e-3 * monitor.tol**0.5)
         message = f"the couplings are met to {last:.2g} only; raise max_iter or tol"
         return answer.ended("max_iter", message)
+
+
+def _told(q: list[Vec], x: Vec) -> dict[str, Any]:
+    return {"q": [v.copy() for v in q], "x": x.copy()}

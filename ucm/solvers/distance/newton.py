@@ -94,7 +94,7 @@ class Newton(Solver[MinNorm]):
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(form.n + form.coupled):
             at = _Iterate(form, form.begin(start), monitor, self)
-            return at.answer(run(at, monitor.limit(_OUTER), monitor.report, lambda: monitor.late))
+            return at.answer(run(at, monitor.limit(_OUTER), at.report, lambda: monitor.late))
 
 
 class _Iterate(Lagrangian):
@@ -162,6 +162,9 @@ class _Iterate(Lagrangian):
             q, w, multipliers = self.q, self.w, self.multipliers
         message = f"the gap stayed at {self.best:.2g}; raise max_iter or tol, or scale the features"
         return Answer(q, w, multipliers=multipliers).after(status, message)
+
+    def report(self, outer: int, objective: float, gap: float) -> bool:
+        return self.monitor.report(outer, objective, gap, lambda: {"q": [v.copy() for v in self.q]})
 
     def _first_sigma(self, k: int) -> float:
         """A multiple of (reach of the domain) / (spread of the pull), as a step from the centre."""

@@ -81,9 +81,11 @@ class _Built(Session):
 
     def _gap(self, form: Composite, tilt: Tilt, answer: Answer) -> tuple[float, float]:
         """The value of an answer, and the gap that its slopes prove."""
-        margin = form.margins(answer.w, answer.b)
-        value = form.value(margin, answer.w, tilt)
-        return value, value - form.lower_bound(answer.slopes, margin, tilt, answer.w)[0]
+        w, b = answer.plane
+        margin = form.margins(w, b)
+        slopes = form.gradient(margin) if answer.slopes is None else answer.slopes
+        value = form.value(margin, w, tilt)
+        return value, value - form.lower_bound(slopes, margin, tilt, w)[0]
 
     def _solve(self, form: Composite, tilt: Tilt, factor: float) -> Answer:
         problem, w, b, v, u, size, equation = self._problem(form)

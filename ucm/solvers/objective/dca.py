@@ -110,12 +110,19 @@ class DCA(Solver[DifferenceOfConvex]):
         self, at: _Iterate, session: Session, monitor: Monitor
     ) -> tuple[_Iterate, dict[str, Any]]:
         """From one start to a critical point; what of the last answer is to be replaced."""
+        found, end = self._critical(at, session, monitor)
+        monitor.ended(found.height)
+        return found, end
+
+    def _critical(
+        self, at: _Iterate, session: Session, monitor: Monitor
+    ) -> tuple[_Iterate, dict[str, Any]]:
         session.place(at.w, at.b)
         exact = max(1e-12, min(monitor.tol, 1e-10))
         limit = monitor.limit(self.max_outer)
         for _ in range(limit):
             gap = at.gap()
-            if monitor.report(monitor.iterations + 1, at.height, gap):
+            if monitor.report(monitor.iterations + 1, at.height, gap, at.told):
                 return at, {"status": "interrupted"}
             if gap <= exact:
                 return at, {}
@@ -129,7 +136,7 @@ class DCA(Solver[DifferenceOfConvex]):
             drop = (at.height - new.height) / max(abs(at.height), 1e-300)
             at = new
             if drop <= 1e-3 * monitor.tol and at.gap() <= monitor.tol:
-                monitor.report(monitor.iterations + 1, at.height, at.gap())
+                monitor.report(monitor.iterations + 1, at.height, at.gap(), at.told)
                 return at, {}
         return at, {
             "status": "max_iter",
@@ -176,6 +183,9 @@ class _Iterate:
         bound, violation = G.lower_bound(slopes, self.margin, self.tilt, self.w)
         gain = G.value(self.margin, self.w, self.tilt) - bound
         return np.inf if violation > 1e-9 else max(gain, 0.0) / max(abs(self.height), 1e-300)
+
+    def told(self) -> dict[str, Any]:
+        return {"w": self.w.copy(), "b": self.b}
 
 
 def _relaxation(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -14,7 +14,7 @@ from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
-from ucm.solvers.accelerated import Iterate, Smooth, State, inner
+from ucm.solvers.accelerated import Iterate, Smooth, State, Watched, inner
 
 __all__ = ["PrimalAPG"]
 
@@ -90,20 +90,23 @@ class _Tilted(Smooth):
         bias = self.unit * float(self.form.y @ beta)
         return [-np.concatenate([self.form.pull(beta) + self.tilt.normal, [bias]])]
 
-    def prox_step(self, at: Iterate, gradient: list[Vec], L: float) -> Iterate:
+    def prox(self, at: Iterate, gradient: list[Vec], L: float) -> list[Vec]:
         z = at.z[0] - gradient[0] / L
         z[:-1] = self.form.penalty.prox(z[:-1], 1.0 / L)
-        self.monitor.passes += 0.5
-        return Iterate([z], self.form.margins(z[:-1], z[-1] * self.unit))
+        return [z]
 
-    def gap(self, at: Iterate) -> tuple[float, float]:
-        """The relative gap from the slopes of the losses, and by how much these miss the constraints."""
+    def iterate(self, z: list[Vec]) -> Iterate:
+        self.monitor.passes += 0.5
+        return Iterate(z, self.form.margins(z[0][:-1], z[0][-1] * self.unit))
+
+    def gap(self, at: Iterate) -> tuple[float, float, float]:
+        """The objective, the relative gap from the slopes of the losses, and by how much these miss the
+        constraints: half a pass."""
         w = at.z[0][:-1]
         value = self.form.value(at.image, w, self.tilt)
         slopes = self.form.gradient(at.image)
         bound, violation = self.form.lower_bound(slopes, at.image, self.tilt, w)
-        self.monitor.passes += 0.5
-        return (value - bound) / max(abs(value), 1e-300), violation
+        return value, (value - bound) / max(abs(value), 1e-300), violation
 
 
 class _Gradient(Session):
@@ -131,7 +134,9 @@ class _Gradient(Session):
             until = min(limit, _LONG)
         if not math.isfinite(self.L):
             return Answer(w=self.w, b=self.b).ended("stalled", _OVERFLOW)
-        f, gap = _Tilted(form, tilt, self.unit, self.monitor), math.inf
+        objective, gap = _Tilted(form, tilt, self.unit, self.monitor), math.inf
+        traced, asked = self.whole and self.monitor.trace > 0, False
+        f = Watched(objective) if traced else objective
         best, since, stuck, hidden = math.inf, 0, 0, 0
         begin = np.concatenate([self.w, [self.b / self.unit]])
         state = State(Iterate([begin], form.margins(self.w, self.b)), self.L)
@@ -143,23 +148,32 @@ class _Gradient(Session):
             if not math.isfinite(state.L):
                 return Answer(w=self.w, b=self.b).ended("stalled", _OVERFLOW)
             if k % 10 == 0 or k < 3 or late:
-                gap, violation = f.gap(state.new)
+                _, gap, violation = objective.gap(state.new)
+                self.monitor.passes += 0.5
                 if late or (gap <= 0.3 * tol and violation <= tol):
                     break
                 best, since = (gap, k) if gap < 0.5 * best else (best, since)
             stuck, hidden = (stuck + 1, hidden + 1) if state.stuck else (0, hidden)
             if k - since > _PATIENCE or stuck > _STUCK or hidden > _HIDDEN:
                 break
+            if traced and self.monitor.due(k):
+                asked = self._tell(k, objective, f, state)
+                if asked:
+                    break
             if state.stuck:
                 state.restart(state.z)
             elif inner(state.d, state.new.minus(state.z)) < 0.0:  # uphill
                 state.restart(state.new)
             else:
                 state.accelerate()
+        if traced:
+            self._tell(k, objective, f, state)
+        elif self.whole:
+            self.monitor.iterations = k
         z, self.L = state.new.z[0], state.L
         self.w, self.b = z[:-1].copy(), float(z[-1] * self.unit)
         answer = Answer(w=self.w, b=self.b, slopes=form.gradient(state.new.image))
-        if gap > 0.3 * tol and self.monitor.late:
+        if gap > 0.3 * tol and (asked or self.monitor.late):
             return answer.interrupted()
         if gap > 0.3 * tol and k < limit:
             rest = self._rest(form, tilt, tol)
@@ -171,6 +185,16 @@ class _Gradient(Session):
             answer.message = f"{k} iterations left a relative gap of {gap:.2g}; {why}"
         return answer
 
+    def _tell(self, k: int, objective: _Tilted, f: Smooth, state: State) -> bool:
+        """Report the step made; whether the callback asks to stop."""
+        value, gap, _ = objective.gap(state.new)
+        z = state.new.z[0]
+
+        def more() -> dict[str, Any]:
+            return {"w": z[:-1].copy(), "b": float(z[-1] * self.unit), **state.told(f)}
+
+        return self.monitor.report(k, value, gap, more)
+
     def _rest(self, form: Composite, tilt: Tilt, tol: float) -> Answer | None:
         """The answer of the other solver, where there is one that is no worse: it is asked from then on."""
         rest, entries = self.options.rest, form.m * form.n
@@ -179,7 +203,8 @@ class _Gradient(Session):
         here = form.value(form.margins(self.w, self.b), self.w, tilt)
         other = rest.open(form, self.monitor)
         answer = other.solve(form, tilt, tol)
-        there = form.value(form.margins(answer.w, answer.b), answer.w, tilt)
+        w, b = answer.plane
+        there = form.value(form.margins(w, b), w, tilt)
         if answer.slopes is None or there > here + tol * abs(here):
             return None
         self.other = other

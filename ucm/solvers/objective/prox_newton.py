@@ -75,8 +75,10 @@ class ProxNewton(InnerSolver):
 
     Parameters
     ----------
-    max_iter : limit of steps
-    max_order : most features where a penalty joins them
+    max_iter
+        Limit of steps.
+    max_order
+        Most features where a penalty joins them.
 
     Notes
     -----

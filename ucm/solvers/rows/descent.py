@@ -79,11 +79,11 @@ class Descending(NearestPoint):
         with blas_threads(form.n):
             hulls = HullsByRows.of(form)
             run = self.begin(hulls, None if start is None else form.begin(start), monitor)
-            answer = self._run(run, monitor)
+            answer = self._run(form, run, monitor)
             answer.q = hulls.blocks(form, run.a)
             return answer
 
-    def _run(self, run: Descent, monitor: Monitor) -> Answer:
+    def _run(self, form: MinNorm, run: Descent, monitor: Monitor) -> Answer:
         hulls, paper, limit = run.hulls, self.stop == "paper", monitor.limit(run.limit)
         while True:
             W, gaps = hulls.norm(run.a, run.F), hulls.gaps(run.a, run.F)
@@ -91,7 +91,7 @@ class Descending(NearestPoint):
             at = Place(W, float(gaps.sum()) / max(W * W, 1e-300), level)
             monitor.kernel_operations = run.operations
             monitor.passes = hulls.gram.computed / (2.0 * hulls.gram.m)
-            stop = monitor.report(run.steps, -W, at.gap)
+            stop = monitor.report(run.steps, -W, at.gap, lambda: {"q": hulls.blocks(form, run.a)})
             near = float(gaps.max()) <= level if paper else at.gap <= 0.9 * monitor.tol
             if near or hulls.negligible(run.a, W, monitor.tol):
                 return Answer()
@@ -100,4 +100,4 @@ class Descending(NearestPoint):
             end = run.ended(at.gap, limit)
             if end is not None:
                 return end
-            run.go(at, monitor.tol, limit)
+            run.go(at, monitor.tol, monitor.next(run.steps, limit))

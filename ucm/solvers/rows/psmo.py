@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +84,7 @@ class PSMO(Solver[HingeDual]):
         limit = monitor.limit(100 * form.m + 10_000_000)
         eps, gap, best = 1e-2, np.inf, np.inf
         while True:
-            violation, code = state.reduce(eps, limit)
+            violation, code = state.reduce(eps, monitor.next(state.updates, limit))
             answer = Answer(slopes=state.a)
             if code == _FULL:
                 rest = _State(form, self, state.a, monitor)
@@ -94,7 +95,7 @@ class PSMO(Solver[HingeDual]):
                 return answer.ended("indefinite", _NO_KERNEL.format(why))
             value, gap = _gap(state)
             monitor.kernel_operations, monitor.passes = form.gram.computed, state.passes
-            stop = monitor.report(state.updates, value, gap)
+            stop = monitor.report(state.updates, value, gap, partial(_told, state.a))
             if gap < -1e-6:
                 why = "the dual exceeds the primal objective"
                 return answer.ended("indefinite", _NO_KERNEL.format(why))
@@ -324,3 +325,7 @@ def _feasible(a: Vec, form: HingeDual) -> Vec:
     a[positive] *= min(1.0, minus / plus)
     a[~positive] *= min(1.0, plus / minus)
     return a
+
+
+def _told(a: Vec) -> dict[str, Any]:
+    return {"slopes": a.copy()}

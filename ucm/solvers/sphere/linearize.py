@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -56,6 +57,8 @@ class Linearize(UnitSolver):
         # a conic answer is known to its tolerance only
         same = 1e-13 if form.hulls is not None else 1e-2 * monitor.tol
         limit = monitor.limit(self.max_steps)
+        if monitor.trace:
+            monitor.report(monitor.iterations, height, float("nan"), lambda: {"w": form.lift(v)})
         for _ in range(limit):
             better = False
             for g in form.corners(v):
@@ -73,8 +76,13 @@ class Linearize(UnitSolver):
                 if better:
                     v, height, answer = new, below, found.answer(form)
                     break
-            if monitor.report(monitor.iterations + 1, height, float("nan")):
+            told = functools.partial(_told, answer)
+            if monitor.report(monitor.iterations + 1, height, float("nan"), told):
                 return answer.interrupted()
             if not better:
                 return answer
         return answer.ended("max_iter", f"{limit} programs solved; raise max_iter")
+
+
+def _told(answer: Answer) -> dict[str, Any]:
+    return {"w": answer.plane[0].copy()}

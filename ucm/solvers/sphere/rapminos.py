@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,7 +113,8 @@ class Rapminos(UnitSolver):
                     message = f"{window} steps in a row gained less than {_SLOW:g} of the objective"
                     return _answer(form, hulls, at).ended("stalled", message)
                 mark = at.value
-            if monitor.report(monitor.iterations + 1, at.value, float("nan")):
+            told = functools.partial(_told, form, at)
+            if monitor.report(monitor.iterations + 1, at.value, float("nan"), told):
                 return _answer(form, hulls, at).interrupted()
             new = None
             if steep:
@@ -152,6 +154,10 @@ class Rapminos(UnitSolver):
 def _answer(form: UnitNorm, hulls: SumOfHulls, at: _State) -> Answer:
     v = _pinned(form, hulls, at)
     return Answer(hulls.blocks(form.residual(v)[1]), form.lift(v))
+
+
+def _told(form: UnitNorm, at: _State) -> dict[str, Any]:
+    return {"w": form.lift(at.v)}
 
 
 def _state(hulls: SumOfHulls, v: Vec) -> _State:

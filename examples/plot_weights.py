@@ -1,0 +1,17 @@
+"""
+Who decides?
+============
+
+How much weight the worst case gives to each sample: few samples all the same in a reduced hull, more of them
+and unequal in a ball.
+"""
+
+import matplotlib.pyplot as plt
+
+import ucm
+
+X, y = ucm.datasets.load("breast_cancer")
+several = {"nu-SVM": ucm.models.nu_svm(0.3), "l2-loss": ucm.models.l2_nu_svm(0.12)}
+ucm.plot.WeightsDisplay.from_model(several, X, y)
+print(ucm.solve(several["nu-SVM"], X, y).weights.max().round(4))
+plt.show()

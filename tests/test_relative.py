@@ -1,0 +1,264 @@
+"""Relative sizes: fractions of admissible intervals, lam_max, and paths over them."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from bundled import load
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+import ucm
+from ucm import L1, Hinge, Hull, NormBall, Param, ReducedHull, neg, pos, signed
+from ucm.errors import CompositionError, EmptySetError, ParameterError
+
+HALF = {name: Param(name, 0.5, relative=True) for name in ("nu", "kappa", "alpha", "lam")}
+SETS = (
+    "nu_svm",
+    "mm_mpm",
+    "mm_fda",
+    "l2_nu_svm",
+    "kl_svm",
+    "coherent_mm_mpm",
+    "coherent_mm_fda",
+    "enu_svm",
+)
+
+
+def halfway(name: str) -> Any:
+    if name == "biased_l2_nu_svm":
+        both = (Param(k, 0.5, relative=True) for k in ("kappa_pos", "kappa_neg"))
+        return ucm.models.biased_l2_nu_svm(*both)
+    word = {"nu_svm": "nu", "enu_svm": "nu", "kl_svm": "alpha"}.get(name, "kappa")
+    return getattr(ucm.models, name)(HALF[word])
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_half_is_the_middle_of_the_interval(name: str) -> None:
+    X, y = load("iris")
+    model = halfway(name)
+    ((word, interval),) = ucm.admissible(model, X, y).items()
+    solution = ucm.solve(model, X, y)
+    assert solution.status == "optimal" and solution.params == {word: interval.middle}
+    alone = ucm.solve(model.settled({word: interval.middle}), X, y)
+    assert solution.objective == pytest.approx(alone.objective, rel=1e-6)
+    quarter = ucm.solve(model.with_params(**{word: 0.25}), X, y).params[word]
+    assert quarter == pytest.approx(interval.lower + 0.25 * (interval.upper - interval.lower))
+
+
+@pytest.mark.parametrize("name", [*SETS, "biased_l2_nu_svm"])
+@pytest.mark.parametrize("data", ["iris", "breast_cancer"])
+def test_no_fold_fails(name: str, data: str) -> None:
+    X, y = load(data)
+    strict: Any = {"error_score": "raise"}
+    scores = cross_val_score(ucm.Classifier(halfway(name)), X, y, cv=3, **strict)
+    assert scores.min() > 0.5
+
+
+def test_several_go_along_one_ray() -> None:
+    X, y = load("iris")
+    model = halfway("biased_l2_nu_svm")
+    least = 1.0 / np.sqrt(50.0)
+    end = ucm.solve(model.with_params(kappa_pos=1.0, kappa_neg=1.0), X, y, solver="newton")
+    assert end.objective == pytest.approx(0.0, abs=1e-6)
+    half = ucm.solve(model, X, y).params
+    for word, value in half.items():
+        assert value == pytest.approx(0.5 * (least + end.params[word]))
+    uneven = ucm.solve(model.with_params(kappa_pos=0.25), X, y)
+    assert uneven.status == "optimal" and uneven.params["kappa_neg"] == half["kappa_neg"]
+    # on the ray: both multiples of the smallest sizes, and the first at which the hulls of weights meet
+    q = cp.Variable(y.size)
+    meet = [(X * y[:, None]).T @ q == 0, q >= 0, q[y > 0].sum() == 1, q[y < 0].sum() == 1]
+    largest = cp.maximum(cp.norm(q[y > 0]), cp.norm(q[y < 0]))
+    top = cp.Problem(cp.Minimize(largest), meet).solve(solver=cp.CLARABEL)
+    assert end.params["kappa_pos"] == pytest.approx(top, rel=1e-5)
+    caps = ReducedHull(pos, nu=HALF["nu"]) - Hull(neg, weights=NormBall(HALF["kappa"]))
+    mixed = ucm.solve(caps, X, y)
+    assert mixed.status == "optimal" and set(mixed.params) == {"nu", "kappa"}
+
+
+def test_arithmetic_kernels_and_weights() -> None:
+    X, y = load("iris")
+    nu = HALF["nu"]
+    plain = ucm.solve(ucm.models.nu_svm(nu), X, y)
+    double = ucm.solve(ucm.models.nu_svm(2 * nu), X, y)
+    assert 2 * double.params["nu"] == pytest.approx(plain.params["nu"], rel=1e-6)
+    behind = ucm.compile(ucm.models.nu_svm(nu), X, y, kernel="poly", degree=2, gamma=0.1)
+    quadratic = [X[:, i] * X[:, j] for i in range(2) for j in range(2)]
+    features = 0.1 * np.column_stack(quadratic)
+    interval = ucm.admissible(ucm.models.nu_svm(0.5), features, y)["nu"]
+    assert behind.solve().params["nu"] == pytest.approx(interval.middle, rel=1e-4)
+    twice = ucm.solve(ucm.models.nu_svm(nu), X, y, sample_weight=np.full(y.size, 2.0))
+    assert twice.params["nu"] == pytest.approx(plain.params["nu"], rel=1e-6)
+
+
+def test_declared_printed_and_kept() -> None:
+    X, y = load("iris")
+    model = ucm.models.nu_svm(HALF["nu"])
+    assert repr(model).count("Param('nu', 0.5, relative=True)") == 2
+    assert eval(repr(model), {n: getattr(ucm, n) for n in ucm.__all__}) == model
+    assert ucm.from_json(ucm.to_json(model)) == model == pickle.loads(pickle.dumps(model))
+    assert model != ucm.models.nu_svm(0.5) and '"relative": true' in ucm.to_json(model)
+    assert "of its interval" in str(model) and "of its interval" in model._repr_latex_()
+    assert model.relative() == ("nu",) and ucm.models.nu_svm(0.5).relative() == ()
+    clf = ucm.Classifier(model).set_params(model__nu=0.25).fit(X, y)
+    assert clf.get_params()["model__nu"] == 0.25
+    interval = ucm.admissible(model, X, y)["nu"]
+    assert clf.solution_.params["nu"] == pytest.approx(interval.at(0.25))
+    search = GridSearchCV(clf, {"model__nu": [0.2, 0.6]}, cv=2).fit(X, y)
+    assert search.best_params_["model__nu"] in (0.2, 0.6)
+    assert ucm.compile(model, X, y).verify().agrees
+
+
+WRONG = {
+    "Param('nu', 1.5, relative=True)": r"in \[0, 1\], got 1.5",
+    "Param('nu', 0.5, relative=1)": "relative is True or False",
+    "ucm.models.nu_svm(Param('nu', 0.5, relative=True)).with_params(nu=-0.1)": "got -0.1",
+    "ucm.solve(Param('c', 0.5, relative=True) * Hull(signed), X, y)": "c scales a set",
+    "ucm.solve(ucm.models.nu_svm(n * (1 - n)), X, y)": "not computed",
+    "ReducedHull(pos, nu=n) - ReducedHull(neg, nu=Param('nu', 0.5))": "0.5 relative and 0.5",
+    "ucm.solve(ucm.Ellipsoid(pos.mean, pos.cov, n * k) - Hull(neg), X, y)": "derived from several",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_has_no_interval_is_refused(text: str) -> None:
+    X, y = load("iris")
+    names = {"ucm": ucm, "Param": Param, "Hull": Hull, "ReducedHull": ReducedHull, "signed": signed}
+    own = {"pos": pos, "neg": neg, "n": HALF["nu"], "k": HALF["kappa"], "X": X, "y": y}
+    with pytest.raises(CompositionError, match=WRONG[text]):
+        eval(text, {**names, **own})
+
+
+# --- lam_max ------------------------------------------------------------------------------------
+LAM = Param("lam", 1.0)
+OBJECTIVES = [
+    ucm.Logistic() + LAM * L1(),
+    ucm.Logistic() / 3 + (2 * LAM) * ucm.LInf(),
+    ucm.SquaredHinge() + LAM * L1() + ucm.L2(),
+    ucm.Logistic() + LAM * ucm.ElasticNet(0.4),
+    ucm.HuberHinge(0.5) + LAM * ucm.Norm(2),
+    ucm.Exponential() + LAM * L1(weights=[1.0, 0.5]),
+    Hinge() + LAM * L1(),
+    2 * Hinge() + LAM * ucm.LInf(),
+    ucm.Logistic(on=pos) + 2 * ucm.Logistic(on=neg) + LAM * L1(),
+    Hinge(on=pos) + 1.5 * Hinge(on=neg) + LAM * L1(),
+]
+
+
+@pytest.mark.parametrize("rows", [slice(None), slice(20, None)], ids=["balanced", "unbalanced"])
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
+def test_lam_max_is_the_least_with_no_coefficients(objective: Any, rows: slice) -> None:
+    """Against CVXPY: the least slope of the objective at w = 0 over the unit ball of the penalty."""
+    X, y = load("iris")
+    X, y = X[rows], y[rows]
+    interval = ucm.admissible(objective, X, y)["lam"]
+    assert interval.upper_closed and interval.gap <= 1e-4 * interval.upper
+    before = ucm.solve(objective.with_params(lam=0.99 * interval.upper), X, y)
+    after = ucm.solve(objective.with_params(lam=1.001 * interval.upper), X, y)
+    assert np.abs(before.w).max() > 1e-4 and np.abs(after.w).max() < 1e-8
+    trivial = after.objective
+    twin = ucm.compile(objective.with_params(lam=1.001 * interval.upper), X, y).reference()
+    assert twin.solve(solver=cp.CLARABEL) == pytest.approx(trivial, rel=1e-6)
+
+
+def test_lam_max_where_there_is_none() -> None:
+    X, y = load("iris")
+    assert ucm.admissible(Hinge() + LAM * ucm.L2(), X, y)["lam"].upper == np.inf
+    found = ucm.admissible(Hinge() + LAM * ucm.ExpL0(Param("a", 4.0)), X, y)
+    assert "critical" in found["lam"].how and "declared range" in found["a"].how
+    weighted = ucm.admissible(Hinge() + LAM * L1(), X, y, sample_weight=np.r_[2.0, np.ones(99)])
+    assert weighted["lam"].upper == np.inf  # at a kink, with weights: not computed
+
+
+def test_a_relative_multiple_is_a_fraction_of_lam_max() -> None:
+    X, y = load("wine")
+    model = ucm.Logistic() + HALF["lam"] * L1()
+    top = ucm.admissible(model, X, y)["lam"].upper
+    assert ucm.solve(model, X, y).params["lam"] == pytest.approx(0.5 * top)
+    with pytest.raises(CompositionError):
+        ucm.solve(model.with_params(lam=0.0), X, y)
+
+
+# --- paths --------------------------------------------------------------------------------------
+def test_num_values_of_a_set() -> None:
+    X, y = load("iris")
+    interval = ucm.admissible(ucm.models.nu_svm(0.5), X, y)["nu"]
+    found = ucm.path(ucm.models.nu_svm(0.5), X, y, num=5)
+    steps = np.arange(5) / 5
+    expected = interval.upper - steps * (interval.upper - interval.lower)
+    np.testing.assert_allclose(found.values, expected)
+    assert all(s.status == "optimal" for s in found)
+    relative = ucm.path(ucm.models.nu_svm(HALF["nu"]), X, y, num=5)
+    np.testing.assert_allclose(relative.values, expected)
+    fractions = ucm.path(ucm.models.nu_svm(HALF["nu"]), X, y, nu=[0.2, 1.0])
+    np.testing.assert_allclose(fractions.values, [interval.at(0.2), interval.upper])
+    together = ucm.path(halfway("biased_l2_nu_svm"), X, y, num=3)
+    assert together.name == "kappa_pos, kappa_neg"
+    assert [s.params["kappa_pos"] == s.params["kappa_neg"] for s in together] == [True] * 3
+
+
+@pytest.mark.parametrize("objective", [OBJECTIVES[0], OBJECTIVES[6]], ids=repr)
+def test_num_values_of_an_objective(objective: Any) -> None:
+    X, y = load("wine")
+    found = ucm.path(objective, X, y, num=8)
+    top = ucm.admissible(objective, X, y)["lam"].upper
+    np.testing.assert_allclose(found.values, top * np.geomspace(1.0, 1e-3, 8))
+    used = [row["features"] for row in found.rows()]
+    assert used[0] == 0 and used[-1] >= used[1] > 0
+    for value, solution in zip(found.values, found):
+        assert solution.status == "optimal"
+        alone = ucm.solve(objective.with_params(lam=float(value)), X, y)
+        assert solution.objective == pytest.approx(alone.objective, rel=3e-6)
+
+
+def test_a_path_is_a_sequence_that_shows_itself() -> None:
+    X, y = load("wine")
+    found = ucm.path(ucm.models.nu_svm(0.3), X, y, nu=[0.2, 0.99, 0.4], on_empty="skip")
+    assert len(found) == 2 and next(iter(found)) is found[0] and found[:1] == (found[0],)
+    assert list(found.values) == [0.2, 0.4] and "nu must be at most" in found.skipped[0.99]
+    assert repr(found) == "Path(nu, 2 values from 0.2 to 0.4, 1 skipped)"
+    assert "skipped" in str(found) and "<table" in found._repr_html_()
+    frame = pytest.importorskip("pandas").DataFrame(found.rows())
+    assert frame.equals(found.to_frame()) and list(found.to_frame()["nu"]) == [0.2, 0.4]
+    again = pickle.loads(pickle.dumps(found))
+    assert again.data is None and [s.objective for s in again] == [s.objective for s in found]
+    with pytest.raises(EmptySetError):
+        ucm.path(ucm.models.nu_svm(0.3), X, y, nu=[0.2, 0.99])
+
+
+def test_paths_that_are_not_clear() -> None:
+    X, y = load("wine")
+    model = ucm.models.nu_svm(0.3)
+    for words, options in (
+        ("num is a positive", {"num": 0}),
+        ("num is a positive", {"num": True}),
+        ("leave one of them out", {"num": 3, "nu": [0.2]}),
+        ("on_empty is", {"nu": [0.2], "on_empty": "no"}),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            ucm.path(model, X, y, **options)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="the one parameter"):
+        ucm.path(ucm.models.biased_l2_nu_svm(0.3, 0.3), X, y, num=3)
+    with pytest.raises(ParameterError, match="needs an admissible interval"):
+        ucm.path(Param("c", 1.0) * Hull(signed), X, y, num=3)
+
+
+def test_a_path_is_drawn() -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    X, y = load("wine")
+    found = ucm.path(ucm.models.mm_mpm(0.3), X, y, num=4)
+    shown = ucm.plot.PathDisplay.from_path(found)
+    np.testing.assert_allclose(shown.values, found.values)
+    assert shown.interval is not None and len(shown.axes_) == 3
+    lasso = ucm.plot.PathDisplay.from_path(ucm.path(OBJECTIVES[0], X, y, num=3))
+    assert lasso.coefficients.shape == (3, 13) and lasso.interval is None
+    grid: dict[str, Any] = {"kappa": [0.1, 0.2]}
+    relative = ucm.plot.PathDisplay.from_model(halfway("mm_mpm"), X, y, **grid)
+    assert relative.name == "kappa"
+    for wrong in ([found[0]], pickle.loads(pickle.dumps(found))):
+        with pytest.raises(ParameterError, match="expected the Path"):
+            ucm.plot.PathDisplay.from_path(wrong)  # type: ignore[arg-type]

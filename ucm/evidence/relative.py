@@ -1,0 +1,119 @@
+"""Relative sizes: fractions of the admissible interval of the data at hand, as numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from ucm.data.bound import Data
+from ucm.errors import CompositionError, EmptySetError, SolverError
+from ucm.evidence.admissible import Interval, interval_of, size_of, sizes_of, smallest_by_rule
+from ucm.evidence.boundary import boundary
+from ucm.forms.monitor import Monitor
+from ucm.language.contracts import Size
+from ucm.language.objective import Objective
+from ucm.language.parameter import Tunable
+from ucm.language.robust import RobustMargin
+
+__all__ = ["intervals_of", "resolved"]
+
+Model = TypeVar("Model", bound=RobustMargin | Objective)
+
+
+def resolved(model: Model, data: Data) -> Model:
+    """The model with numbers in place of its relative `Param`s.
+
+    One is the point at its fraction of its admissible interval, the others at their values. Several are
+    points on a ray of sizes, which goes from the smallest that leave a point by multiples of themselves
+    (of 1 where they are 0) to where 0 enters; each is at its fraction of its own part.
+
+    Raises
+    ------
+    CompositionError
+        A relative `Param` without an interval.
+    EmptySetError, SolverError
+        As `ucm.admissible`.
+    """
+    names = model.relative()
+    if not names:
+        return model
+    found = intervals_of(model, data)
+    return model.settled({n: found[n].at(x) for n, x in model.params().items() if n in names})
+
+
+def intervals_of(model: RobustMargin | Objective, data: Data) -> Mapping[str, Interval]:
+    """The intervals that the relative `Param`s of a model are fractions of, found once for the data."""
+    names = model.relative()
+    neutral = model.with_params(**dict.fromkeys(names, 0.5))
+    return data.once(("relative", neutral), lambda: _intervals(neutral, names, data))
+
+
+def _intervals(
+    neutral: RobustMargin | Objective, names: tuple[str, ...], data: Data
+) -> Mapping[str, Interval]:
+    plain = neutral.settled(dict.fromkeys(names, 0.5))
+    if len(names) > 1 and isinstance(plain, RobustMargin):
+        return _along_a_ray(plain, names, data)
+    found = {name: interval_of(plain, data, name) for name in names}
+    for name, interval in found.items():
+        if math.isinf(interval.lower):
+            raise _without(name, interval.how)
+    return found
+
+
+def _without(name: str, why: str) -> CompositionError:
+    return CompositionError(
+        f"Param({name!r}, relative=True): a fraction of the admissible interval, and there is none ({why}); "
+        "give the number, or make it the size of a set"
+    )
+
+
+def _along_a_ray(model: RobustMargin, names: tuple[str, ...], data: Data) -> Mapping[str, Interval]:
+    sizes: dict[str, Size] = {}
+    for name in names:
+        size = size_of(model, data, name)
+        if isinstance(size, str):
+            raise _without(name, size)
+        sizes[name] = size
+    if any(
+        isinstance(size.declared, Tunable)
+        and len({p.name for p in size.declared.leaves()} & set(names)) > 1
+        for name in names
+        for size in sizes_of(model, data, name)
+    ):
+        raise _without(", ".join(names), "one size is derived from several")
+
+    def at(model: RobustMargin, t: Mapping[str, float]) -> RobustMargin:
+        return model.settled({n: float(sizes[n].inverse(x)) for n, x in t.items()})
+
+    large = 1.0
+    while at(model, dict.fromkeys(names, large)).set.emptiness(data) is not None:
+        large *= 2.0
+        if large > 1e60:
+            raise EmptySetError(
+                f"admissible: U is empty for all sizes of {', '.join(names)}; change another parameter"
+            )
+    roomy = at(model, dict.fromkeys(names, large))
+    least = {n: smallest_by_rule(roomy, data, n, replace(sizes[n], declared=1.0))[0] for n in names}
+    slopes = {n: t or 1.0 for n, t in least.items()}
+
+    def ray(s: float) -> RobustMargin:
+        return at(model, {n: least[n] + s * slopes[n] for n in names})
+
+    found = boundary(ray, data, 0.0, Monitor())
+    if not found.proven:
+        raise SolverError(
+            f"admissible: how far {', '.join(names)} go together was not found; give one of them as a number"
+        )
+    how = f"{', '.join(names)} together, from the smallest sizes to the multiple at which 0 enters"
+    intervals = {}
+    for n, size in sizes.items():
+        a, b = (
+            float(size.inverse(least[n])),
+            float(size.inverse(least[n] + found.lower * slopes[n])),
+        )
+        closed = Interval(a, b, how, lower_closed=True)
+        intervals[n] = closed if size.grows else Interval(b, a, how, upper_closed=True)
+    return intervals

@@ -1,0 +1,194 @@
+"""lam_max: the least multiple of a penalty with w = 0 as the answer.
+
+w = 0 solves `sum_i c_i l(t_i) + R(w)` when some dual point a has `sum_i y_i a_i x_i` in the subdifferential
+of R at 0, for a norm a ball of the dual norm. At w = 0 all samples of a class have one margin. Where the
+loss has a slope there, a is one point; at a kink the slopes of one class may lie between two numbers, with a
+fixed sum, and the points are a reduced convex hull of this class.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.errors import CompositionError
+from ucm.evidence.boundary import boundary
+from ucm.forms.monitor import Monitor
+from ucm.language.objective import Objective
+from ucm.language.robust import RobustMargin
+from ucm.language.sets import Ball, Point, ReducedHull
+from ucm.language.statistics.samples import neg, pos
+from ucm.language.terms import ConvexLoss, Penalty, ProximalPenalty
+
+__all__ = ["Largest", "largest"]
+
+_FAR = 500.0  # a bias
+_JUMP = 1e-9  # of the sum of slopes: a larger one is a kink
+_MOST = 1e15
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The least value with w = 0.
+
+    Attributes
+    ----------
+    value : the number
+    how : how it is known
+    gap : how far below it w = 0 is not yet excluded
+    """
+
+    value: float
+    how: str
+    gap: float = 0.0
+
+
+def largest(model: Objective, data: Data, name: str) -> Largest | None:
+    """lam_max of the parameter `name`; None where it multiplies no penalty with a kink at 0, or where this
+    is not computed: losses that are not convex, further penalties with a kink at 0."""
+    losses, subtracted = model.loss.split()
+    if subtracted or name in model.loss.params() or name not in model.penalty.params():
+        return None
+    slopes = _slopes(losses, data) if _multiplies(model.penalty, name, data.n) else None
+    if slopes is None:
+        return None
+    (low_pos, high_pos), (low_neg, high_neg) = slopes
+    if high_pos - low_pos <= _JUMP * high_pos and high_neg - low_neg <= _JUMP * high_neg:
+        a = np.where(data.y > 0.0, 0.5 * (low_pos + high_pos), 0.5 * (low_neg + high_neg))
+        return _of_gradient(model.penalty, name, _pulled(data, a))
+    return _of_hull(model.penalty, name, data, slopes)
+
+
+def _multiplies(penalty: Penalty, name: str, n: int) -> bool:
+    """Whether the penalty is affine in the parameter, which may be as large as one likes."""
+    w = np.full(n, 0.37)
+    try:
+        heights = [penalty.with_params(**{name: x}).value(w) for x in (1.0, 2.0, 3.0)]
+    except CompositionError:
+        return False
+    first, second = np.diff(heights)
+    return bool(first > 0.0) and math.isclose(first, second, rel_tol=1e-9)
+
+
+def _pulled(data: Data, a: Vec) -> Vec:
+    """`sum_i c_i y_i a_i x_i`."""
+    return np.asarray(data.X.T @ (data.factors * data.y * a)).ravel()
+
+
+def _slopes(
+    losses: tuple[ConvexLoss, ...], data: Data
+) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    """Between which numbers the slopes of both classes lie at the best b, by bisection for
+    `sum_i c_i y_i a_i = 0`, which falls in b; None where there is no best one."""
+    weights = [float(data.factors[data.y == sign].sum()) for sign in (1.0, -1.0)]
+
+    def slopes(b: float) -> list[float]:
+        return [
+            sum(
+                float(loss.gradient(np.array([loss.offset - sign * b]))[0])
+                for loss in losses
+                if loss.counted is None or loss.counted.kind == kind
+            )
+            for sign, kind in ((1.0, "pos"), (-1.0, "neg"))
+        ]
+
+    def above(b: float) -> bool:
+        plus, minus = slopes(b)
+        return weights[0] * plus > weights[1] * minus
+
+    low, high = -1.0, 1.0
+    with np.errstate(over="ignore"):
+        while not above(low) and low > -_FAR:
+            low *= 2.0
+        while above(high) and high < _FAR:
+            high *= 2.0
+        if not above(low) or above(high):
+            return None
+        while True:
+            middle = 0.5 * (low + high)
+            if not low < middle < high or high - low < 1e-300:
+                break
+            low, high = (middle, high) if above(middle) else (low, middle)
+        first, last = slopes(low), slopes(high)
+    plus, minus = ((min(pair), max(pair)) for pair in zip(first, last, strict=True))
+    return plus, minus
+
+
+def _of_gradient(penalty: Penalty, name: str, g: Vec) -> Largest | None:
+    """By bisection on `R*(g) = 0`, R the part that is kept of a split."""
+
+    def trivial(lam: float) -> bool:
+        own, others = _parts(penalty.with_params(**{name: lam}), name)
+        return own is not None and _holds(own, g) and not any(_holds(p, 1e-6 * g) for p in others)
+
+    high = 1.0
+    if not g.any() or trivial(1.0 / _MOST):
+        return None
+    while not trivial(high):
+        high *= 4.0
+        if high > _MOST:
+            return None
+    low = 0.0
+    while True:
+        middle = 0.5 * (low + high)
+        if not low < middle < high or high - low <= 2e-16 * high:
+            break
+        low, high = (low, middle) if trivial(middle) else (middle, high)
+    return Largest(
+        high, "there the penalty outweighs the gradient of the losses at w = 0", high - low
+    )
+
+
+def _holds(penalty: ProximalPenalty, g: Vec) -> bool:
+    """Whether g is a subgradient at 0."""
+    return penalty.gauge(g) <= 1.0 and penalty.conjugate(g) <= 0.0
+
+
+def _parts(penalty: Penalty, name: str) -> tuple[ProximalPenalty | None, list[ProximalPenalty]]:
+    """The one kept part that the parameter multiplies, None unless it is one; the others."""
+    kept, _ = penalty.split()
+    own = [p for p in kept if name in p.params()]
+    return own[0] if len(own) == 1 else None, [p for p in kept if name not in p.params()]
+
+
+def _of_hull(
+    penalty: Penalty,
+    name: str,
+    data: Data,
+    slopes: tuple[tuple[float, float], tuple[float, float]],
+) -> Largest | None:
+    """By the least ball in the dual norm around 0 that meets the points: its radius is lam_max, for L1 and
+    LInf, where all samples weigh the same."""
+    own, others = _parts(penalty.with_params(**{name: 1.0}), name)
+    double, _ = _parts(penalty.with_params(**{name: 2.0}), name)
+    norms = None if own is None else own.norms()
+    if norms is None or double is None or others or not data.weighing.plain or norms[1]:
+        return None
+    kind = 0 if norms[0] and not norms[2] else 2 if norms[2] and not norms[0] else None
+    if kind is None or double.norms() != tuple(2.0 * x for x in norms):
+        return None
+    spread = [high - low for low, high in slopes]
+    bent = int(spread[1] > spread[0])  # the class at the kink
+    kinked, sign = ((pos, 1.0), (neg, -1.0))[bent]
+    rows, rest = data.y == sign, data.y == -sign
+    low, high = slopes[bent]
+    fixed = 0.5 * sum(slopes[1 - bent])
+    left = (fixed * rest.sum() - low * rows.sum()) / (high - low)  # of the class, in full slopes
+    if not left > 0.0:
+        return None
+    v = _pulled(data, np.where(rows, low, fixed))
+    hull = (sign * (high - low) * left) * ReducedHull(kinked, eta=1.0 / left)
+    exponent = math.inf if kind == 0 else 1.0
+
+    def at(radius: float) -> RobustMargin:
+        return RobustMargin(Point(v) + hull + Ball(0, radius, p=exponent))
+
+    found = boundary(at, data, 0.0, Monitor())
+    if not found.proven or math.isinf(found.upper) or not found.upper > 0.0:
+        return None
+    how = "the least ball in the dual norm that meets the gradients of the losses at w = 0"
+    return Largest(found.upper / norms[kind], how, (found.upper - found.lower) / norms[kind])
