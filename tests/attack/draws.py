@@ -164,7 +164,9 @@ def weights(s: Source, deep: bool = True) -> Any:
         return ucm.CappedSimplex(s.pick([size, size, 1.5, 8.0]), relative=not s.often(4))
     if kind == 2:
         p = s.pick(EXPONENTS)
-        return ucm.NormBall(size if 1.1 < p < 10.0 or s.often(2) else s.pick([1.0, 0.9985, 0.25]), p)
+        return ucm.NormBall(
+            size if 1.1 < p < 10.0 or s.often(2) else s.pick([1.0, 0.9985, 0.25]), p
+        )
     if kind == 3:
         return ucm.KLBall(size)
     if kind == 4:
@@ -283,7 +285,7 @@ def loss(s: Source, convex: bool, deep: bool = True) -> Any:
     factor = tuned(s, s.pick([1.0, 1.0, 0.5, 3.0, 0.01, 100.0]))
     if deep and not s.often(6):
         return factor * loss(s, convex, False) + loss(s, True, False)
-    on = {} if s.often(8) else {"on": s.pick([pos, neg])}
+    on: dict[str, Any] = {} if s.often(8) else {"on": s.pick([pos, neg])}
     smooth = [
         ucm.Exponential(**on), ucm.Logistic(**on), ucm.SquaredHinge(**on),
         ucm.HuberHinge(tuned(s, s.pick([0.5, 2.0, 0.01])), **on), ucm.LeastSquares(**on),

@@ -16,7 +16,6 @@ import twins
 from draws import Case, Source, case
 from guard import Tally, attack, guarded
 
-import ucm
 from ucm.errors import CompositionError, EmptySetError, SolverError
 
 TOUCH = 1e-6
@@ -151,6 +150,8 @@ def test_the_samples_of_expressions_are_of_every_kind() -> None:
     assert len({c.model.norm for c in cases}) == 9 and max(len(c.X) for c in cases) > 40
     held = Counter(word for c in cases for word in {type(node).__name__ for node in c.model.walk()})
     assert min(held[word] for word in ("Sum", "Scaled", "LinearImage", "Intersection")) >= 15, held
+    words = ("sample_weight", "class_weight", "Param", "** 2", "** 0.5", "uniform", "relative=True")
+    assert all(sum(word in repr(c) for c in cases) >= 5 for word in words)
     tally = Tally()
     said = Counter(compare(c, tally).partition(",")[0] for c in cases[:25])
     assert said["optimal"] >= 3 and said["0 in U"] >= 3 and said["empty"] >= 1, said

@@ -355,7 +355,7 @@ def penalty_expression(term: Any, w: Any) -> Any:
     if kind == "Norm":
         return norm(w, term.p)
     if kind == "NonNegative":
-        return cp.indicator([w >= 0])
+        return cp.transforms.indicator([w >= 0])
     if kind == "Quadratic":
         return cp.quad_form(w, cp.psd_wrap(np.asarray(term.Q)))
     if kind == "GroupL2":

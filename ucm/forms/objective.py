@@ -244,7 +244,7 @@ def slopes_of(parts: Iterable[tuple[ConvexLoss, Vec | None]], margin: Vec) -> Ve
 
 def _times(c: Vec, end: float) -> Vec:
     """`c end`; 0 where c is 0, even of inf."""
-    return np.where(c > 0.0, c * end, 0.0) if np.isinf(end) else c * end
+    return np.multiply(c, end, out=np.zeros(c.size), where=c > 0.0)
 
 
 def _inside(loss: ConvexLoss, c: Vec | None, slopes: Vec) -> Vec:
