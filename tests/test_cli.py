@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,9 @@ from typed import known
 import ucm
 import ucm.data.datasets
 from ucm import cli
-from ucm.bench import projection
+from ucm.bench import projection, show
+from ucm.bench.data import over
+from ucm.bench.registry import COURSE, Benchmark
 
 Run = Callable[..., tuple[int, str, str]]
 COMMAND = [sys.executable, "-c", "import sys; from ucm.cli import main; sys.exit(main())"]
@@ -268,6 +270,38 @@ def test_bench(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert status == int(any(row["within"] is False for row in rows))
     assert len(rows) == 9
     assert "np.sort" in run("bench", "projection")[1]
+
+
+def test_a_quick_bench_takes_the_first_sets_and_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[str] = []
+    words: list[str] = []
+
+    def part(name: str) -> Iterator[dict[str, Any]]:
+        seen.append(name)
+        words.append(show._course(30.0))
+        yield {"set": name, "repeats": COURSE.repeats(20), "within": None}
+
+    def rows() -> Iterator[dict[str, Any]]:
+        return over(("a", "b", "c"), part, lambda _: (), table="x")
+
+    chosen = Benchmark("own", "what", {"one": rows, "two": rows})
+    assert [row["repeats"] for row in chosen.rows(quick=True)] == [2] * 4
+    assert seen == ["a", "b"] * 2
+    assert words[0] == "a, 1 of 2 in part 1 of 2; 30 s"
+    assert words[2] == "a, 1 of 2 in part 2 of 2; 30 s, about 30 s more"
+    assert [row["set"] for row in chosen.rows("one")] == ["a", "b", "c"]
+    told: list[float] = []
+
+    def bar(total: float, completed: float, width: int) -> str:
+        told.append(completed)
+        return ""
+
+    monkeypatch.setattr(show, "ProgressBar", bar)
+    assert len(show.as_they_come(chosen.rows(), "what", quiet=True)) == 6
+    assert told == sorted(told) and told[0] == 0.0 and told[-1] == pytest.approx(5 / 6)
+    assert not COURSE.quick
 
 
 # --- what is refused --------------------------------------------------------------------------

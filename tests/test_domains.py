@@ -491,3 +491,13 @@ def test_the_smallest_l1_ball_around_the_uniform_weights_of_two_classes() -> Non
         near = D.project(g, classes=y)
         np.testing.assert_allclose(near, q.value, atol=1e-5)
         assert D.violation(near, classes=y) == 0.0
+
+
+@pytest.mark.parametrize("D", [
+    ucm.Box(-1.0, 1.0, copies=[1.0, 2.0]), ucm.NormBall(1.0, p=np.inf, around="uniform", copies=[1.0, 2.0]),
+    ucm.KLBall(0.5, copies=[1.0, 2.0]), ucm.ChiSquareBall(0.5, copies=[1.0, 2.0]),
+    ucm.LossBall(ucm.Hinge() / 0.5, 0.0, copies=[1.0, 2.0]),
+], ids=repr)  # fmt: skip
+def test_copies_are_of_one_dimension(D: Any) -> None:
+    assert D.emptiness(2) is None
+    assert "2 entries have copies, got dimension 3" in D.emptiness(3)

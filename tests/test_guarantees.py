@@ -9,9 +9,11 @@ import bundled
 import numpy as np
 import pytest
 from scipy.stats import binom
+from typed import known
 
 import ucm
 from ucm import CVaR, Ellipsoid, Gelbrich, Guarantee, Param, Wasserstein, neg, pos
+from ucm.evidence.guarantees import margin_loss
 
 X, Y = bundled.load("breast_cancer")
 LABELS = (1, -1)
@@ -169,9 +171,53 @@ def test_they_print() -> None:
     assert "<table" in page and page.count("<tr") == len(found) + 1 and len(found[:2]) == 2
 
 
+@pytest.mark.parametrize("p", [1.0, 1.5, 3.0])
+def test_the_margin_loss_lies_between_the_errors_and_the_p_hinge(p: float) -> None:
+    t = np.linspace(-3.0, 3.0, 61)
+    for rho in (0.3, 2.0):
+        found = margin_loss(t, rho, p)
+        expected = [1.0 if x <= 0 else (1 - x / rho) ** p if x <= rho else 0.0 for x in t]
+        np.testing.assert_allclose(found, expected, atol=1e-14)
+        assert np.all(found <= ucm.Hinge(p).each(t / rho) + 1e-14) and np.all(found >= (t <= 0))
+
+
+@pytest.mark.parametrize("kernel", [None, "linear", "precomputed"])
+def test_the_bound_of_the_psvm(kernel: str | None) -> None:
+    """Written out with one more feature of size r, whose weight is b / r."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(60) % 2, 1.0, -1.0)
+    A = rng.standard_normal((60, 3)) + y[:, None]
+    given = A @ A.T if kernel == "precomputed" else A
+    plan = ucm.compile(ucm.models.psvm(1.5, 0.1), given, y, kernel=kernel)
+    (found,) = plan.guarantees(None, level=0.9)
+    linear = ucm.solve(ucm.models.psvm(1.5, 0.1), A, y)
+    r = np.linalg.norm(A, axis=1).max()
+    longer, v = np.column_stack([A, np.full(60, r)]), np.append(linear.w, known(linear.b) / r)
+    rho, R = 1.0 / np.linalg.norm(v), np.linalg.norm(longer, axis=1).max()
+    unit = y * (longer @ v) * rho
+    loss = np.mean(np.minimum(1.0, np.maximum(0.0, 1.0 - unit / rho) ** 1.5))
+    rest = 6.0 * np.sqrt(R**2 / rho**2 / 60)
+    rest += np.sqrt(np.log(np.log2(2 * R / rho)) / 60) + np.sqrt(np.log(20.0) / 120)
+    assert rho < R and found.value == pytest.approx(loss + rest, rel=1e-4)
+    assert found.probability == 0.9 and "Sun" in found.source
+
+
+def test_the_bound_of_the_psvm_with_many_samples() -> None:
+    """Below 1 where samples are many and margins wide, and above the error of new samples."""
+    rng = np.random.default_rng(1)
+    y = np.where(rng.random(40_000) < 0.5, 1.0, -1.0)
+    A = y[:, None] + rng.uniform(-1.2, 1.2, (y.size, 1))
+    train, new = slice(0, 20_000), slice(20_000, None)
+    plan = ucm.compile(ucm.models.psvm(1.0, 1.0), A[train], y[train])
+    solution = plan.solve()
+    (found,) = plan.guarantees(solution)
+    wrong = np.mean(y[new] * solution.decision(A[new]) <= 0.0)
+    assert 0.0 < wrong < found.value < 1.0
+
+
 def test_where_nothing_is_promised() -> None:
     for model, word in (
-        (ucm.Hinge() + ucm.L2(), "hold no set"),
+        (ucm.Logistic() + ucm.L2(), "hold no set"),
         (ucm.Point(pos.mean) - neg.mean, "No promise"),
         (np.eye(2, 3) @ ucm.models.nu_svm(0.9), "another space"),
         ((np.eye(3) @ ucm.Hull(pos)) - neg.mean, "No promise"),
@@ -198,3 +244,12 @@ def test_bad_input(given: Any, error: type[Exception], word: str) -> None:
         plan.guarantees(*given)
     with pytest.raises(ucm.ParameterError, match="level lies in"):
         plan.guarantees(level=1.0)
+
+
+def test_the_weight_of_a_class_makes_no_more_samples() -> None:
+    U = ucm.ChiSquare(pos, rho=0.02) - ucm.ChiSquare(neg, rho=0.02)
+    plain, heavy = (
+        of(rows(U, class_weight=weights)[1], "true mean of minus the margin", 1)[0]
+        for weights in (None, (10.0, 1.0))
+    )
+    assert heavy.probability == pytest.approx(plain.probability, rel=1e-12)

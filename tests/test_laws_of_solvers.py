@@ -50,6 +50,7 @@ LOSSES = [
     solvers.DualNewton(),
     solvers.PrimalAPG(),
     solvers.ProxNewton(),
+    solvers.KinkedNewton(),
 ]
 
 

@@ -16,6 +16,7 @@ from typed import known
 import ucm
 from ucm import neg, pos
 from ucm.bench import erch
+from ucm.bench.show import cell
 from ucm.compiler.route import routes
 from ucm.data.bound import bind
 from ucm.errors import ParameterError, SolverError
@@ -596,3 +597,26 @@ def test_the_benchmark_of_small_instances(monkeypatch: pytest.MonkeyPatch) -> No
     *parts, everything = erch.small()
     assert sum(row["instances"] for row in parts) == everything["proven by facets"] == 10
     assert everything["exact"] >= 9
+
+
+@pytest.mark.filterwarnings("ignore::ucm.errors.ConvergenceWarning")
+def test_bench_below_the_boundary_is_held_against_the_proven_optimum() -> None:
+    rng = np.random.default_rng(8)
+    y = np.where(np.arange(40) % 2, 1, -1)
+    X = rng.standard_normal((40, 3)) + 0.3 * y[:, None]
+    found = {row["p"]: row for row in erch._just_below("drawn", X, y)}
+    assert {p for p, row in found.items() if row["exact"]} == {1.0, np.inf}
+    for p in (1.0, np.inf):
+        assert found[p]["exact"] == "optimal" and found[p]["above exact"] >= -1e-9
+        if found[p]["above exact"] > 1e-6 * found[p]["objective"]:
+            assert not found[p]["within"]
+
+
+@pytest.mark.filterwarnings("ignore::ucm.errors.ConvergenceWarning")
+def test_bench_prints_per_cent_once() -> None:
+    rng = np.random.default_rng(9)
+    y = np.where(np.arange(60) % 2, 1, -1)
+    X = rng.standard_normal((60, 2)) + 0.5 * y[:, None]
+    rows = list(erch._tables_2_and_3("heart", X, y))
+    assert all(0.0 <= row["right, %"] <= 100.0 for row in rows)
+    assert "%" not in "".join(cell(name, entry) for name, entry in rows[-1].items())

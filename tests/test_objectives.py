@@ -24,7 +24,16 @@ from ucm.evidence.objective import InFeatures, certify_objective, falls_forever
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver, Session, Tilt
-from ucm.solvers import DCA, ClarabelComposite, DualNewton, HiGHS, PrimalAPG, ProxNewton, Simplex
+from ucm.solvers import (
+    DCA,
+    ClarabelComposite,
+    DualNewton,
+    HiGHS,
+    KinkedNewton,
+    PrimalAPG,
+    ProxNewton,
+    Simplex,
+)
 
 EIGHT = {
     "svm": models.svm,
@@ -73,6 +82,7 @@ ROUTES = [
     DualNewton(),
     PrimalAPG(),
     ProxNewton(),
+    KinkedNewton(),
     ClarabelComposite(),
 ]
 
@@ -339,6 +349,39 @@ def test_a_plain_loop_finds_the_same_objective() -> None:
             break
     ours = ucm.solve(models.rlsvmc1(lam, 1.0, a), X, y)
     assert ours.objective <= values[-1] + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("ramp", "convex"), [(models.rlsvm2, models.svm), (models.rlsvm1, models.one_norm_svm)]
+)
+def test_ramps_of_small_mu_start_from_a_standard_svm(ramp: Any, convex: Any) -> None:
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((40, 3))
+    y = np.where(X[:, 0] + rng.standard_normal(40) > 0.0, 1, -1)
+    svm = ucm.solve(convex(0.7), X, y, tol=1e-9)
+    margin = y * (X @ svm.w + svm.b)
+    loss = np.maximum(0.0, 0.4 - margin) / 0.4 - np.maximum(0.0, -0.16 - margin) / 0.4
+    norm = svm.w @ svm.w if ramp is models.rlsvm2 else np.abs(svm.w).sum()
+    found = ucm.solve(ramp(0.7, mu=0.4), X, y, tol=1e-9)
+    assert found.history[0]["objective"] == pytest.approx(loss.sum() + 0.7 * norm, rel=1e-6)
+    assert ucm.solve(ramp(0.7, mu=0.4), X, y, starts=2).objective <= found.objective * (1 + 1e-9)
+
+
+def test_the_printed_stop_of_dca() -> None:
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((60, 4))
+    y = np.where(X[:, 0] + rng.standard_normal(60) > 0.0, 1, -1)
+    model = models.zero_norm_svm(1.0)
+    certified = ucm.solve(model, X, y).stats.iterations
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        counts = [
+            ucm.solve(model, X, y, solver=DCA(stop="paper", eps=eps)).stats.iterations
+            for eps in (1e9, 1e-3)
+        ]
+    assert counts[0] == 1 <= counts[1] <= certified
+    assert certified > 1
+    with pytest.raises(ucm.ParameterError, match="write DCA"):
+        DCA(stop="change")
 
 
 def test_twenty_starts_find_the_exact_optimum() -> None:

@@ -128,6 +128,24 @@ def test_weights_give_the_point() -> None:
         assert worse.violation > 1e-2 and worse.dual == -np.inf and worse.kind == "none"
 
 
+def test_samples_of_weight_0_have_no_part_in_an_answer() -> None:
+    counts = np.where(np.arange(Y.size) == 3, 0.0, 1.0)
+    set_, loss = (
+        ucm.compile(model, X, Y, sample_weight=counts)
+        for model in (ucm.models.nu_svm(0.5), ucm.models.svm(0.5))
+    )
+    solution = set_.solve()
+    assert set_.certify(w=solution.w, weights=solution.weights).relative_gap <= 3e-6
+    moved = known(solution.weights).copy()
+    moved[3] = 0.1
+    for plan in (set_, loss):
+        b = {} if plan is set_ else {"b": 0.0}
+        with pytest.raises(
+            ucm.DataError, match=r"0 for the samples of weight 0.*got 0.1 for sample 3"
+        ):
+            plan.certify(w=solution.w, weights=moved, **b)
+
+
 def test_a_point_outside_bounds_nothing() -> None:
     plan = ucm.compile(ucm.models.mm_mpm(0.4), X, Y)
     x = 0.5 * plan.solve().x  # nearer to 0 than the nearest point

@@ -133,6 +133,19 @@ def test_what_has_no_interval_is_refused(text: str) -> None:
         eval(text, {**names, **own})
 
 
+def test_wherever_data_are_at_hand() -> None:
+    X, y = load("iris")
+    model = halfway("nu_svm")
+    numbers = model.settled(ucm.solve(model, X, y).params)
+    d = np.array([1.0, -0.5])
+    assert ucm.support(model, X, y, d)[0] == pytest.approx(ucm.support(numbers, X, y, d)[0])
+    w = np.array([0.6, -0.8])
+    here, there = (ucm.worst_case(U, X, y, w).value for U in (model, numbers))
+    assert here == pytest.approx(there)
+    with pytest.raises(CompositionError, match="give the numbers"):
+        ucm.to_cvxpy_source(model)
+
+
 # --- lam_max ------------------------------------------------------------------------------------
 LAM = Param("lam", 1.0)
 OBJECTIVES = [
@@ -181,6 +194,22 @@ def test_a_relative_multiple_is_a_fraction_of_lam_max() -> None:
     assert ucm.solve(model, X, y).params["lam"] == pytest.approx(0.5 * top)
     with pytest.raises(CompositionError):
         ucm.solve(model.with_params(lam=0.0), X, y)
+
+
+def test_a_fraction_may_lie_outside_of_the_range_of_its_number() -> None:
+    X, y = load("iris")
+    U = ucm.ChiSquare(pos, level=Param("level", 0.25, relative=True)) - ucm.CVaR(neg, 0.5)
+    assert 0.5 < ucm.solve(U, X, y).params["level"] < 1.0
+
+
+def test_lam_max_is_that_of_the_other_fractions() -> None:
+    X, y = load("iris")
+    X, y = X[40:], y[40:]  # classes of two sizes
+    delta, lam = (Param(name, 0.9, relative=True) for name in ("delta", "lam"))
+    found = ucm.solve(ucm.HuberHinge(delta) + lam * L1(), X, y).params
+    fixed = ucm.HuberHinge(found["delta"]) + Param("lam", 0.1) * L1()
+    top = ucm.admissible(fixed, X, y)["lam"].upper
+    assert found["delta"] == 1.8 and found["lam"] == pytest.approx(0.9 * top, rel=1e-9)
 
 
 # --- paths --------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from typed import scikit, untyped
 import ucm
 from ucm import models, neg, pos, signed
 from ucm.data.bound import bind
+from ucm.data.kernels import kernel_of
 from ucm.errors import CompositionError, DataError, EmptySetError, SolverError
 from ucm.language.domains import (
     SimplexBall,
@@ -255,6 +256,11 @@ def test_behind_kernels(name: str) -> None:
     K = gram.kernel(X, X)
     given = untyped.solve(model, K, Y, kernel="precomputed", sample_weight=COPIES)
     assert_allclose(given.decision(K), weighted.decision(X), atol=2e-3)
+
+
+def test_the_width_of_a_kernel_far_from_0() -> None:
+    kernel, _ = kernel_of("rbf", X + 1e8, COPIES.astype(float))
+    assert kernel.gamma == pytest.approx(1 / (3 * X2.var()), rel=1e-6)
 
 
 # --- the dialect ----------------------------------------------------------------------------------------

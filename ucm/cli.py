@@ -126,7 +126,12 @@ def _parser(with_benches: bool) -> argparse.ArgumentParser:
     benchmark.set_defaults(name=None)
     named = benchmark.add_subparsers(dest="name", metavar="NAME")
     for chosen in bench.every() if with_benches else ():
-        sub = named.add_parser(chosen.name, help=chosen.what, description=chosen.what)
+        sub = named.add_parser(
+            chosen.name, help=chosen.what, description=chosen.what, conflict_handler="resolve"
+        )
+        sub.add_argument(
+            "--quick", action="store_true", help="the first two sets of every part, two repeats"
+        )
         sub.add_argument(
             "part", nargs="?", metavar="PART", help=f"only one of {', '.join(chosen.parts)}"
         )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.bench.registry import Row
+from ucm.bench.registry import COURSE, Row
 from ucm.data import datasets
 from ucm.errors import DataError
 
@@ -26,7 +26,7 @@ def over(
 ) -> Iterator[Row]:
     """The rows of every set, `rows(name, *load(name))`; for one that is not at hand a row that says so,
     its name in the column `where`."""
-    for name in names:
+    for name in COURSE.over(names):
         try:
             data = load(name)
         except DataError:

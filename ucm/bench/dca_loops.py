@@ -66,7 +66,7 @@ class _Problem:
         self.w, self.b = cp.Variable(G.n), cp.Variable()
         self.t = cp.multiply(G.y, G.X @ self.w + self.b)
         self.value = written(G.losses, self.t) + written(G.penalties, self.w)
-        first = form.first()
+        first = form.relaxed()
         start = written(first.losses, self.t) + written(first.penalties, self.w)
         cp.Problem(cp.Minimize(start)).solve(solver="CLARABEL")
 

@@ -95,7 +95,7 @@ def later() -> Iterator[Row]:
 def _program_times(form: DifferenceOfConvex) -> list[float]:
     """DCA written out, its programs timed."""
     session = Simplex().open(form.G, Monitor())
-    answer, first = timed(lambda: session.solve(form.first(), form.G.flat(), 1e-8))
+    answer, first = timed(lambda: session.solve(form.relaxed(), form.G.flat(), 1e-8))
     seconds, height = [first], np.inf
     for _ in range(50):
         w, b = answer.plane

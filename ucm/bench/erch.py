@@ -18,7 +18,7 @@ from ucm.bench.behind import direction, unit
 from ucm.bench.clock import in_turns, timed
 from ucm.bench.data import dense, over
 from ucm.bench.judge import accuracy
-from ucm.bench.registry import Benchmark, Row
+from ucm.bench.registry import COURSE, Benchmark, Row
 from ucm.compiler.compile import compile, solve
 from ucm.errors import SolverError
 from ucm.evidence.admissible import admissible
@@ -33,6 +33,7 @@ __all__ = ["BENCHMARK"]
 NORMS = (1.0, 1.5, 2.0, 3.0, np.inf)
 BELOW = 1.01  # nu is nu_min over this
 SMALL = 200
+FEW = 12  # features whose 2^n faces for p = 1 are few
 GRID = 10  # values of nu on each side
 SECONDS = 5.0  # for each set, norm and side of Table 1
 
@@ -103,7 +104,7 @@ def small() -> Iterator[Row]:
     found = {p: [0, 0] for p in NORMS}
     exact = 0
     for k in itertools.count():
-        if sum(tries for _, tries in found.values()) == SMALL:
+        if sum(tries for _, tries in found.values()) == (20 if COURSE.quick else SMALL):
             break
         p, n = NORMS[k % 5], 1 + k % 3
         m = int(generator.integers(8, 31))
@@ -129,8 +130,8 @@ def small() -> Iterator[Row]:
 
 
 def just_below() -> Iterator[Row]:
-    """RAPMINOS at nu_min / 1.01 on all samples: residual, rank test, against its start, and for
-    p = inf against the exact solution."""
+    """RAPMINOS at nu_min / 1.01 on all samples: residual, rank test, against its start, and against the
+    proven optimum where the faces of the norm are few: p = inf, and p = 1 up to 12 features."""
     return over(ACCURACY, _just_below, _load, table="just below")
 
 
@@ -145,13 +146,17 @@ def _just_below(name: str, X: Any, y: Any) -> Iterator[Row]:
         values = [record["objective"] for record in sol.history]
         rises = max([b - a for a, b in itertools.pairwise(values)], default=0.0)
         residual = sol.certificate.residual or 0.0
-        exact = solve(model, X, y, solver="faces") if p == np.inf else None
+        few = p == np.inf or (p == 1.0 and X.shape[1] <= FEW)
+        exact = solve(model, X, y, solver="faces") if few else None
+        above = None if exact is None else sol.objective - exact.objective
         good = residual <= 1e-6 and after.objective <= first.objective and rises <= 1e-12
         named = sol.status in ("local", "optimal") or p in (1.0, np.inf)
+        if exact is not None and exact.status == "optimal":
+            good = good and abs(sol.objective / exact.objective - 1.0) <= 1e-6
         yield {
             "table": "just below", "set": name, "p": p, "objective": sol.objective,
             "status": sol.status, "residual": residual, "after subgradient":
-            after.objective - first.objective, "gap to exact": exact and sol.objective - exact.objective,
+            after.objective - first.objective, "above exact": above,
             "exact": exact and exact.status, "within": good and named,
         }  # fmt: skip
 
@@ -203,8 +208,8 @@ def _tables_2_and_3(name: str, X: Any, y: Any) -> Iterator[Row]:
         printed = SPEED[name][k]
         yield {
             "table": "2, 3", "set": name, "method": method, "seconds": seconds,
-            "printed seconds": printed and printed[1], "accuracy": 100.0 * accuracy(sol, *test),
-            "printed accuracy": printed and printed[0], "objective": sol.objective,
+            "printed seconds": printed and printed[1], "right, %": 100.0 * accuracy(sol, *test),
+            "printed, %": printed and printed[0], "objective": sol.objective,
             "printed objective": None if k == 0 else OBJECTIVE[name][2 - k],
             "within": None if k < 2 else ends[method] <= ends["subgradient"] * (1 + 1e-9),
         }  # fmt: skip
@@ -252,8 +257,8 @@ def _row(name: str, method: str, best: tuple[float, float, int], printed: float,
     share = printed / 100.0
     error = 100.0 * float(np.sqrt(max(share * (1.0 - share), 0.0) / size))
     return {
-        "table": "1", "set": name, "method": method, "accuracy": best[0], "nu": best[1],
-        "printed": printed, "standard error": error, "values": best[2],
+        "table": "1", "set": name, "method": method, "right, %": best[0], "nu": best[1],
+        "printed, %": printed, "standard error": error, "values": best[2],
         "within": best[0] >= printed - 2.0 * error,
     }  # fmt: skip
 

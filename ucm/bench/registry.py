@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import argparse
 import functools
+import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from ucm.errors import ParameterError
 
-__all__ = ["Benchmark", "Part", "Row", "columns", "every", "get"]
+__all__ = ["COURSE", "Benchmark", "Course", "Part", "Row", "columns", "every", "get"]
 
 _CATALOGUE = (
     "apg",
@@ -33,6 +34,7 @@ _CATALOGUE = (
     "tables",
 )
 
+T = TypeVar("T")
 Row = dict[str, Any]
 """One line of the answer. `within` is True, False, or None where no figure is set."""
 
@@ -49,6 +51,57 @@ def columns(*names: str) -> Callable[..., Row]:
     return row
 
 
+@dataclass
+class Course:
+    """How far the benchmark at work is, and whether it is to be quick.
+
+    Attributes
+    ----------
+    quick : only the first sets of every part, and few repeats
+    parts, part : how many, and those that are done
+    sets, done, name : of this part: how many, those that are done, the one at work
+    told : called after every change
+    """
+
+    quick: bool = False
+    parts: int = 1
+    part: int = 0
+    sets: int = 1
+    done: int = 0
+    name: str = ""
+    told: Callable[[], object] = lambda: None
+
+    FEW: ClassVar[int] = 2
+
+    @property
+    def share(self) -> float:
+        """The part that is done, every set for the same."""
+        return (self.part + self.done / self.sets) / self.parts
+
+    def over(self, names: Iterable[T]) -> Iterator[T]:
+        """The names one by one, the first two where it is quick."""
+        chosen = list(names)[: self.FEW if self.quick else None]
+        for k, name in enumerate(chosen):
+            self._is(len(chosen), k, str(name))
+            yield name
+
+    def repeats(self, whole: int) -> int:
+        """How often to repeat something."""
+        return min(whole, self.FEW) if self.quick else whole
+
+    def begin(self, part: int, parts: int, name: str) -> None:
+        self.part, self.parts = part, parts
+        self._is(1, 0, name)
+
+    def _is(self, sets: int, done: int, name: str) -> None:
+        self.sets, self.done, self.name = max(sets, 1), done, name
+        self.told()
+
+
+COURSE = Course()
+"""That of the one benchmark at work."""
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """A benchmark: its name, what it measures, its parts, and what adds its options to a parser."""
@@ -58,15 +111,23 @@ class Benchmark:
     parts: Mapping[str, Part]
     arguments: Callable[[argparse.ArgumentParser], None] | None = None
 
-    def rows(self, part: str | None = None, **options: Any) -> Iterator[Row]:
-        """The rows of one part, or of all; what their solves warn of is in the rows."""
+    def rows(self, part: str | None = None, quick: bool = False, **options: Any) -> Iterator[Row]:
+        """The rows of one part, or of all; what their solves warn of is in the rows. `quick`: of the first
+        sets, with few repeats."""
         if part is not None and part not in self.parts:
             known = ", ".join(self.parts)
             raise ParameterError(f"benchmark {self.name!r}: no part {part!r}; it has {known}")
-        with warnings.catch_warnings(action="ignore", category=UserWarning):
-            for work in self.parts.values() if part is None else [self.parts[part]]:
-                for row in work(**options):
-                    yield {name: _plain(entry) for name, entry in row.items()}
+        works = self.parts if part is None else {part: self.parts[part]}
+        COURSE.quick = quick
+        try:
+            with warnings.catch_warnings(action="ignore", category=UserWarning):
+                for k, (name, work) in enumerate(works.items()):
+                    COURSE.begin(k, len(works), name)
+                    own = {"quick": quick} if "quick" in inspect.signature(work).parameters else {}
+                    for row in work(**options, **own):
+                        yield {name: _plain(entry) for name, entry in row.items()}
+        finally:
+            COURSE.quick = False
 
 
 def _plain(entry: Any) -> Any:

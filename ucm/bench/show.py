@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 import math
 import sys
+import time
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.markup import escape
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from ucm.bench.registry import Row
+from ucm.bench.registry import COURSE, Row
 from ucm.language.notation import TEXT
 
 __all__ = ["as_json", "as_they_come", "cell", "console", "table"]
@@ -61,19 +63,41 @@ def cell(name: str, entry: Any) -> str:
 
 
 def as_they_come(work: Iterable[Row], title: str, quiet: bool) -> list[Row]:
-    """All rows; the last of them stand on a terminal's standard error meanwhile. Nothing runs beside the
-    work, whose seconds may be measured; one that is interrupted leaves the rows so far."""
+    """All rows; the last of them stand on a terminal's standard error meanwhile, over a bar with an
+    estimate of the rest. Nothing runs beside the work, whose seconds may be measured: both change with a
+    row or a set. One that is interrupted leaves the rows so far."""
     rows: list[Row] = []
     errors = Console(stderr=True, quiet=quiet)
+    began = time.perf_counter()
     try:
         with Live(console=errors, transient=True, auto_refresh=False) as live:
+
+            def show() -> None:
+                last = table(rows[-errors.height // 2 :], title)
+                words = _course(time.perf_counter() - began)
+                bar = ProgressBar(total=1.0, completed=COURSE.share, width=40)
+                live.update(Group(last, bar, escape(words)), refresh=True)
+
+            COURSE.told = show
             for row in work:
                 rows.append(row)
-                live.update(table(rows[-errors.height // 2 :], title), refresh=True)
+                show()
     finally:
+        COURSE.told = lambda: None
         if rows:
             console(quiet).print(table(rows, title))
     return rows
+
+
+def _course(seconds: float) -> str:
+    """What is at work, how long it took so far, and what the rest takes when every set takes the same."""
+    where = f"{COURSE.name}, {COURSE.done + 1} of {COURSE.sets}"
+    if COURSE.parts > 1:
+        where += f" in part {COURSE.part + 1} of {COURSE.parts}"
+    if not 0.0 < COURSE.share < 1.0:
+        return f"{where}; {seconds:.0f} s"
+    left = seconds * (1.0 - COURSE.share) / COURSE.share
+    return f"{where}; {seconds:.0f} s, about {left:.0f} s more"
 
 
 def as_json(document: Any) -> str:

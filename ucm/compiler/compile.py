@@ -41,7 +41,7 @@ from ucm.language.penalties.gathered import Gathered
 from ucm.language.robust import RobustMargin, as_model
 from ucm.language.term_algebra import ScaledLoss
 
-__all__ = ["behind", "compile", "plan_of", "solve"]
+__all__ = ["behind", "compile", "in_its_space", "plan_of", "solve"]
 
 
 def compile(
@@ -122,6 +122,11 @@ def behind(kernel: Any, data: Data, options: dict[str, Any]) -> Gram | None:
     return None
 
 
+def in_its_space(data: Data, gram: Gram | None) -> Data:
+    """The samples in the feature space of a kernel that has one of its own; as they are for any other."""
+    return data if gram is None or gram.kernel.name == "linear" else data.in_feature_space(gram)
+
+
 def plan_of(
     model: RobustMargin | Objective, data: Data, gram: Gram | None, solver: str | Solver[Any]
 ) -> Plan:
@@ -130,10 +135,7 @@ def plan_of(
     began = time.perf_counter()
     with data.powers():
         if model.relative():
-            hidden = gram is not None and gram.kernel.name != "linear"
-            model = resolved(
-                model, data.in_feature_space(gram) if gram is not None and hidden else data
-            )
+            model = resolved(model, in_its_space(data, gram))
         if isinstance(model, Objective):
             lowerings = _of_objective(model, data, gram, solver)
         else:

@@ -11,12 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+import numpy as np
+
 from ucm.compiler.recover import BIAS_RULES
 from ucm.data.bound import Data
 from ucm.data.gram import Expansion
 from ucm.data.linear import Vec
 from ucm.data.weighing import Weighing
-from ucm.errors import ParameterError
+from ucm.errors import DataError, ParameterError
 from ucm.evidence.support import vector_of
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer, Posed, checked
@@ -136,11 +138,18 @@ class Given:
         Raises
         ------
         DataError
-            It is none of this length.
+            It is none of this length, or not 0 for a sample of weight 0.
         """
-        weighing = data.weighing
-        size = data.m if weighing.kept is None else weighing.given
-        return weighing.gathered(self.vector(name, size))
+        v, kept = self.vector(name, data.given), data.weighing.kept
+        if v is None or kept is None:
+            return v
+        left_out = np.setdiff1d(np.flatnonzero(v), kept)
+        if left_out.size:
+            raise DataError(
+                f"certify: {name}: expected 0 for the samples of weight 0, which are left out, got "
+                f"{v[left_out[0]]:g} for sample {left_out[0]}; set it to 0"
+            )
+        return v[kept]
 
     def refuse(self, why: str, *names: str) -> None:
         """Raises `ParameterError` where one of these is given."""

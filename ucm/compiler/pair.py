@@ -93,8 +93,7 @@ class ToPair(Lowering[HingeDual]):
         return None
 
     def begin(self, warm: Solution) -> Answer | None:
-        given = self.data.weighing.given or self.data.m
-        if warm.weights is None or warm.weights.size != given:
+        if warm.weights is None or warm.weights.size != self.data.given:
             raise other_shape("over the same samples")
         weights: Any = self.data.weighing.gathered(warm.weights)
         return Answer(slopes=weights / self.factor)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.compiler.compile import behind, plan_of
+from ucm.compiler.compile import behind, in_its_space, plan_of
 from ucm.compiler.plan import Plan, options_of
 from ucm.data.bound import Data, bind
 from ucm.data.kernels import KERNEL_OPTIONS
@@ -31,16 +31,17 @@ from ucm.language.robust import RobustMargin, as_model
 __all__ = ["Path", "path"]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Path(Sequence[Solution]):
     """The solutions over a grid, as a sequence of them.
 
     Attributes
     ----------
     name : the parameter that moves; several relative ones, joined by commas, move together
-    values : (k,) its numbers, one for each solution
+    values : (k,) its numbers, one for each solution; of several those of the first, and `Solution.params` has
+        them all
     solutions : in the order of the grid
-    skipped : the values for which U is empty, with the reason
+    skipped : the values for which U is empty, fractions where it is relative, with the reason
     model, data : what was solved, over which samples; a pickle leaves the samples out
     features : the names of the features, of a data frame
     """
@@ -50,7 +51,7 @@ class Path(Sequence[Solution]):
     solutions: tuple[Solution, ...]
     skipped: dict[float, str]
     model: RobustMargin | Objective
-    data: Data | None = field(default=None, compare=False)
+    data: Data | None = None
     features: tuple[str, ...] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -213,9 +214,7 @@ def path(
     data = bind(X, y, *weights, square=isinstance(kernel, str) and kernel == "precomputed")
     gram = behind(kernel, data, of_kernel)
     if num is not None:
-        hidden = gram is not None and gram.kernel.name != "linear"
-        within = data.in_feature_space(gram) if gram is not None and hidden else data
-        names, values = _spread(declared, within, num)
+        names, values = _spread(declared, in_its_space(data, gram), num)
 
     def at(value: float) -> RobustMargin | Objective:
         return declared.with_params(**dict.fromkeys(names, value))
@@ -272,9 +271,8 @@ def _check_count(model: RobustMargin | Objective, num: Any, options: dict[str, A
 def _spread(model: RobustMargin | Objective, data: Data, num: int) -> tuple[list[str], list[float]]:
     """The parameters that move together, and `num` values over their admissible interval."""
     names = list(model.relative() or model.params())
-    plain = model.settled(dict.fromkeys(model.relative(), 0.5))
     if not model.relative() and len(names) != 1:
-        tops = [n for n in names if isinstance(plain, Objective) and largest(plain, data, n)]
+        tops = [n for n in names if isinstance(model, Objective) and largest(model, data, n)]
         if len(tops) != 1:
             raise ParameterError(
                 f"path: num moves the one parameter of a model, which has {', '.join(names) or 'none'}; "
@@ -282,7 +280,7 @@ def _spread(model: RobustMargin | Objective, data: Data, num: int) -> tuple[list
             )
         names = tops
     found = intervals_of(model, data) if model.relative() else None
-    interval = interval_of(plain, data, names[0]) if found is None else found[names[0]]
+    interval = interval_of(model, data, names[0]) if found is None else found[names[0]]
     if not math.isfinite(interval.lower):
         raise ParameterError(
             f"path: num needs an admissible interval of {names[0]}, and there is none ({interval.how}); "

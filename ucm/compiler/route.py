@@ -38,6 +38,7 @@ from ucm.solvers import (
     HiGHS,
     HiGHSDistance,
     InSpan,
+    KinkedNewton,
     Linearize,
     Newton,
     NewtonHull,
@@ -164,6 +165,9 @@ ROUTES = (
     ),
     Route(DualNewton(), "one loss, squared l2 norm: some tens of products with the samples"),
     Route(
+        KinkedNewton(), "losses with kinks, any penalty with a proximal map: multipliers around it"
+    ),
+    Route(
         PrimalAPG(rest=ClarabelComposite()),
         "smooth losses: accelerated proximal gradient on the primal",
     ),
@@ -181,13 +185,22 @@ clarabel |
 | `UnitNorm` | secular-sphere, facets, faces: global minima; rapminos, linearize |
 | `HingeDual` | psmo (kernels, many features; with few features `Composite`) |
 | `Composite` | simplex, highs (piecewise linear, l1), prox-newton (smooth losses; l2, l1 and its \
-kin), newton-dual (one loss, squared l2), apg-primal (smooth), clarabel-loss |
+kin), newton-dual (one loss, squared l2), prox-newton-alm (kinks), apg-primal (smooth), \
+clarabel-loss |
 | `DifferenceOfConvex` | dca around the first row that takes the convex part |
 """
 
 _FAMILIES = {
     "hinge-newton": ("newton-dual",),
-    "newton": ("newton-hull", "newton-span", "newton", "newton-cg", "prox-newton", "newton-dual"),
+    "newton": (
+        "newton-hull",
+        "newton-span",
+        "newton",
+        "newton-cg",
+        "prox-newton",
+        "newton-dual",
+        "prox-newton-alm",
+    ),
     "apg": ("apg", "apg-primal"),
     "highs": ("highs", "highs-distance"),
     "clarabel": ("clarabel", "clarabel-loss"),

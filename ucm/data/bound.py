@@ -219,6 +219,11 @@ class Data:
         """`factors`, or None where each is 1."""
         return None if self.weighing.plain else self.factors
 
+    @property
+    def given(self) -> int:
+        """The number of samples that were given, those of weight 0 among them."""
+        return self.m if self.weighing.kept is None else self.weighing.given
+
     @functools.cached_property
     def total(self) -> float:
         """m, each sample counted as often as its weight says."""

@@ -146,9 +146,10 @@ def _variance(X: Any, weights: Vec | None) -> float:
     """That of all entries, the samples weighed."""
     if weights is not None:
         count = float(weights.sum()) * X.shape[1]
-        square = X.multiply(X) if sparse.issparse(X) else X * X
         mean = float(np.sum(weights @ X)) / count
-        return float(np.sum(weights @ square)) / count - mean * mean
+        if not sparse.issparse(X):
+            return float(np.sum(weights @ (X - mean) ** 2)) / count
+        return float(np.sum(weights @ X.multiply(X))) / count - mean * mean
     if sparse.issparse(X):
         count = X.shape[0] * X.shape[1]
         return float((X.data**2).sum() / count - (X.data.sum() / count) ** 2)

@@ -32,7 +32,7 @@ class Weighing:
     classes : factors of class +1 and of class -1
     samples : (m,) weights of the samples, positive; None where all are 1
     kept : indices of the samples of positive weight; None for all that were given
-    given : number of samples that were given
+    given : number of samples that were given; 0 where no weights were
     """
 
     classes: tuple[float, float] = (1.0, 1.0)

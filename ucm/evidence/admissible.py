@@ -18,9 +18,9 @@ from ucm.evidence.trivial import largest
 from ucm.forms.monitor import Monitor
 from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
-from ucm.language.node import Param, Scalar
+from ucm.language.node import Param
 from ucm.language.objective import Objective
-from ucm.language.parameter import Derived, Quantity, Tunable
+from ucm.language.parameter import Derived, Quantity, holds
 from ucm.language.robust import RobustMargin, as_model
 from ucm.solvers.programs import attempt
 
@@ -108,12 +108,8 @@ class _FreeSize(Scope):
         self.t = unit * cp.Variable(nonneg=True)
 
     def of(self, quantity: Quantity) -> float | cp.Expression:
-        free = isinstance(quantity, Size) and _sets(self.name, quantity.declared)
+        free = isinstance(quantity, Size) and holds(quantity.declared, self.name)
         return self.t if free else quantity.number
-
-
-def _sets(name: str, scalar: Scalar) -> bool:
-    return isinstance(scalar, Tunable) and any(p.name == name for p in scalar.leaves())
 
 
 def _by_name(size: Size, name: str) -> Size:
@@ -138,7 +134,7 @@ def sizes_of(model: RobustMargin, data: Data, name: str) -> list[Size]:
             size = node.size(data)
         elif isinstance(node, Domain):
             size = node.size()
-        if size is not None and _sets(name, size.declared):
+        if size is not None and holds(size.declared, name):
             found.append(size)
     return found
 

@@ -26,6 +26,7 @@ from ucm.errors import DataError, ParameterError, brief
 from ucm.forms.solution import Solution
 from ucm.language.contracts import Capped, Domain, UncertaintySet
 from ucm.language.domains import ChiSquareBall, KLBall, NormBall, WeightedSimplex
+from ucm.language.losses import Hinge
 from ucm.language.node import TEXT, value
 from ucm.language.objective import Objective
 from ucm.language.parameter import Derived
@@ -35,8 +36,9 @@ from ucm.language.sets.combination import Combination, is_number
 from ucm.language.statistics.matrices import ConstantMatrix, MatrixNode, MatrixSum
 from ucm.language.statistics.samples import Samples, neg, pos
 from ucm.language.statistics.vectors import Origin
+from ucm.language.term_algebra import ScaledLoss
 
-__all__ = ["Guarantee", "Guarantees", "guarantees"]
+__all__ = ["Guarantee", "Guarantees", "guarantees", "margin_loss"]
 
 _CLASSES = {1: pos, -1: neg}
 
@@ -142,7 +144,8 @@ def guarantees(
         )
     rows = [] if X_test is None else [*_held_out(solution, X_test, y_test, level)]
     if isinstance(model, Objective):
-        note = "A loss and a penalty hold no set of distributions: only held-out samples bound the error."
+        rows += _by_margin(model, data, solution, level)
+        note = "A loss and a penalty hold no set of distributions: only samples bound the error."
         return Guarantees(tuple(rows), note)
     fitted = (
         None if solution.w is not None and not np.any(solution.w) else _Fitted.of(data, solution)
@@ -191,6 +194,61 @@ def _held_out(solution: Solution, X: Any, y: Any, level: float) -> Iterator[Guar
             "independent test samples that neither the fit nor its choices saw; each row by itself",
             "Clopper and Pearson (1934)", level,
         )  # fmt: skip
+
+
+# --- losses ----------------------------------------------------------------------------------------
+def margin_loss(margins: Vec, rho: float = 1.0, p: float = 1.0) -> Vec:
+    """`min(1, max(0, 1 - t/rho)^p)` at the margins t: at least the 0-1 loss, at most the p-hinge of t/rho.
+
+    Its mean is the empirical margin loss. Sun (2024), equations (5) and (6).
+
+    Examples
+    --------
+    >>> from ucm.evidence.guarantees import margin_loss
+    >>> margin_loss([-3.0, 0.5, 2.0], p=2.0).tolist()
+    [1.0, 0.25, 0.0]
+    """
+    return np.clip(1.0 - np.asarray(margins, dtype=np.float64) / rho, 0.0, 1.0) ** p
+
+
+def _by_margin(
+    model: Objective, data: Data, solution: Solution, level: float
+) -> Iterator[Guarantee]:
+    """The bound of Sun (2024) for one p-hinge loss of independent samples. The theorem behind it is about
+    w alone, so that b is the weight of one more feature, r for every sample."""
+    loss = model.loss.term if isinstance(model.loss, ScaledLoss) else model.loss
+    if not isinstance(loss, Hinge) or loss.on is not None or solution.b is None:
+        return
+    if data.weighing.samples is not None:
+        return
+    X, b, p, m = data.X, solution.b, loss.p, data.m
+    scores = solution.decision(X) - b
+    if solution.coefficients is not None and solution.expansion is not None:
+        kernel = solution.expansion.kernel
+        square = float(solution.coefficients @ scores)
+        rows = np.diagonal(X) if kernel.name == "precomputed" else kernel.diagonal(X)
+    else:
+        square = float(solution.w @ solution.w)
+        rows = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
+    r = math.sqrt(float(np.max(rows)))
+    if r == 0.0:
+        return
+    length, reach = math.sqrt(square + (b / r) ** 2), math.sqrt(2.0) * r
+    if length == 0.0:
+        return
+    rho = min(1.0 / length, reach)
+    mean = float(np.mean(margin_loss(data.y * (scores + b) / length, rho, p)))
+    spread = 4.0 * p * reach / (rho * math.sqrt(m))
+    spread += math.sqrt(math.log(math.log2(2.0 * reach / rho)) / m)
+    spread += math.sqrt(math.log(2.0 / (1.0 - level)) / (2.0 * m))
+    yield Guarantee(
+        "error", "new samples", mean + spread,
+        f"mean of min(1, max(0, 1 - t/rho)^p) + 4 p R/(rho sqrt(m)) + sqrt(log log2(2 R/rho) / m) + "
+        f"sqrt(log(2/{1.0 - level:.4g}) / (2 m)), t the margins over ||(w, b/r)||, R = sqrt(2) r, p = {p:g}, "
+        f"rho = {rho:.4g}: {mean:.4g} + {spread:.4g}; from 1 on it says nothing",
+        f"independent samples, model and r chosen before them, ||x|| <= r = {r:.4g} for new ones too",
+        "Sun (2024), Theorem 3 and (14)", level,
+    )  # fmt: skip
 
 
 # --- the fit ---------------------------------------------------------------------------------------
@@ -445,6 +503,9 @@ def _losses(
         N = fitted.data.count(_CLASSES[label].kind)
         rho = _chi_square(own[0][0], N)
         if rho is not None:
+            N /= fitted.data.weighing.classes[
+                label < 0
+            ]  # the weight of a class makes no more samples
             level = float(ndtr(math.sqrt(N * rho)))
             yield Guarantee(
                 "true mean of minus the margin", of, worst,

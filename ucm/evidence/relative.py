@@ -11,6 +11,7 @@ from ucm.data.bound import Data
 from ucm.errors import CompositionError, EmptySetError, SolverError
 from ucm.evidence.admissible import Interval, interval_of, size_of, sizes_of, smallest_by_rule
 from ucm.evidence.boundary import boundary
+from ucm.evidence.trivial import largest
 from ucm.forms.monitor import Monitor
 from ucm.language.contracts import Size
 from ucm.language.objective import Objective
@@ -27,7 +28,8 @@ def resolved(model: Model, data: Data) -> Model:
 
     One is the point at its fraction of its admissible interval, the others at their values. Several are
     points on a ray of sizes, which goes from the smallest that leave a point by multiples of themselves
-    (of 1 where they are 0) to where 0 enters; each is at its fraction of its own part.
+    (of 1 where they are 0) to where 0 enters; each is at its fraction of its own part. Of an objective
+    lam_max is that at the values of the others.
 
     Raises
     ------
@@ -46,20 +48,28 @@ def resolved(model: Model, data: Data) -> Model:
 def intervals_of(model: RobustMargin | Objective, data: Data) -> Mapping[str, Interval]:
     """The intervals that the relative `Param`s of a model are fractions of, found once for the data."""
     names = model.relative()
-    neutral = model.with_params(**dict.fromkeys(names, 0.5))
-    return data.once(("relative", neutral), lambda: _intervals(neutral, names, data))
+    if not (
+        isinstance(model, Objective) and len(names) > 1
+    ):  # else lam_max depends on the fractions
+        model = model.with_params(**dict.fromkeys(names, 0.5))
+    return data.once(("relative", model), lambda: _intervals(model, names, data))
 
 
 def _intervals(
-    neutral: RobustMargin | Objective, names: tuple[str, ...], data: Data
+    model: RobustMargin | Objective, names: tuple[str, ...], data: Data
 ) -> Mapping[str, Interval]:
-    plain = neutral.settled(dict.fromkeys(names, 0.5))
+    plain = model.settled(dict.fromkeys(names, 0.5))
     if len(names) > 1 and isinstance(plain, RobustMargin):
         return _along_a_ray(plain, names, data)
     found = {name: interval_of(plain, data, name) for name in names}
     for name, interval in found.items():
         if math.isinf(interval.lower):
             raise _without(name, interval.how)
+    if isinstance(plain, Objective) and len(names) > 1:
+        parts = model.params()
+        others = {n: found[n].at(parts[n]) for n in names if largest(plain, data, n) is None}
+        plain = plain.settled(others)
+        found |= {n: interval_of(plain, data, n) for n in names if n not in others}
     return found
 
 

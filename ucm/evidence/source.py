@@ -521,6 +521,12 @@ def to_cvxpy_source(model: UncertaintySet | RobustMargin | Objective) -> str:
     <BLANKLINE>
     """
     page = _Page()
+    relative = model.relative() if isinstance(model, Node) else ()
+    if relative:
+        raise CompositionError(
+            f"to_cvxpy_source: {', '.join(relative)} of {model!r} is a fraction of the interval of data, "
+            "and the text has none; give the numbers, model.settled(solution.params)"
+        )
     if isinstance(model, Objective):
         lines = _of_objective(model, page) if model.convex else _of_difference(model, page)
     else:

@@ -12,6 +12,7 @@ import numpy as np
 from ucm.data.bound import Data, bind
 from ucm.data.linear import Vec
 from ucm.errors import DataError, EmptySetError, SolverError, brief
+from ucm.evidence.relative import resolved
 from ucm.forms.distance import MinNorm
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
@@ -159,8 +160,8 @@ def support(U: UncertaintySet | RobustMargin, X: Any, y: Any, d: Any) -> Height:
     >>> value, point, error
     (4.0, array([1., 3.]), 0.0)
     """
-    model = as_model(U, "support")
     data = bind(X, y)
+    model = resolved(as_model(U, "support"), data)
     n = model.set.dimension(data.n)
     why = model.set.emptiness(data)
     if why is not None:

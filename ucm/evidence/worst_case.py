@@ -9,6 +9,7 @@ import numpy as np
 
 from ucm.data.bound import bind
 from ucm.errors import DataError, EmptySetError, brief
+from ucm.evidence.relative import resolved
 from ucm.evidence.support import Heights
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
@@ -65,8 +66,8 @@ def worst_case(U: UncertaintySet | RobustMargin, X: Any, y: Any, w: Any) -> cp.E
     >>> abs(value - ucm.solve(U, X, y).objective) <= 1e-6 * abs(value)
     True
     """
-    model = as_model(U, "worst_case")
     data = bind(X, y)
+    model = resolved(as_model(U, "worst_case"), data)
     n = model.set.dimension(data.n)
     why = model.set.emptiness(data)
     if why is not None:

@@ -17,9 +17,10 @@ from ucm.data.linear import Vec
 from ucm.forms.answer import Answer, Expected
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
+from ucm.language.losses.ramp import RampPart
 from ucm.language.objective import Objective
 from ucm.language.penalties.gathered import Gathered
-from ucm.language.term_algebra import PenaltySum, of_all
+from ucm.language.term_algebra import PenaltySum, ScaledPenalty, of_all
 from ucm.language.terms import (
     ConvexLoss,
     FoldedConcave,
@@ -28,7 +29,9 @@ from ucm.language.terms import (
     SubtractedPenalty,
 )
 
-__all__ = ["Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt", "weighed"]
+__all__ = [
+    "Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt", "curvature", "weighed",
+]  # fmt: skip
 
 _GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go
 _WIDE = 100.0  # where the classes differ so much in size that the best b lies beyond
@@ -153,11 +156,7 @@ class Composite:
         where l' has a kink that of one side."""
         total = np.zeros(self.m)
         for loss, c in self.parts:
-            u = loss.offset - margin
-            s = loss.gradient(u)
-            share = loss.conjugate_prox_slope(s + u, 1.0, s)  # 1 / (1 + l*''(s)), and l'' l*'' = 1
-            bend = share / np.maximum(1.0 - share, 1e-15)
-            total += bend if c is None else c * bend
+            total += curvature(loss, margin) if c is None else c * curvature(loss, margin)
         return total
 
     def shares(self, slopes: Vec, margin: Vec | None) -> list[Vec]:
@@ -233,6 +232,14 @@ class Composite:
         return bound, violation
 
 
+def curvature(loss: ConvexLoss, margin: Vec) -> Vec:
+    """`l''(o - t_i)` of a smooth loss."""
+    u = loss.offset - margin
+    s = loss.gradient(u)
+    share = loss.conjugate_prox_slope(s + u, 1.0, s)  # 1 / (1 + l*''(s)), and l'' l*'' = 1
+    return share / np.maximum(1.0 - share, 1e-15)
+
+
 def slopes_of(parts: Iterable[tuple[ConvexLoss, Vec | None]], margin: Vec) -> Vec:
     """Minus the slopes of weighted losses at the margins."""
     total = np.zeros(margin.size)
@@ -282,7 +289,8 @@ class DifferenceOfConvex:
     G : the convex part
     losses, penalties : the terms of H
     weights : of the losses of H, as for `Composite`
-    start : the penalties of the convex problem that the iterations start from
+    start : the penalties of the convex problem with the losses of G
+    unit : mu, where all losses of G are ramps of one mu < 1; else 1
     """
 
     G: Composite
@@ -290,6 +298,7 @@ class DifferenceOfConvex:
     penalties: tuple[SubtractedPenalty, ...] = ()
     weights: tuple[Vec | None, ...] = ()
     start: tuple[ProximalPenalty, ...] = field(default=())
+    unit: float = 1.0
 
     @classmethod
     def of(cls, model: Objective, data: Data) -> DifferenceOfConvex:
@@ -298,7 +307,9 @@ class DifferenceOfConvex:
         losses, weights = weighed(G.losses, data)
         form = Composite(data.X, data.y, losses, G.penalties, weights)  # type: ignore[arg-type]
         losses, weights = weighed(H.losses, data)
-        return cls(form, losses, H.penalties, weights, _relaxed(model.penalty))  # type: ignore[arg-type]
+        units = {loss.offset if isinstance(loss, RampPart) else 1.0 for loss in form.losses}
+        unit = units.pop() if len(units) == 1 else 1.0
+        return cls(form, losses, H.penalties, weights, _relaxed(model.penalty), unit)  # type: ignore[arg-type]
 
     @property
     def expected(self) -> Expected:
@@ -314,9 +325,23 @@ class DifferenceOfConvex:
     def convex(self) -> bool:
         return not self.losses and not self.penalties
 
-    def first(self) -> Composite:
-        """The convex problem to start from."""
+    def relaxed(self) -> Composite:
+        """The convex problem with the losses of G."""
         return replace(self.G, penalties=self.start)
+
+    def hinged(self) -> Composite | None:
+        """Where ramps have one mu < 1: the problem whose (w, b) / mu is that with the hinge loss, a
+        standard SVM. None where it is `relaxed`, or a penalty is no norm or its square.
+
+        `max(0, 1 - t)` at (w, b) is `max(0, mu - t) / mu` at mu (w, b), and a penalty of degree k there
+        `mu^-k` times as much.
+        """
+        numbers = [penalty.norms() for penalty in self.start]
+        if self.unit == 1.0 or any(n is None or (n[1] and (n[0] or n[2])) for n in numbers):
+            return None
+        factors = (self.unit ** (-2 if n and n[1] else -1) for n in numbers)
+        scaled = (ScaledPenalty(c, p) for c, p in zip(factors, self.start, strict=True))
+        return replace(self.G, penalties=tuple(scaled))
 
     def value(self, margin: Vec, w: Vec) -> float:
         """`G - H`."""

@@ -246,7 +246,7 @@ def zero_norm_svm(lam: Scalar, a: Scalar = 4.0) -> Objective:
     lam : float
         The weight of the penalty.
     a : float
-        The parameter of the penalty, see it.
+        As in `ExpL0`.
     """
     return Hinge() + _param("lam", lam) * ExpL0(_param("a", a))
 
@@ -261,7 +261,7 @@ def cap_one_norm_svm(lam: Scalar, a: Scalar = 1.0) -> Objective:
     lam : float
         The weight of the penalty.
     a : float
-        The parameter of the penalty, see it.
+        As in `CappedL1`.
     """
     return Hinge() + _param("lam", lam) * CappedL1(_param("a", a))
 
@@ -308,7 +308,7 @@ def rlsvm0(lam: Scalar, mu: Scalar = 1.0, a: Scalar = 4.0) -> Objective:
     mu : float
         In (0, 1]: where the ramp begins; 1 is the truncated hinge loss.
     a : float
-        The parameter of the penalty, see it.
+        As in `ExpL0`.
     """
     return Ramp(_param("mu", mu)) + _param("lam", lam) * ExpL0(_param("a", a))
 
@@ -325,6 +325,6 @@ def rlsvmc1(lam: Scalar, mu: Scalar = 1.0, a: Scalar = 1.0) -> Objective:
     mu : float
         In (0, 1]: where the ramp begins; 1 is the truncated hinge loss.
     a : float
-        The parameter of the penalty, see it.
+        As in `CappedL1`.
     """
     return Ramp(_param("mu", mu)) + _param("lam", lam) * CappedL1(_param("a", a))

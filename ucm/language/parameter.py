@@ -24,7 +24,7 @@ from ucm.language.notation import LATEX, Notation
 
 __all__ = [
     "Coefficient", "Derived", "Numbers", "Param", "Parameters", "Quantity", "Root", "Scalar", "Scope", "Size",
-    "Tunable", "as_number", "named", "number_source", "shown", "subject", "value",
+    "Tunable", "as_number", "holds", "named", "number_source", "shown", "subject", "value",
 ]  # fmt: skip
 
 
@@ -257,7 +257,7 @@ class Derived(Tunable):
 
     def inverse(self, name: str, y: float) -> float:
         """The value of the one `Param` of that name for which this is y; the others at their values."""
-        on_left = _holds(self.left, name)
+        on_left = holds(self.left, name)
         inner, other = (self.left, self.right) if on_left else (self.right, self.left)
         x = _INVERSES[self.operation][0 if on_left else 1](y, value(other))
         return inner.inverse(name, x) if isinstance(inner, Derived) else x
@@ -267,7 +267,7 @@ class Derived(Tunable):
         not in a sum that something is divided by."""
         if sum(p.name == name for p in self.leaves()) != 1:
             return False
-        on_left = _holds(self.left, name)
+        on_left = holds(self.left, name)
         inner, other = (self.left, self.right) if on_left else (self.right, self.left)
         if self.operation in "*/" and value(other) == 0.0:
             return False
@@ -280,7 +280,7 @@ class Derived(Tunable):
 
     def sums(self, name: str) -> bool:
         """Whether the `Param` of that name stands in a sum."""
-        inner = self.left if _holds(self.left, name) else self.right
+        inner = self.left if holds(self.left, name) else self.right
         return self.operation in "+-" or (isinstance(inner, Derived) and inner.sums(name))
 
     def written(self, leaf: Callable[[Scalar], str]) -> str:
@@ -315,7 +315,8 @@ class Derived(Tunable):
         return self.written(lambda x: repr(x) if isinstance(x, Param) else number_source(value(x)))
 
 
-def _holds(scalar: Scalar, name: str) -> bool:
+def holds(scalar: Scalar, name: str) -> bool:
+    """Whether the `Param` of that name stands in it."""
     return isinstance(scalar, Tunable) and any(p.name == name for p in scalar.leaves())
 
 

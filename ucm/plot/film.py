@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.path import path
+from ucm.data.bound import bind
 from ucm.errors import MissingExtraError, ParameterError
+from ucm.evidence.relative import resolved
 from ucm.language.notation import LATEX
 from ucm.language.robust import as_model
 from ucm.plot.grid import grid_of
@@ -80,7 +82,7 @@ class SetFilm(Display):
         >>> len(film.displays)
         2
         """
-        declared = as_model(model, "SetFilm")
+        declared = resolved(as_model(model, "SetFilm"), bind(X, y))
         name, values = grid_of(declared, X, y, grid, _COUNT, "SetFilm")
         asked: dict[str, Any] = {name: values}
         found = path(declared, X, y, **asked)

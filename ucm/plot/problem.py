@@ -12,6 +12,7 @@ from ucm.compiler.compile import plan_of
 from ucm.compiler.plan import Plan
 from ucm.data.bound import Data, bind
 from ucm.errors import CompositionError, DataError, EmptySetError, ParameterError
+from ucm.evidence.relative import resolved
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
@@ -67,6 +68,7 @@ def problem_of(
             "of them, as mask = np.isin(y, labels[:2])"
         )
     data = bind(X, y, class_weight, sample_weight)
+    declared = resolved(declared, data)
     if solution is None:
         solution = plan_of(declared, data, None, solver).solve()
     if solution.status == "infeasible":
@@ -76,7 +78,7 @@ def problem_of(
             f"{who}: the solution lives behind a kernel, where sets have no coordinates; solve without one"
         )
     weights = solution.weights
-    if weights is not None and weights.size == (data.weighing.given or data.m):
+    if weights is not None and weights.size == data.given:
         weights = data.weighing.gathered(weights)
         solution = replace(solution, weights=weights)
     m = data.m if weights is None else weights.size

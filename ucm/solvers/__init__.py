@@ -14,6 +14,7 @@ from ucm.solvers.objective.convex import ClarabelComposite
 from ucm.solvers.objective.dca import DCA
 from ucm.solvers.objective.dual_newton import DualNewton
 from ucm.solvers.objective.highs import HiGHS
+from ucm.solvers.objective.kinked import KinkedNewton
 from ucm.solvers.objective.primal import PrimalAPG
 from ucm.solvers.objective.prox_newton import ProxNewton
 from ucm.solvers.objective.simplex_method import Simplex
@@ -50,6 +51,7 @@ __all__ = [
     "HiGHS",
     "HiGHSDistance",
     "InSpan",
+    "KinkedNewton",
     "Linearize",
     "Newton",
     "NewtonHull",

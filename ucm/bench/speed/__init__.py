@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ucm.bench.registry import Benchmark, Part, Row
-from ucm.bench.speed import cost, fits, more, reference
+from ucm.bench.speed import cost, fits, losses, more, reference
 from ucm.bench.speed.options import Options, arguments
 
 __all__ = ["BENCHMARK"]
@@ -29,6 +29,7 @@ _PARTS = {
     "overhead": cost.overhead,
     "first": cost.first_fit,
     "clarabel": reference.clarabel,
+    "losses": losses.losses,
 }
 BENCHMARK = Benchmark(
     "speed",

@@ -11,7 +11,7 @@ import numpy as np
 from ucm.bench.clock import in_turns, timed
 from ucm.bench.data import over
 from ucm.bench.judge import GAP, figures
-from ucm.bench.registry import Row
+from ucm.bench.registry import COURSE, Row
 from ucm.bench.speed.isolate import isolated
 from ucm.bench.speed.options import Options
 from ucm.bench.speed.peers import pass_seconds
@@ -40,7 +40,7 @@ def _fit(set_name: str, model: Any, tol: float, runs: int) -> Row:
 
 def every_model(options: Options) -> Iterator[Row]:
     """Passes of the models other than the nu-SVM."""
-    for set_name in options.sets:
+    for set_name in COURSE.over(options.sets):
         for name in ("l2_nu_svm", "kl_svm", "biased_l2_nu_svm", "mm_mpm", "mm_fda"):
             model = declared(name, *load(set_name), NU[set_name], KAPPA[set_name])
             found = isolated(_fit, set_name, model, GAP, 2, limit=options.limit)
@@ -51,7 +51,7 @@ def every_model(options: Options) -> Iterator[Row]:
 
 def precise(options: Options) -> Iterator[Row]:
     """A relative gap of 1e-9, at nu and above it."""
-    for set_name in options.sets:
+    for set_name in COURSE.over(options.sets):
         data = bind(*load(set_name))
         for nu in (factor * NU[set_name] for factor in FACTORS):
             model = models.nu_svm(nu)

@@ -6,11 +6,14 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ucm.bench.registry import COURSE
 from ucm.bench.speed.peers import LINEAR
 from ucm.bench.speed.sets import NU, present
 from ucm.errors import ParameterError
 
 __all__ = ["Options", "arguments"]
+
+QUICK = ("heart", "diabetes")
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,10 @@ class Options:
             raise ParameterError(
                 f"bench speed: repeats and limit are positive, got {repeats} and {limit:g}"
             )
-        return cls(
-            _among("set", sets, present()), _among("peer", peers, list(LINEAR)), repeats, limit
-        )
+        chosen = _among("set", sets, present())
+        if COURSE.quick and sets is None:
+            chosen = [name for name in QUICK if name in chosen]
+        return cls(chosen, _among("peer", peers, list(LINEAR)), COURSE.repeats(repeats), limit)
 
 
 def _among(what: str, words: str | None, known: Sequence[str]) -> list[str]:

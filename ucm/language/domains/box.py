@@ -129,6 +129,9 @@ class Box(Copied, SemiSmooth, Polyhedral):
                 f"{self!r}: bounds for {self.dimension} coordinates, got {dim}; "
                 "give one bound, or one for each"
             )
+        why = self.miscounted(dim)
+        if why is not None:
+            return why
         lower, upper = self._bounds()
         crossed = np.flatnonzero(
             np.less(upper, lower) | np.equal(lower, np.inf) | np.equal(upper, -np.inf)

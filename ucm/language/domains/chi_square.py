@@ -85,7 +85,7 @@ class ChiSquareBall(Copied, SemiSmooth):
         return self._at(dim).center(dim)
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        return _out_of_range(self.bare)
+        return self.miscounted(dim) or _out_of_range(self.bare)
 
     def size(self) -> Size:
         if self.level is None:

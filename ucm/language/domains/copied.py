@@ -43,6 +43,12 @@ class Copied(Weighable):
         """The same without copies, as it was written."""
         return self if self.copies is None else replace(self, copies=None)
 
+    def miscounted(self, dim: int) -> str | None:
+        """Why the copies have no meaning in this dimension, if so."""
+        if self.copies is None or self.copies.size == dim:
+            return None
+        return masses.other_copies(self, self.copies, dim)
+
     @property
     def c(self) -> Any:
         """The copies, or 1."""

@@ -399,9 +399,7 @@ class CutSimplex(Copied, SemiSmooth, Leveled):
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
         why = no_entries(self.ball().bare, dim, classes)
-        if why is None and self.copies is not None and self.copies.size != dim:
-            why = masses.other_copies(self, self.copies, dim)
-        return why or self._too_small(dim, classes)
+        return why or self.miscounted(dim) or self._too_small(dim, classes)
 
     def size(self) -> Size | None:
         return self.ball().size()

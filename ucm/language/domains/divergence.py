@@ -95,7 +95,7 @@ class KLBall(Copied):
         return np.full(dim, math.exp(-1.0) / self.count(dim)) * self.c
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        return _emptiness(self.bare, self.alpha, 1.0)
+        return self.miscounted(dim) or _emptiness(self.bare, self.alpha, 1.0)
 
     def size(self) -> Size:
         return Size(self.alpha, _radius, lambda radius: math.exp(-radius), key=("-log",))

@@ -131,6 +131,9 @@ class LossBall(Copied):
         return np.full(dim, share) * self.c
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
+        why = self.miscounted(dim)
+        if why is not None:
+            return why
         least = self.curve(dim).value(self.center(dim))
         return _emptiness(self.bare, self.radius, least)
 

@@ -275,7 +275,7 @@ class NormBall(Copied, SemiSmooth, Polyhedral):
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
         if 0.0 <= value(self.radius) < 1e150:
-            return None
+            return self.miscounted(dim)
         if value(self.radius) > 0.0:
             return (
                 f"{self!r}: unbounded, {named(self.radius, 'radius')}; "

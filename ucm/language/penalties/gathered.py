@@ -44,7 +44,7 @@ def slope_near(h: ProximalPenalty, w: Vec, z: Vec) -> Vec:
 class Gathered:
     """`R(w) = a ||w||_1 + c ||w||_2^2 + s ||w||_inf + f(w)`, f the sum of the other terms.
 
-    With B the sum of the boxes of the terms that have one (`ProximalPenalty.box`; L1 has), R is its support
+    With B the sum of the boxes of the terms that have one (`Boxed.box`; L1 has), R is its support
     function, c ||w||_2^2 and what is left. Exact where `proximal` holds: a single function h is left, under
     whose proximal map signs keep, so that it follows that of the box (Yu, 2013, On decomposing the proximal
     map). Otherwise the conjugate is that of some of the terms, an upper bound of `R*`, as penalties are not

@@ -30,8 +30,8 @@ def CVaR(samples: Samples, beta: Scalar) -> UncertaintySet:
 
         {sum_i q_i x_i : q in the simplex, N q_i <= 1/beta}
 
-    `CVaR(pos, beta)` is `ReducedHull(pos, eta=1/(N beta))` with the N of the data at hand, and
-    `2 * CVaR(signed, nu)` the set of the nu-SVM.
+    `CVaR(pos, beta)` is `ReducedHull(pos, eta=1/(N beta))` with the N of the data at hand, and, without
+    class weights, which leave the m of the latter as it is, `2 * CVaR(signed, nu)` the set of the nu-SVM.
 
     Parameters
     ----------
@@ -85,9 +85,11 @@ def ChiSquare(
     CompositionError
         `samples` are none, both or neither of `rho` and `level`, or a value outside of its range.
 
-    Notes ----- Duchi, Glynn and Namkoong (2021), Statistics of robust optimization, Mathematics of
-    Operations Research 46: for a fixed w, and for the optimal value, the worst mean at `level` is an upper
-    bound of the true mean with that probability as N grows.
+    Notes
+    -----
+    Duchi, Glynn and Namkoong (2021), Statistics of robust optimization, Mathematics of Operations Research
+    46: for a fixed w, and for the optimal value, the worst mean at `level` is an upper bound of the true mean
+    with that probability as N grows.
 
     Examples
     --------
@@ -159,7 +161,9 @@ def Spectral(samples: Samples, betas: Any, weights: Any) -> UncertaintySet:
     CompositionError
         `samples` are none; lengths that differ; weights that are negative or do not add up to 1.
 
-    Notes ----- Acerbi (2002), Spectral measures of risk, Journal of Banking and Finance 26; every coherent,
+    Notes
+    -----
+    Acerbi (2002), Spectral measures of risk, Journal of Banking and Finance 26; every coherent,
     comonotone and law-invariant risk is a mixture of such (Kusuoka 2001).
 
     Examples
@@ -295,8 +299,10 @@ def _samples(name: str, given: Any) -> None:
 def _number(
     name: str, what: str, given: Any, low: float, high: float, range_: str, closed: bool = False
 ) -> Scalar:
-    """A scalar in a range; refuses another."""
+    """A scalar in a range; refuses another. Of a fraction the range is that of the admissible interval."""
     number = given if isinstance(given, Tunable) else as_number(given, f"{name}: {what}")
+    if isinstance(number, Tunable) and any(p.relative for p in number.leaves()):
+        return number
     inside = low <= value(number) if closed else low < value(number)
     if not inside or not value(number) <= high or math.isinf(value(number)):
         raise CompositionError(

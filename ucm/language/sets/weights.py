@@ -59,8 +59,8 @@ def weigh(domain: Domain, weights: Vec | None, classes: Vec | None) -> Domain:
     if found is None:
         raise CompositionError(
             f"{domain!r}: expected a domain that says what class_weight and sample_weight make of it "
-            "(ucm.Weighable), got one that does not; use CappedSimplex, NormBall, KLBall or LossBall, or "
-            "leave the weights out"
+            "(ucm.Weighable), got one that does not; use CappedSimplex, Box, NormBall, ChiSquareBall, "
+            "KLBall or LossBall, or leave the weights out"
         )
     return found
 

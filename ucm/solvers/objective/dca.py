@@ -28,10 +28,11 @@ class DCA(Solver[DifferenceOfConvex]):
     """`z <- argmin G(z) - <gamma, z>`, gamma a subgradient of H at the last z.
 
     The first z solves the convex problem with the convex part of the loss and L1 (or L2) at the weight
-    of the penalty, as the paper does: at w = 0 the gradient of H may vanish, and the
-    iterations stop there. Where the end lies above w = 0 with the best b, the iterations begin once more from
-    that. The objective never increases. They stop at a critical point, where the next
-    problem is already solved within tolerance, or when the objective stops.
+    of the penalty; for ramp losses with one mu < 1 with the hinge loss, a standard SVM, as the paper
+    does: at w = 0 the gradient of H may vanish, and the iterations stop there. Where the end lies above
+    w = 0 with the best b, the iterations begin once more from that. The objective never increases. They
+    stop at a critical point, where the next problem is already solved within tolerance, or when the
+    objective stops.
 
     Parameters
     ----------
@@ -40,15 +41,20 @@ class DCA(Solver[DifferenceOfConvex]):
     max_outer
         Limit of convex problems for each start.
     starts
-        How many; the first is the convex problem, or the one that is given.
+        How many; the first is the convex problem, or the one that is given; with ramp losses of one
+        mu < 1 the second is the convex problem with the convex part of the loss.
     seed
         Of the further starts.
     draws
         Random vertices of which the best becomes a further start.
+    stop
+        "gap", or "paper": also where w and b change by less than `eps` in all, which proves nothing.
+    eps
+        Of the rule "paper".
 
     Notes
     -----
-    Ong and Le Thi (2013), Algorithm 1 and Theorem 3.1.
+    Ong and Le Thi (2013), Algorithm 1 and Theorem 3.1; the rule "paper" in section 4.
     """
 
     inner: InnerSolver | None = None
@@ -56,6 +62,8 @@ class DCA(Solver[DifferenceOfConvex]):
     starts: int = 1
     seed: int = 0
     draws: int = 100
+    stop: str = "gap"
+    eps: float = 1e-3
     name: ClassVar[str] = "dca"
 
     def __post_init__(self) -> None:
@@ -66,6 +74,11 @@ class DCA(Solver[DifferenceOfConvex]):
             )
         if self.max_outer < 1 or self.starts < 1 or self.draws < 1:
             raise ParameterError("DCA: max_outer, starts and draws must be at least 1")
+        if self.stop not in ("gap", "paper") or not self.eps > 0.0:
+            raise ParameterError(
+                f'DCA: stop is "gap" or "paper" and eps > 0, got {self.stop!r} and {self.eps!r}; '
+                'write DCA(stop="paper", eps=1e-3)'
+            )
 
     def refuse(self, form: DifferenceOfConvex) -> str | None:
         return None if self.inner is None else self.inner.refuse(form.G)
@@ -81,7 +94,12 @@ class DCA(Solver[DifferenceOfConvex]):
         session = _Checked(self.inner.open(form.G, monitor), self.inner.name)
         constant = _Iterate(form, form.constant())
         if start is None:
-            start = session.solve(form.first(), form.G.flat(), monitor.tol)
+            hinged = form.hinged()
+            first = form.relaxed() if hinged is None else hinged
+            start = session.solve(first, form.G.flat(), monitor.tol)
+            if hinged is not None and start.w is not None:
+                w, b = start.plane
+                start = replace(start, w=w / form.unit, b=b / form.unit, slopes=None)
             if start.status == "interrupted":
                 return start
             if start.status != "converged":
@@ -95,7 +113,9 @@ class DCA(Solver[DifferenceOfConvex]):
         for k in range(self.starts - 1):
             if monitor.late:
                 break
-            if k % 3 == 0:
+            if k == 0 and form.unit != 1.0:
+                begin = _Iterate(form, session.solve(form.relaxed(), form.G.flat(), monitor.tol))
+            elif k % 3 == 0:
                 begin = _relaxation(form, session, generator, monitor.tol)
             elif k % 3 == 1:
                 begin = _vertex(form, generator, self.draws, monitor)
@@ -134,7 +154,10 @@ class DCA(Solver[DifferenceOfConvex]):
                 # the last problem is solved by the last z, and its dual point proves it
                 return at, {"slopes": answer.slopes}
             drop = (at.height - new.height) / max(abs(at.height), 1e-300)
+            change = float(np.abs(new.w - at.w).sum()) + abs(new.b - at.b)
             at = new
+            if self.stop == "paper" and change < self.eps:
+                return at, {}
             if drop <= 1e-3 * monitor.tol and at.gap() <= monitor.tol:
                 monitor.report(monitor.iterations + 1, at.height, at.gap(), at.told)
                 return at, {}
