@@ -119,9 +119,9 @@ def _mathjax() -> None:
 _mathjax()
 lectures = sorted(file.stem for file in (HERE / "lectures").glob("[0-9]*.ipynb"))
 GUIDE = (
-    "language", "weights", "ambiguity", "objectives", "kernels", "nonconvex", "certificates", "bias", "cvxpy",
-    "pictures", "solvers", "nearest", "speed", "errors", "adding-a-domain", "adding-a-set", "adding-a-loss",
-    "adding-a-penalty", "adding-a-solver", "architecture",
+    "language", "weights", "ambiguity", "objectives", "kernels", "nonconvex", "certificates", "bias",
+    "cvxpy", "default", "pictures", "solvers", "nearest", "speed", "errors", "adding-a-domain",
+    "adding-a-set", "adding-a-loss", "adding-a-penalty", "adding-a-solver", "architecture",
 )  # fmt: skip
 further = {file.stem for file in HERE.glob("*.md")} - {"index", "guide", *GUIDE}
 for name, entries in (("lectures", lectures), ("guide", [*GUIDE, *sorted(further)])):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from statistics import NormalDist
 from typing import Any
 
 import cvxpy as cp
@@ -339,3 +340,17 @@ def test_interval_by_hand() -> None:
     assert 0.25 in closed and 1.0 not in closed and 0.25 not in opened and 1.0 in opened
     assert str(closed) == "[0.25, 1)  " and opened.bounds == "(0.25, 1]"
     assert closed.middle == 0.625 and Interval(0.3, math.inf, "").middle == pytest.approx(0.45)
+
+
+def _both(**size: Any) -> Any:
+    return ucm.ChiSquare(pos, **size) - ucm.ChiSquare(neg, **size)
+
+
+def test_an_end_next_to_that_of_the_range_is_found() -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat([1.0, -1.0], 20)
+    X = rng.standard_normal((40, 3)) + 0.6 * y[:, None]
+    level = one(_both(level=Param("a", 0.6)), X, y).upper
+    rho = one(_both(rho=Param("a", 0.06)), X, y).upper
+    assert level < 1.0
+    assert NormalDist().inv_cdf(level) ** 2 / 20 == pytest.approx(rho, rel=1e-5)

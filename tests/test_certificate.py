@@ -88,7 +88,7 @@ def test_weak_duality_over_the_catalogue(U: UncertaintySet) -> None:
     rng = np.random.default_rng(0)
     y = np.array([1.0, -1.0, 1.0, -1.0, -1.0, 1.0, 1.0, -1.0, 1.0])
     X = rng.standard_normal((9, 3)) + 3.0 * y[:, None]
-    data = bind(X, y)
+    data = bind(X, y, subgroup=list("ABABABBAB"))
     image = U.lower(data)
     if image.couplings:
         return

@@ -34,7 +34,7 @@ from typed import known, scikit, untyped
 import ucm
 from ucm import neg, pos, signed
 from ucm.forms.solver import Solver
-from ucm.language.models import kl_svm, l2_nu_svm, mm_fda, mm_mpm, nu_svm
+from ucm.language.models import kl_svm, l2_nu_svm, mm_fda, mm_mpm, nu_svm, psvm
 
 ESTIMATORS = [ucm.Classifier(), ucm.Classifier(mm_fda(0.05)), ucm.Classifier(mm_mpm(0.05))]
 PROJECTION = np.array([[1.0, 0.0, 2.0, 0.0], [0.0, 1.0, 0.0, -1.0]])
@@ -111,12 +111,39 @@ def test_the_second_class_is_the_positive_one(apart: tuple) -> None:
     assert_allclose(other.intercept_, -clf.intercept_, atol=1e-4)
 
 
-def test_no_model_is_the_fisher_discriminant(apart: tuple) -> None:
+def test_no_model_is_the_squared_hinge(apart: tuple) -> None:
     clf = ucm.Classifier().fit(*apart)
     assert clf.model is None
-    assert "model__kappa" not in clf.get_params()
-    assert clf.plan_.model.set == mm_fda(0.05)
-    assert_array_equal(clf.coef_, ucm.Classifier(mm_fda(0.05)).fit(*apart).coef_)
+    assert "model__C" not in clf.get_params()
+    assert clf.plan_.model == psvm(2.0, 0.1)
+    assert clf.plan_.verify().agrees
+    assert_array_equal(clf.coef_, ucm.Classifier(psvm(2.0, 0.1)).fit(*apart).coef_)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"kernel": "rbf"}, {"multi_class": "ovr", "class_weight": "balanced"}],
+    ids=repr,
+)
+def test_no_model_with_classes_weights_and_kernels(options: dict) -> None:
+    """A weight is a repetition, for two classes and for three."""
+    X, y = load_iris(return_X_y=True)
+    weights = np.random.default_rng(0).integers(0, 3, y.size)
+    for kept in (y < 2, y < 3):
+        part, labels, w = X[kept], y[kept], weights[kept]
+        clf = untyped.Classifier(**options).fit(part, labels, sample_weight=w)
+        again = untyped.Classifier(**options).fit(np.repeat(part, w, axis=0), np.repeat(labels, w))
+        assert clf.score(part, labels) > 0.9
+        expected = again.decision_function(part)
+        assert_allclose(clf.decision_function(part), expected, atol=1e-3)
+
+
+def test_no_model_behind_sparse_features_and_with_probabilities(mixed: tuple) -> None:
+    X, y = mixed
+    clf = ucm.Classifier(probability=True).fit(X, y)
+    assert_array_equal(clf.classes_[clf.predict_proba(X).argmax(axis=1)], clf.predict(X))
+    scores = ucm.Classifier().fit(sparse.csr_matrix(X), y).decision_function(X)
+    assert_allclose(scores, clf.decision_function(X), atol=1e-6)
 
 
 def test_support_only_where_the_set_is_made_of_samples(apart: tuple) -> None:
@@ -326,7 +353,7 @@ def test_a_grid_with_inadmissible_values(mixed: tuple) -> None:
 
 
 def test_a_grid_over_models(mixed: tuple) -> None:
-    grid = {"model": [mm_fda(0.1), mm_mpm(0.1), None], "bias": ["auto", "error"]}
+    grid = {"model": [mm_fda(0.1), mm_mpm(0.1), None], "class_weight": [None, "balanced"]}
     search = GridSearchCV(ucm.Classifier(), grid, cv=2).fit(*mixed)
     assert len(search.cv_results_["params"]) == 6
     assert search.best_score_ > 0.7
@@ -528,7 +555,9 @@ def test_bias_rules(mixed: tuple, model: Any, bias: str, rule: str) -> None:
 def test_bias_rules_that_do_not_apply(mixed: tuple) -> None:
     for bias in ("kkt", "midpoint"):
         with pytest.raises(ucm.ParameterError, match="does not apply"):
-            ucm.Classifier(bias=bias).fit(*mixed)
+            ucm.Classifier(mm_fda(0.05), bias=bias).fit(*mixed)
+    with pytest.raises(ucm.ParameterError, match="b is a variable of this objective"):
+        ucm.Classifier(bias="error").fit(*mixed)
 
 
 # --- sets in another space ----------------------------------------------------------------------
@@ -649,9 +678,12 @@ def test_a_convex_solver_by_name_where_zero_lies_in_the_set(
 
 
 def test_features_that_never_vary_leave_nothing_to_separate() -> None:
-    for model in (None, nu_svm(0.5)):
+    X, y = np.ones((10, 2)), np.arange(10) % 2
+    for model in (mm_fda(0.05), nu_svm(0.5)):
         with pytest.raises(ucm.SolverError, match="0 lies in U"):
-            ucm.Classifier(model).fit(np.ones((10, 2)), np.arange(10) % 2)
+            ucm.Classifier(model).fit(X, y)
+    y[:3] = 1  # the default is an objective, whose bias is the class that has more
+    assert_array_equal(ucm.Classifier().fit(X, y).predict(X), np.ones(10))
 
 
 @pytest.mark.parametrize(
@@ -663,7 +695,7 @@ def test_features_that_never_vary_leave_nothing_to_separate() -> None:
             {"bias": "none"},
             "bias_rule is one of auto, kkt, midpoint, error, odds, zero, got 'none'",
         ),
-        ({"solver": "simplex"}, r"solver: expected.*secular, newton.*apg.*got 'simplex'"),
+        ({"solver": "fast"}, r"solver: expected.*psmo.*prox-newton.*got 'fast'"),
         ({"tol": 0.0}, r"tol lies in \(0, 1\), got 0.0"),
         ({"tol": "low"}, r"tol lies in \(0, 1\), got 'low'"),
         ({"max_iter": 0}, "max_iter is a positive whole number, got 0"),

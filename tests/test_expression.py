@@ -458,7 +458,7 @@ def _part(entry: str, node: str = "Point", field: str = "vector") -> str:
         (_part('{"csr": [1, 2], "data": [1], "indices": [0], "indptr": [0, Infinity]}'), "Infinity"),
         (_part('{"csr": [1, 2], "data": [1], "indices": [0], "indptr": [0, 1.5]}'), "whole"),
         (_part('{"float": "1e3"}', "NormBall", "radius"), "unknown entry"),
-        (_part("1.0", "Mean", "samples"), "Mean: samples: expected Samples, got 1.0"),
+        (_part("1.0", "Mean", "samples"), "Mean: samples: expected SampleNode, got 1.0"),
         (_part('{"node": "Ramp", "fields": {}}', "NormBall", "radius"), "radius: expected"),
         (_part("2.0", "Hull", "sample"), "no field is named 'sample'; it has samples, weights"),
         (_part('{"tuple": [{"tuple": ["a", 1]}]}', "VectorSum", "terms"), "VectorSum: terms: expected"),

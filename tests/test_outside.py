@@ -33,8 +33,9 @@ def test_support_is_the_maximum_and_its_point(U: ucm.UncertaintySet) -> None:
     y = np.array([1.0, -1.0, 1.0, -1.0, -1.0, 1.0, 1.0, -1.0, 1.0])
     samples = rng.standard_normal((9, 3)) + y[:, None]
     d = rng.standard_normal(known(U.dimension(3)))
-    value, point, error = ucm.support(U, samples, y, d)
-    x, constraints = U.cvxpy(bind(samples, y), Numbers())
+    groups = [*"ABABABBAB"]
+    value, point, error = ucm.support(U, samples, y, d, subgroup=groups)
+    x, constraints = U.cvxpy(bind(samples, y, subgroup=groups), Numbers())
     problem = cp.Problem(cp.Maximize(d @ x), constraints)
     best = float(problem.solve(solver="CLARABEL"))
     if not np.isfinite(best):

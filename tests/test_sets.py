@@ -43,7 +43,8 @@ def test_sparse_and_wide_samples(U: UncertaintySet) -> None:
     X = np.where(rng.random((9, 3)) < 0.5, 0.0, rng.standard_normal((9, 3)) + y[:, None])
     X.flags.writeable = False
     y.flags.writeable = False
-    dense, thin = bind(X, y), bind(sparse.csr_matrix(X), y)
+    groups = list("ABABABBAB")
+    dense, thin = (bind(A, y, subgroup=groups) for A in (X, sparse.csr_matrix(X)))
     d = rng.standard_normal(U.dimension(3))
     at = U.support(dense, d, {})[0]
     assert U.support(thin, d, {})[0] == pytest.approx(at, rel=1e-10, abs=1e-12)

@@ -28,7 +28,7 @@ SHIFT = np.array([9.0, 0.0, 0.0])
 def run(model: Any, X: Any, y: Any) -> dict[str, Any]:
     """The names that the text leaves behind. Nothing but NumPy, CVXPY, X and y is there for it."""
     text = ucm.to_cvxpy_source(model)
-    names: dict[str, Any] = {"X": X, "y": y}
+    names: dict[str, Any] = {"X": X, "y": y, "groups": np.resize([*"ABABABBAB"], len(y))}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         exec(compile(text, "source", "exec"), names)
@@ -43,7 +43,7 @@ def test_every_set(U: ucm.UncertaintySet) -> None:
     samples = rng.standard_normal((9, 3)) + y[:, None]
     far = U + np.full(U.dimension(3) or 3, 30.0)
     found = run(far, samples, y)
-    plan = ucm.compile(far, samples, y)
+    plan = ucm.compile(far, samples, y, subgroup=[*"ABABABBAB"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         solution = plan.solve()

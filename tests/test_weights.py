@@ -99,7 +99,9 @@ def test_whole_weights_are_repetitions(name: str) -> None:
 
 @pytest.mark.parametrize("U", SETS, ids=lambda U: str(U)[:40])
 def test_supports_of_the_catalogue_are_those_of_repetitions(U: Any) -> None:
-    weighted, repeated = bind(X, Y, None, COPIES), bind(X2, Y2)
+    groups = np.resize(["A", "A", "B", "B"], len(Y))
+    weighted = bind(X, Y, None, COPIES, groups)
+    repeated = bind(X2, Y2, subgroup=np.repeat(groups, COPIES))
     if U.emptiness(repeated) is not None:
         assert U.emptiness(weighted) is not None
         return

@@ -16,6 +16,9 @@ from .errors import ParameterError as ParameterError
 from .errors import SolverError as SolverError
 from .errors import UCMError as UCMError
 from .estimators.classifier import Classifier as Classifier
+from .estimators.compare import Compared as Compared
+from .estimators.compare import Comparison as Comparison
+from .estimators.compare import compare as compare
 from .evidence.admissible import Interval as Interval
 from .evidence.admissible import admissible as admissible
 from .evidence.guarantees import Guarantee as Guarantee

@@ -1,4 +1,4 @@
-"""The command `ucm`: demo, models, fit, admissible, bench.
+"""The command `ucm`: demo, models, fit, admissible, compare, bench.
 
 Exit status: 0 done and certified, 1 an answer without the certificate or agreement asked for,
 2 bad input (one line on stderr), 130 interrupted.
@@ -25,6 +25,7 @@ from rich.progress import Progress
 from rich.table import Table
 from scipy import sparse
 
+import ucm
 from ucm import __version__, bench
 from ucm.bench.choose import declare, model_names, sample, signature
 from ucm.bench.clock import timed
@@ -34,9 +35,11 @@ from ucm.bench.show import as_json, as_they_come, console, table
 from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
 from ucm.data import datasets
+from ucm.data.bound import bind
 from ucm.data.files import read_table
 from ucm.errors import ConvergenceWarning, DataError, ParameterError, UCMError
 from ucm.evidence.admissible import admissible
+from ucm.evidence.relative import with_relative_sizes
 from ucm.forms.monitor import check_time_limit, time_left
 from ucm.language import models
 from ucm.language.json import to_json
@@ -47,6 +50,9 @@ __all__ = ["main"]
 CERTIFIED = ("optimal", "local", "stationary")  # a non-convex model has no proof of more
 DEMO_SETS = ("wine", "breast_cancer")
 DEMO_MODELS = ("nu_svm", "mm_mpm", "mm_fda", "l2_nu_svm", "kl_svm", "coherent_mm_mpm")
+COMPARED = (
+    "nu_svm", "l2_nu_svm", "kl_svm", "mm_mpm", "mm_fda", "svm", "one_norm_svm", "psvm",
+)  # fmt: skip
 
 DEMO_COLUMNS = (
     "data", "model", "with", "objective", "gap", "accuracy", "seconds", "agrees",
@@ -97,13 +103,16 @@ def _parser(with_benches: bool) -> argparse.ArgumentParser:
         )
         return sub
 
-    def on_a_file(sub: Any) -> None:
+    def of_a_file(sub: Any) -> None:
         sub.add_argument("file", metavar="FILE", help="samples and labels, LIBSVM or CSV")
+        sub.add_argument("--label", metavar="COLUMN", help="of a CSV file: first, last or a name")
+
+    def on_a_file(sub: Any) -> None:
+        of_a_file(sub)
         sub.add_argument("--model", required=True, metavar="NAME", help="see ucm models")
         sub.add_argument(
             "--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter's value"
         )
-        sub.add_argument("--label", metavar="COLUMN", help="of a CSV file: first, last or a name")
 
     demo = command("demo", "six models on real data: solved, certified, verified by CVXPY", _demo)
     demo.add_argument(
@@ -122,6 +131,20 @@ def _parser(with_benches: bool) -> argparse.ArgumentParser:
     fit.add_argument("--report", metavar="FILE", help="write a page with pictures, as HTML")
     fit.add_argument("--open", action="store_true", help="show the page in a browser")
     on_a_file(command("admissible", "where the model is not trivial on a file", _admissible))
+    several = command("compare", "score models on the same folds of a file", _compare)
+    of_a_file(several)
+    several.add_argument(
+        "--models", metavar="NAMES", help=f"separated by commas (default: {','.join(COMPARED)})"
+    )
+    several.add_argument("--folds", type=int, default=5, metavar="K", help="default: 5")
+    several.add_argument(
+        "--scoring", metavar="NAME", help="a score of scikit-learn (default: accuracy)"
+    )
+    several.add_argument(
+        "--no-search",
+        action="store_true",
+        help="sizes at half of their intervals, not chosen by inner folds",
+    )
     benchmark = command("bench", "run a benchmark; without a name, list them", _bench)
     benchmark.set_defaults(name=None)
     named = benchmark.add_subparsers(dest="name", metavar="NAME")
@@ -217,6 +240,7 @@ def _models(options: argparse.Namespace) -> int:
 
 
 def _fit(options: argparse.Namespace) -> int:
+    signature(options.model)  # an unknown model is reported before a long file is read
     X, y, labels, features, columns = _read(options)
     model = declare(options.model, _values(options.set), X, y)
     check_time_limit(options.time_limit, "fit")
@@ -285,8 +309,8 @@ def _fit(options: argparse.Namespace) -> int:
 
 
 def _admissible(options: argparse.Namespace) -> int:
-    X, y, *_ = _read(options)
     model = sample(options.model, _values(options.set))
+    X, y, *_ = _read(options)
     rows = [
         {"parameter": name, "lower": interval.lower, "upper": interval.upper, "how": interval.how}
         for name, interval in admissible(model, X, y).items()
@@ -296,6 +320,37 @@ def _admissible(options: argparse.Namespace) -> int:
         return 0
     console().print(str(model), markup=False, highlight=False)
     return _listed(options, rows, f"{options.model} on {options.file}")
+
+
+def _compare(options: argparse.Namespace) -> int:
+    names = COMPARED if options.models is None else options.models.split(",")
+    declared = {name: sample(name) for name in names}
+    X, y, labels, features, _ = _read(options)
+    data = bind(X, y)
+    found = ucm.compare(  # loads scikit-learn
+        {name: with_relative_sizes(model, data) for name, model in declared.items()},
+        X,
+        y,
+        cv=options.folds,
+        scoring=options.scoring,
+        search=None if options.no_search else "relative sizes",
+        progress=not options.json,
+    )
+    if options.json:
+        answer = {
+            "file": options.file,
+            "samples": X.shape[0],
+            "features": features,
+            "labels": dict(zip(("-1", "+1"), labels, strict=True)),
+            "scoring": found.scoring,
+            "folds": found.folds,
+            "rows": found.rows(),
+            "note": found.note,
+        }
+        print(as_json(answer))
+    else:
+        console().print(str(found), markup=False, highlight=False, soft_wrap=True)
+    return 1 if any(one.failures for one in found) else 0
 
 
 def _bench(options: argparse.Namespace) -> int:
@@ -334,7 +389,6 @@ class _Table(NamedTuple):
 
 
 def _read(options: argparse.Namespace) -> _Table:
-    signature(options.model)  # an unknown model is reported before a long file is read
     X, raw = read_table(options.file, label=options.label)
     features, columns = X.shape[1], None
     if sparse.issparse(X) and X.nnz < features:  # those that never occur have no weight

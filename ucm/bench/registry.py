@@ -23,6 +23,7 @@ _CATALOGUE = (
     "clarabel",
     "dca",
     "dca_speed",
+    "default",
     "erch",
     "imports",
     "kernels",

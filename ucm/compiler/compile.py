@@ -39,6 +39,7 @@ from ucm.language.losses import Hinge
 from ucm.language.objective import Objective
 from ucm.language.penalties.gathered import Gathered
 from ucm.language.robust import RobustMargin, as_model
+from ucm.language.statistics.samples import SampleNode
 from ucm.language.term_algebra import ScaledLoss
 
 __all__ = ["behind", "compile", "in_its_space", "plan_of", "solve"]
@@ -53,6 +54,7 @@ def compile(
     solver: str | Solver[Any] = "auto",
     class_weight: ClassWeight = None,
     sample_weight: Any = None,
+    subgroup: Any = None,
     **kernel_params: Any,
 ) -> Plan:
     """Bind a declaration to data and choose its solver.
@@ -75,6 +77,8 @@ def compile(
     sample_weight : (m,) array, not negative
         Each sample counts as often as its weight says in losses, caps, balls of weights, means and
         covariances, and m is the sum. Those of weight 0 are left out.
+    subgroup : (m,) array of strings or numbers, optional
+        The group of every sample, for `pos.group("A")`.
     **kernel_params
         gamma, degree, coef0 as in `sklearn.svm.SVC`, and cache_size: megabytes for the rows of the Gram
         matrix, above which it is never formed whole (see `ucm.data.kernels.kernel_of`).
@@ -82,7 +86,8 @@ def compile(
     Raises
     ------
     DataError
-        X, y or sample_weight cannot be used: NaN, one class, lengths that differ, ...
+        X, y or sample_weight cannot be used: NaN, one class, lengths that differ, ...; a group has no
+        samples, or there are no groups.
     CompositionError
         The declaration does not fit the data (dimensions), or a domain has no meaning for weights.
     EmptySetError
@@ -103,7 +108,7 @@ def compile(
     """
     declared = model if isinstance(model, Objective) else as_model(model, "compile")
     square = isinstance(kernel, str) and kernel == "precomputed"
-    data = bind(X, y, class_weight, sample_weight, square=square)
+    data = bind(X, y, class_weight, sample_weight, subgroup, square=square)
     return plan_of(declared, data, behind(kernel, data, kernel_params), solver)
 
 
@@ -133,6 +138,9 @@ def plan_of(
     """The plan of a model for bound data."""
     check_asked(solver)
     began = time.perf_counter()
+    for node in model.walk():
+        if isinstance(node, SampleNode):
+            node.rows(data)  # refuses a group without samples before anything is computed
     with data.powers():
         if model.relative():
             model = resolved(model, in_its_space(data, gram))
@@ -222,7 +230,7 @@ def solve(
     time_limit : float, optional
         Seconds for both; compiling is finished in any case.
     **options
-        Those of `Plan.solve`, of the kernel, class_weight and sample_weight.
+        Those of `Plan.solve`, of the kernel, class_weight, sample_weight and subgroup.
 
     Raises
     ------
@@ -236,7 +244,7 @@ def solve(
     >>> round(sol.objective, 4)
     -2.9293
     """
-    of_compile = ("class_weight", "sample_weight", *KERNEL_OPTIONS)
+    of_compile = ("class_weight", "sample_weight", "subgroup", *KERNEL_OPTIONS)
     own = {name: options.pop(name) for name in of_compile if name in options}
     known = options_of(Plan.solve)
     if any(name not in known for name in options):

@@ -30,6 +30,8 @@ from ucm.language.robust import RobustMargin, as_model
 
 __all__ = ["Path", "path"]
 
+_OF_SAMPLES = ("class_weight", "sample_weight", "subgroup")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Path(Sequence[Solution]):
@@ -160,7 +162,8 @@ def path(
         Seconds for all of them; those that it cuts off have the status "time_limit".
     **options
         The name of one parameter of the model with its values, as `nu=[0.2, 0.3]`, fractions where it is
-        relative; others are those of `Plan.solve` and of the kernel, class_weight and sample_weight.
+        relative; others are those of `Plan.solve` and of the kernel, class_weight, sample_weight and
+        subgroup.
 
     Returns
     -------
@@ -198,20 +201,21 @@ def path(
         names, values = _grid(declared, options)
     else:
         _check_count(declared, num, options)
-    weights = [options.pop(word, None) for word in ("class_weight", "sample_weight")]
+    of_samples = {word: options.pop(word, None) for word in _OF_SAMPLES}
     of_kernel = {word: options.pop(word) for word in KERNEL_OPTIONS if word in options}
     if "warm_start" in options:
         raise ParameterError("path: every solve starts from the one before; leave warm_start out")
     known_options = options_of(Plan.solve)
     unknown = [word for word in options if word not in known_options]
     if unknown:
-        own = [*options_of(path), "class_weight", "sample_weight", *KERNEL_OPTIONS]
+        own = [*options_of(path), *_OF_SAMPLES, *KERNEL_OPTIONS]
         raise unknown_option("path", unknown, [*own, *known_options])
     if progress is not None and not callable(progress):
         raise ParameterError(
             f"path: progress is a function of a place and a solution, got {brief(progress)}"
         )
-    data = bind(X, y, *weights, square=isinstance(kernel, str) and kernel == "precomputed")
+    square = isinstance(kernel, str) and kernel == "precomputed"
+    data = bind(X, y, **of_samples, square=square)
     gram = behind(kernel, data, of_kernel)
     if num is not None:
         names, values = _spread(declared, in_its_space(data, gram), num)

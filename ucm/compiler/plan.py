@@ -449,13 +449,13 @@ class Plan:
         level: float = 0.95,
     ) -> Guarantees:
         """What the answer promises about new data: bounds by the declared set at the fitted (w, b), after
-        those by held-out samples, where there are any.
+        those by held-out samples, where there are any; of one loss `Hinge(p)` the bound by its margins.
 
         Parameters
         ----------
         solution : None for the last one, or a new one when there is none
         X_test, y_test : samples that the fit did not see, and their labels -1 and +1
-        level : the probability with which each bound by held-out samples holds
+        level : the probability with which each bound by samples holds
 
         Returns
         -------

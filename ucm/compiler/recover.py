@@ -18,7 +18,7 @@ from ucm.language.node import Node, value
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination, is_number, times
 from ucm.language.statistics.matrices import MatrixNode
-from ucm.language.statistics.samples import Samples
+from ucm.language.statistics.samples import Samples, kinds_of
 from ucm.language.statistics.vectors import VectorSum
 
 __all__ = [
@@ -192,7 +192,7 @@ def class_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, 
     """The points x_+ and x_- of the classes, x = x_+ - x_-; None unless each summand uses one class."""
     point: dict[str, Any] = {}
     for leaf, _, x in _terms(U, data, iter(q)):
-        kinds = {s.kind for s in leaf.walk() if isinstance(s, Samples)}
+        kinds = kinds_of(leaf)
         if len(kinds) > 1 or kinds == {"signed"}:
             return None
         for kind in kinds:

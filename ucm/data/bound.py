@@ -15,13 +15,14 @@ from scipy import sparse
 from scipy.linalg import get_blas_funcs
 
 from ucm.data.gram import Gram
+from ucm.data.groups import Groups, groups_of
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import CenteredMap, SampleMap, UnitMap
 from ucm.data.sound import Seal, read, refuse_entry
 from ucm.data.weighing import PLAIN, Weighing, check_class_weight, read_weights, weighing_of
 from ucm.errors import DataError, SolverError, UCMError
 
-__all__ = ["Data", "EuclideanSpace", "GramSpace", "Space", "bind"]
+__all__ = ["Data", "EuclideanSpace", "GramSpace", "Space", "bind", "covariance_of"]
 
 _CONSTANT = 1e-14  # of the mean of a feature: a smaller deviation is rounding
 _NRM2: Any = get_blas_funcs("nrm2", dtype=np.float64)  # of BLAS: no square over- or underflows
@@ -150,6 +151,10 @@ class Data:
     gram : None, or the Gram matrix of a kernel; then X holds coordinates of the samples in its
         feature space
     seal : tells whether the samples that were given are still what they were
+    groups : the group of every sample, where they have one
+
+    The samples of one kind, `pos`, `neg` or `signed` (all, each times its label), and perhaps of one
+    group are asked for as `rows(kind, group)`, `samples(kind, group)`, `mean(kind, group)`, ...
     """
 
     def __init__(
@@ -160,14 +165,20 @@ class Data:
         gram: Gram | None = None,
         space: Space | None = None,
         seal: Seal | None = None,
+        groups: Groups | None = None,
     ) -> None:
         self.X, self.y = X, y
         self.gram = gram
         self.seal = seal
+        self.groups = groups
         self.weighing = weighing
         self.m, self.n = X.shape
         self.space = EuclideanSpace(self.n) if space is None else space
         self._cache: dict[Hashable, Any] = {}
+
+    def written(self, X: Any, gram: Gram | None = None, space: Space | None = None) -> Data:
+        """The same samples in other coordinates."""
+        return Data(X, self.y, self.weighing, gram, space, self.seal, self.groups)
 
     def in_gram_space(self, gram: Gram) -> Data:
         """The same samples as coefficients over themselves, with the inner product of a kernel: no
@@ -175,7 +186,7 @@ class Data:
         unit = functools.partial(sparse.eye_array, self.m, format="csr")
         return self.once(
             ("rows", gram),
-            lambda: Data(unit(), self.y, self.weighing, gram, GramSpace(gram), self.seal),
+            lambda: self.written(unit(), gram, GramSpace(gram)),
         )
 
     @functools.cached_property
@@ -188,17 +199,14 @@ class Data:
     def in_feature_space(self, gram: Gram) -> Data:
         """The same samples in the feature space of a kernel: in an orthonormal basis of their span,
         so that inner products, norms, means and covariances are those of the feature space."""
-        return self.once(
-            ("features", gram),
-            lambda: Data(gram.factor(), self.y, self.weighing, gram, seal=self.seal),
-        )
+        return self.once(("features", gram), lambda: self.written(gram.factor(), gram))
 
     @functools.cached_property
     def over_samples(self) -> Data:
         """The same samples as unit vectors: any point made of them is its own coefficients."""
         if isinstance(self.space, GramSpace):
             return self
-        return Data(sparse.eye_array(self.m, format="csr"), self.y, self.weighing, self.gram)
+        return self.written(sparse.eye_array(self.m, format="csr"), self.gram)
 
     @functools.cached_property
     def by_spectrum(self) -> Data:
@@ -206,7 +214,7 @@ class Data:
         Gram matrix: for references, which compute in their own way."""
         if self.gram is None:
             return self
-        return Data(self.gram.spectral(), self.y, self.weighing, self.gram)
+        return self.written(self.gram.spectral(), self.gram)
 
     @functools.cached_property
     def factors(self) -> Vec:
@@ -230,16 +238,16 @@ class Data:
         samples = self.weighing.samples
         return float(self.m if samples is None else samples.sum())
 
-    def copies(self, kind: str) -> Vec | None:
+    def copies(self, kind: str, group: Any = None) -> Vec | None:
         """The weights of the samples of `pos`, `neg` or `signed`; None where each is 1."""
         if self.weighing.plain:
             return None
-        return self.once(("copies", kind), lambda: self.factors[self.rows(kind)])
+        return self.once(("copies", kind, group), lambda: self.factors[self.rows(kind, group)])
 
-    def count(self, kind: str) -> float:
+    def count(self, kind: str, group: Any = None) -> float:
         """The sum of these weights."""
-        copies = self.copies(kind)
-        return float(self.rows(kind).size if copies is None else copies.sum())
+        copies = self.copies(kind, group)
+        return float(self.rows(kind, group).size if copies is None else copies.sum())
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What `make()` returns, computed at the first call with this key."""
@@ -247,44 +255,74 @@ class Data:
             self._cache[key] = make()
         return self._cache[key]
 
-    def _matrix(self, kind: str) -> Any:
-        if kind == "signed":
+    def _matrix(self, kind: str, group: Any) -> Any:
+        if kind == "signed" and group is None:
             return self.X
-        return self.once(("matrix", kind), lambda: _taken(self.X, self.rows(kind)))
+        return self.once(("matrix", kind, group), lambda: _taken(self.X, self.rows(kind, group)))
 
-    def rows(self, kind: str) -> NDArray[np.intp]:
-        """Indices of the samples of `pos`, `neg` or `signed`."""
-        if kind == "signed":
-            return self.once(("rows", kind), lambda: np.arange(self.m))
-        sign = 1.0 if kind == "pos" else -1.0
-        return self.once(("rows", kind), lambda: np.flatnonzero(self.y == sign))
+    def rows(self, kind: str, group: Any = None) -> NDArray[np.intp]:
+        """Indices of the samples.
 
-    def signs(self, kind: str) -> Vec | None:
+        Raises
+        ------
+        DataError
+            The samples have no groups, or none of them this one.
+        """
+
+        def make() -> NDArray[np.intp]:
+            if group is not None:
+                return self._of_group(kind, group)
+            if kind == "signed":
+                return np.arange(self.m)
+            return np.flatnonzero(self.y == (1.0 if kind == "pos" else -1.0))
+
+        return self.once(("rows", kind, group), make)
+
+    def _of_group(self, kind: str, group: Any) -> NDArray[np.intp]:
+        name = f"{kind}.group({group!r})"
+        if self.groups is None:
+            raise DataError(
+                f"{name}: expected the group of every sample, got none; give them, as compile(..., "
+                "subgroup=labels) or Classifier.fit(X, y, subgroup=labels), which scikit-learn passes on "
+                "after sklearn.set_config(enable_metadata_routing=True) and set_fit_request(subgroup=True)"
+            )
+        of = {"pos": "class +1", "neg": "class -1"}.get(kind, "both classes")
+        return self.groups.members(group, self.rows(kind), name, of)
+
+    def signs(self, kind: str, group: Any = None) -> Vec | None:
         """The factors y_i of `signed`; None for one class."""
-        return self.y if kind == "signed" else None
+        if kind != "signed":
+            return None
+        if group is None:
+            return self.y
+        return self.once(("signs", kind, group), lambda: self.y[self.rows(kind, group)])
 
-    def samples(self, kind: str) -> LinearMap:
+    def samples(self, kind: str, group: Any = None) -> LinearMap:
         """`q -> sum q_i x_i` over `pos` or `neg`, `q -> sum q_i y_i x_i` over `signed`."""
         if isinstance(self.space, GramSpace):
-            return UnitMap(self.rows(kind), self.m, self.signs(kind))
-        return self.once(("samples", kind), lambda: SampleMap(self._matrix(kind), self.signs(kind)))
+            return UnitMap(self.rows(kind, group), self.m, self.signs(kind, group))
 
-    def _counts(self, kind: str) -> Vec | None:
+        def make() -> LinearMap:
+            return SampleMap(self._matrix(kind, group), self.signs(kind, group))
+
+        return self.once(("samples", kind, group), make)
+
+    def _counts(self, kind: str, group: Any) -> Vec | None:
         """What samples weigh in means and covariances; None where all weigh the same."""
         one_class = kind != "signed" and self.weighing.samples is None
-        return None if one_class else self.copies(kind)
+        return None if one_class else self.copies(kind, group)
 
-    def mean(self, kind: str) -> Vec:
+    def mean(self, kind: str, group: Any = None) -> Vec:
         """The mean of the samples by their weights, (n,)."""
 
         def make() -> Vec:
-            count, counts = self.rows(kind).size, self._counts(kind)
+            count, counts = self.rows(kind, group).size, self._counts(kind, group)
             q = np.full(count, 1.0 / count) if counts is None else counts / counts.sum()
-            return self.samples(kind).matvec(q)
+            return self.samples(kind, group).matvec(q)
 
-        return self.once(("mean", kind), make)
+        return self.once(("mean", kind, group), make)
 
-    def covariance_factor(self, kind: str) -> LinearMap:
+    def covariance_factor(self, kind: str, group: Any = None) -> LinearMap:
         """F with F F' the 1/m covariance of the samples by their weights, through the samples themselves.
 
         Raises
@@ -299,16 +337,16 @@ class Data:
             )
 
         def make() -> LinearMap:
-            X = self._matrix(kind)
-            if kind == "signed":
+            X, signs = self._matrix(kind, group), self.signs(kind, group)
+            if signs is not None:
                 X = (
-                    sparse.csr_matrix(X.multiply(self.y[:, None]))
+                    sparse.csr_matrix(X.multiply(signs[:, None]))
                     if sparse.issparse(X)
-                    else (X * self.y[:, None])
+                    else (X * signs[:, None])
                 )
-            return CenteredMap(X, self.mean(kind), self._counts(kind))
+            return CenteredMap(X, self.mean(kind, group), self._counts(kind, group))
 
-        return self.once(("centred", kind), make)
+        return self.once(("centred", kind, group), make)
 
     @contextlib.contextmanager
     def powers(self) -> Iterator[None]:
@@ -328,17 +366,13 @@ class Data:
                 "the features"
             ) from error
 
-    def covariance(self, kind: str) -> NDArray[np.float64]:
+    def covariance(self, kind: str, group: Any = None) -> NDArray[np.float64]:
         """The 1/m covariance, dense (n, n); exactly 0 for a feature that varies by rounding only."""
 
         def make() -> NDArray[np.float64]:
-            factor = self.covariance_factor(kind)
-            S = factor.weighted_gram(np.ones(factor.shape[1]))
-            constant = np.sqrt(np.abs(np.diagonal(S))) <= _CONSTANT * np.abs(self.mean(kind))
-            S[constant], S[:, constant] = 0.0, 0.0
-            return S
+            return covariance_of(self.covariance_factor(kind, group), self.mean(kind, group))
 
-        return self.once(("covariance", kind), make)
+        return self.once(("covariance", kind, group), make)
 
     @functools.cached_property
     def stored(self) -> int:
@@ -355,6 +389,14 @@ class Data:
         return top if top > 0.0 else 1.0
 
 
+def covariance_of(factor: LinearMap, mean: Vec) -> NDArray[np.float64]:
+    """F F', exactly 0 for a feature that varies by rounding of its mean only."""
+    S = factor.weighted_gram(np.ones(factor.shape[1]))
+    constant = np.sqrt(np.abs(np.diagonal(S))) <= _CONSTANT * np.abs(mean)
+    S[constant], S[:, constant] = 0.0, 0.0
+    return S
+
+
 def _taken(X: Any, rows: NDArray[np.intp]) -> Any:
     """Some rows of X: no copy of dense ones that lie together."""
     together = rows.size > 0 and rows[-1] - rows[0] == rows.size - 1
@@ -362,15 +404,21 @@ def _taken(X: Any, rows: NDArray[np.intp]) -> Any:
 
 
 def bind(
-    X: Any, y: Any, class_weight: Any = None, sample_weight: Any = None, *, square: bool = False
+    X: Any,
+    y: Any,
+    class_weight: Any = None,
+    sample_weight: Any = None,
+    subgroup: Any = None,
+    *,
+    square: bool = False,
 ) -> Data:
-    """Validate samples, labels and weights; samples of weight 0 are left out.
+    """Validate samples, labels, weights and groups; samples of weight 0 are left out.
 
     Parameters
     ----------
     X : (m, n) array, data frame or sparse matrix
     y : (m,) labels in {-1, +1}, both present
-    class_weight, sample_weight : as in `ucm.compile`
+    class_weight, sample_weight, subgroup : as in `ucm.compile`
     square : whether X holds inner products of the samples, so that its columns are samples too
 
     Raises
@@ -418,15 +466,17 @@ def bind(
             f"y: expected two classes, got one (all labels are {values[0]:+g}); "
             "add samples of the other class"
         )
+    groups = None if subgroup is None else groups_of(subgroup, values.size)
     weighing = PLAIN
     if weights is not None or class_weight is not None:
         weighing = weighing_of(values, weights, class_weight)
     if weighing.kept is not None:
         X, values = X[weighing.kept], values[weighing.kept]
         X = np.ascontiguousarray(X[:, weighing.kept]) if square else X
+        groups = None if groups is None else groups.of(weighing.kept)
     seal = Seal(X, values)
     if not seal.finite:
         refuse_entry(X)
     labels = values.copy()
     labels.flags.writeable = False
-    return Data(X, labels, weighing, seal=seal)
+    return Data(X, labels, weighing, seal=seal, groups=groups)

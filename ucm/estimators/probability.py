@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import get_config
+from sklearn import config_context
 from sklearn.calibration import CalibratedClassifierCV
 
-from ucm.data.linear import Vec
 from ucm.errors import DataError
 
 __all__ = ["agreeing", "calibrated"]
@@ -18,11 +17,11 @@ _HAIR = 1e-6
 
 
 def calibrated(
-    classifier: Any, X: Any, y: NDArray[Any], weights: Vec | None
+    classifier: Any, X: Any, y: NDArray[Any], of_samples: dict[str, Any]
 ) -> CalibratedClassifierCV:
     """Sigmoids of the decision values, by cross-validation over at most five folds; one for each class,
-    so that for two classes probabilities are in the order of the decision values. The weights of the
-    samples go to every fit, and to the sigmoids.
+    so that for two classes probabilities are in the order of the decision values. What each sample
+    has goes to every fit, its weight also to the sigmoids.
 
     Raises
     ------
@@ -37,10 +36,13 @@ def calibrated(
             "probability out"
         )
     one: Any = False  # sigmoid for a class, which the stubs of scikit-learn take for a string
-    if weights is not None and get_config()["enable_metadata_routing"]:
-        classifier = classifier.set_fit_request(sample_weight=True)
-    folds = CalibratedClassifierCV(classifier, cv=min(5, rarest), ensemble=one)
-    return folds.fit(X, y) if weights is None else folds.fit(X, y, sample_weight=weights)
+    calibration = CalibratedClassifierCV(classifier, cv=min(5, rarest), ensemble=one)
+    given = {name: of for name, of in of_samples.items() if of is not None}
+    if not given:
+        return calibration.fit(X, y)
+    with config_context(enable_metadata_routing=True):
+        classifier.set_fit_request(**dict.fromkeys(given, True))
+        return calibration.fit(X, y, **given)
 
 
 def agreeing(probabilities: NDArray[np.float64], answer: NDArray[np.intp]) -> NDArray[np.float64]:

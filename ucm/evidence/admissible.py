@@ -146,6 +146,7 @@ def admissible(
     *,
     class_weight: ClassWeight = None,
     sample_weight: Any = None,
+    subgroup: Any = None,
     time_limit: float = math.inf,
 ) -> dict[str, Interval]:
     """The interval of every hyperparameter in which U is not empty and 0 is not in U.
@@ -161,7 +162,7 @@ def admissible(
 
     Parameters
     ----------
-    model, X, y, class_weight, sample_weight
+    model, X, y, class_weight, sample_weight, subgroup
         As in `ucm.compile`.
     time_limit
         Seconds for each end.
@@ -180,12 +181,12 @@ def admissible(
     (0.666667, 1.0)
     """
     if isinstance(model, Objective):
-        data = bind(X, y, class_weight, sample_weight)
+        data = bind(X, y, class_weight, sample_weight, subgroup)
         model = model.settled(dict.fromkeys(model.relative(), 0.5))
         return {name: _of_objective(model, data, name) for name in model.params()}
     robust = as_model(model, "admissible")
     robust = robust.settled(dict.fromkeys(robust.relative(), 0.5))
-    data = bind(X, y, class_weight, sample_weight)
+    data = bind(X, y, class_weight, sample_weight, subgroup)
     robust.set.dimension(data.n)
     data = _in_their_span(robust, data)
     return {name: _interval(robust, data, name, time_limit) for name in robust.params()}
@@ -213,7 +214,7 @@ def _in_their_span(model: RobustMargin, data: Data) -> Data:
     if not turns or data.n <= data.m or not isinstance(data.X, np.ndarray):
         return data
     factor = np.asarray(np.linalg.qr(data.X.T, mode="r"))
-    return Data(np.ascontiguousarray(factor.T), data.y, data.weighing)
+    return data.written(np.ascontiguousarray(factor.T))
 
 
 def interval_of(model: RobustMargin | Objective, data: Data, name: str) -> Interval:

@@ -149,6 +149,13 @@ class _Family:
         """`min over U(t) of w'x`, or a lower bound of it."""
         return -self.at(t).set.support(self.data, -w, splits)[0]
 
+    def outside(self, t: float) -> bool:
+        """Whether t lies beyond the range of the parameter."""
+        try:
+            return self.at(t).set.emptiness(self.data) is not None
+        except CompositionError:
+            return True
+
     def root(self, w: Vec, splits: Splits, low: float, high: float) -> float:
         """The largest size found at which w separates 0 from U; `low` where none does, inf where all do."""
         best = low
@@ -162,17 +169,18 @@ class _Family:
 
         if not height(low) > 0.0:
             return low
-        step = 1e-3
+        step, wall = 1e-3, math.inf  # of the range of the parameter
         while math.isinf(high):
             t = low * (1.0 + step) + step * self.unit
             step *= 8.0
-            if t > _LARGE * self.unit:
+            if t >= wall:
+                t = 0.5 * (best + wall)
+            if t > _LARGE * self.unit or wall - best <= _WIDTH * max(best, self.unit / _LARGE):
                 return math.inf
-            try:
-                if height(t) <= 0.0:
-                    high = t
-            except CompositionError:  # beyond the range of the parameter
-                return math.inf
+            if self.outside(t):
+                wall = t
+            elif height(t) <= 0.0:
+                high = t
         if height(high) <= 0.0:
             end: Any = brentq(height, best, high, xtol=1e-300, rtol=np.float64(1e-10))
             back = 1e-15 * end  # from the far side of the root

@@ -34,7 +34,7 @@ from ucm.language.robust import RobustMargin, dual_exponent
 from ucm.language.sets import Ball, Ellipsoid, Hull, Intersection, ReducedHull
 from ucm.language.sets.combination import Combination, is_number
 from ucm.language.statistics.matrices import ConstantMatrix, MatrixNode, MatrixSum
-from ucm.language.statistics.samples import Samples, neg, pos
+from ucm.language.statistics.samples import Samples, neg, pos, signed
 from ucm.language.statistics.vectors import Origin
 from ucm.language.term_algebra import ScaledLoss
 
@@ -329,7 +329,7 @@ def _of_set(U: UncertaintySet, fitted: _Fitted) -> Iterator[Guarantee]:
     for V, c in terms:
         if isinstance(V, Ellipsoid) and c > 0.0 and len(_kinds(V)) == 2:
             yield from _of_difference(V, fitted)
-        if isinstance(V, Hull) and V.samples.kind == "signed" and c > 0.0:
+        if isinstance(V, Hull) and V.samples == signed and c > 0.0:
             worst = V.bound_space(fitted.data).support(-fitted.margins, {})[0]
             D = V.weights
             yield Guarantee(
@@ -539,20 +539,20 @@ def _chi_square(U: Hull | ReducedHull, N: float) -> float | None:
     if isinstance(D, ChiSquareBall):
         return value(D.size().number) ** 2 / (N if D.rho is None else 1.0)
     if isinstance(D, NormBall) and D.p == 2.0:
-        return N * value(D.radius) ** 2 - (0.0 if D.around else 1.0)
+        return max(N * value(D.radius) ** 2 - (0.0 if D.around else 1.0), 0.0)
     return None
 
 
 def _reach(D: Domain | None, U: Hull | ReducedHull, fitted: _Fitted) -> str:
     """The distributions of a hull, in words."""
-    if isinstance(U, Hull) and U.samples.kind == "signed":
+    if isinstance(U, Hull) and U.samples == signed:
         return (
             f"weights of mass 1/2 on each class with {'q >= 0' if D is None else D.formula(TEXT)}"
         )
     part = _part(U, fitted)
     if part is not None:
         return f"Q with dQ/dP <= 1/{part:.4g} (the mean of the worst part {part:.4g})"
-    rho = _chi_square(U, fitted.data.count(U.samples.kind))
+    rho = _chi_square(U, U.samples.count(fitted.data))
     if rho is not None:
         return f"Q with chi^2(Q, P) <= {rho:.4g}"
     if isinstance(D, KLBall):

@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ucm.data.bound import Data
 from ucm.errors import CompositionError, EmptySetError, SolverError
 from ucm.evidence.admissible import Interval, interval_of, size_of, sizes_of, smallest_by_rule
 from ucm.evidence.boundary import boundary
-from ucm.evidence.trivial import largest
+from ucm.evidence.trivial import largest, multiplies
 from ucm.forms.monitor import Monitor
-from ucm.language.contracts import Size
+from ucm.language.contracts import Domain, Size, UncertaintySet
+from ucm.language.node import Node
 from ucm.language.objective import Objective
-from ucm.language.parameter import Tunable
+from ucm.language.parameter import Param, Tunable
 from ucm.language.robust import RobustMargin
 
-__all__ = ["intervals_of", "resolved"]
+__all__ = ["intervals_of", "resolved", "with_relative_sizes"]
 
 Model = TypeVar("Model", bound=RobustMargin | Objective)
 
@@ -127,3 +128,50 @@ def _along_a_ray(model: RobustMargin, names: tuple[str, ...], data: Data) -> Map
         closed = Interval(a, b, how, lower_closed=True)
         intervals[n] = closed if size.grows else Interval(b, a, how, upper_closed=True)
     return intervals
+
+
+def with_relative_sizes(model: Model, data: Data) -> Model:
+    """The model with its sizes as relative `Param`s, at half of their intervals.
+
+    Where some are relative already, these alone. Else every `Param` that is the size of a set, or the factor
+    of a penalty (the first one where there is no such factor). Without any `Param`, the sizes that are
+    numbers, equal ones of the same kind together, or a factor `lam` of the whole penalty.
+    """
+    if model.relative():
+        return model.fractional(model.relative())
+    model = model if model.params() else _named(model, data)
+    names = list(model.params())
+    if isinstance(model, Objective):
+        own = model.penalty
+        names = [n for n in own.params() if multiplies(own, n, data.n)] or names[:1]
+    else:
+        names = [n for n in names if not isinstance(size_of(model, data, n), str)]
+    return model.fractional(names)
+
+
+def _named(model: Any, data: Data) -> Any:
+    if isinstance(model, Objective):
+        return Objective(model.loss, Param("lam", 1.0) * model.penalty)
+    known: dict[tuple[str, float], Param] = {}
+
+    def named(x: Any) -> Any:
+        if isinstance(x, tuple):
+            return tuple(named(item) for item in x)
+        if not isinstance(x, Node):
+            return x
+        new = {name: named(getattr(x, name)) for name in x._names}
+        size = None
+        if isinstance(x, UncertaintySet):
+            size = x.size(data)
+        elif isinstance(x, Domain):
+            size = x.size()
+        number = None if size is None else size.declared
+        if isinstance(number, float):
+            own = [n for n in (*x._scalars, *x._names) if isinstance(new[n], float)]
+            for name in [n for n in own if new[n] == number][:1]:
+                others = sum(other == name for other, _ in known)
+                word = f"{name}_{others + 1}" if others else name
+                new[name] = known.setdefault((name, number), Param(word, number))
+        return replace(x, **new)  # type: ignore[type-var]
+
+    return named(model)

@@ -51,7 +51,7 @@ from ucm.language.sets.image import Image
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.point import Point
 from ucm.language.statistics.matrices import ConstantMatrix, MatrixNode, MatrixSum
-from ucm.language.statistics.samples import Covariance, Mean, Samples
+from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples, kinds_of
 from ucm.language.statistics.vectors import ConstantVector, Origin, VectorNode, VectorSum
 from ucm.language.term_algebra import ScaledSubtracted
 from ucm.language.terms import ConvexLoss, Excess, FoldedConcave, Loss, Penalty, SubtractedPenalty
@@ -170,6 +170,7 @@ class _Page:
         self.constants: list[str] = []
         self.needs: dict[str, str] = {}
         self.imports: set[str] = set()
+        self.grouped: list[Any] = []  # labels of groups, which number the names of their rows
         self._count = 0
 
     def letter(self) -> str:
@@ -178,11 +179,29 @@ class _Page:
         self._count += 1
         return chr(ord("A") + place) + (str(turn) if turn else "")
 
-    def rows(self, samples: Samples) -> Text:
+    def rows(self, samples: SampleNode) -> Text:
         """The matrix of the samples."""
+        if not isinstance(samples, Samples):
+            raise CompositionError(
+                f"to_cvxpy_source: expected samples of a class, got {samples!r}; solve with ucm"
+            )
         name, text = _ROWS[samples.kind]
+        if samples.label is not None:
+            self.grouped.append(samples.label)
+            matrix, _, comment = text.partition("  #")
+            own = f"groups == {samples.label!r}"
+            test = {"pos": "(y > 0) & ", "neg": "(y < 0) & "}.get(samples.kind)
+            text = f"({matrix})[{own}]" if test is None else f"X[{test}({own})]"
+            text += f"  #{comment}, of one group"
+            name = f"{name}_{len(set(self.grouped[: self.grouped.index(samples.label)]))}"
         self.needs[name] = f"{name} = {text}"
         return Text(name)
+
+    def classes(self, samples: SampleNode) -> Text | None:
+        """The labels of samples of both classes; None for one class."""
+        if not isinstance(samples, Samples) or samples.kind != "signed":
+            return None
+        return Text("y" if samples.label is None else f"y[groups == {samples.label!r}]")
 
     def m(self) -> Text:
         """The number of all samples."""
@@ -283,9 +302,9 @@ def _weights(k: str, rows: Text, what: str, page: _Page) -> Text:
 @_point.register
 def _(U: Hull, page: _Page) -> Any:
     k, rows = page.letter(), page.rows(U.samples)
-    mass = "half of their mass on each class" if U.samples.kind == "signed" else "a sum of 1"
+    mass = "half of their mass on each class" if "signed" in kinds_of(U.samples) else "a sum of 1"
     q = _weights(k, rows, f"{_short(U)}: weights of the samples with {mass}", page)
-    classes = Text("y") if U.samples.kind == "signed" else None
+    classes = page.classes(U.samples)
     page.demand(_simplex(q, classes))
     if U.weights is not None:
         _confine(U.weights, q, classes, page)
@@ -481,9 +500,10 @@ def _confine(domain: Domain, q: Text, classes: Text | None, page: _Page) -> None
 def to_cvxpy_source(model: UncertaintySet | RobustMargin | Objective) -> str:
     """Standalone CVXPY source text of a declaration, as a reader would write it.
 
-    It expects an array X (m, n) of samples and y (m,) of labels -1 and +1, imports NumPy and CVXPY, and
-    leaves `w` and `objective`, of `loss + lam * penalty` `b` too. Of a set it is the point nearest to 0,
-    which is the model where 0 is not in the set; of an objective that is not convex it is the loop of DCA.
+    It expects an array X (m, n) of samples and y (m,) of labels -1 and +1, for `pos.group("A")` an array
+    `groups` (m,) of their groups too, imports NumPy and CVXPY, and leaves `w` and `objective`, of
+    `loss + lam * penalty` `b` too. Of a set it is the point nearest to 0, which is the model where 0 is not
+    in the set; of an objective that is not convex it is the loop of DCA.
     Hyperparameters stand at the top by name.
 
     Parameters

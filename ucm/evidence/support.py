@@ -116,7 +116,9 @@ class _Program:
         return Height(top, x, max(top - float(d @ x), 0.0))
 
 
-def support(U: UncertaintySet | RobustMargin, X: Any, y: Any, d: Any) -> Height:
+def support(
+    U: UncertaintySet | RobustMargin, X: Any, y: Any, d: Any, *, subgroup: Any = None
+) -> Height:
     """The support function of a set over samples: `max <d, x>` over x in U.
 
     Parameters
@@ -127,6 +129,8 @@ def support(U: UncertaintySet | RobustMargin, X: Any, y: Any, d: Any) -> Height:
         Samples and labels.
     d : (n,) array
         A direction of the space of U.
+    subgroup : (m,) array, optional
+        As in `ucm.compile`.
 
     Returns
     -------
@@ -160,7 +164,7 @@ def support(U: UncertaintySet | RobustMargin, X: Any, y: Any, d: Any) -> Height:
     >>> value, point, error
     (4.0, array([1., 3.]), 0.0)
     """
-    data = bind(X, y)
+    data = bind(X, y, subgroup=subgroup)
     model = resolved(as_model(U, "support"), data)
     n = model.set.dimension(data.n)
     why = model.set.emptiness(data)

@@ -24,7 +24,7 @@ from ucm.language.sets import Ball, Point, ReducedHull
 from ucm.language.statistics.samples import neg, pos
 from ucm.language.terms import ConvexLoss, Penalty, ProximalPenalty
 
-__all__ = ["Largest", "largest"]
+__all__ = ["Largest", "largest", "multiplies"]
 
 _FAR = 500.0  # a bias
 _JUMP = 1e-9  # of the sum of slopes: a larger one is a kink
@@ -53,7 +53,7 @@ def largest(model: Objective, data: Data, name: str) -> Largest | None:
     losses, subtracted = model.loss.split()
     if subtracted or name in model.loss.params() or name not in model.penalty.params():
         return None
-    slopes = _slopes(losses, data) if _multiplies(model.penalty, name, data.n) else None
+    slopes = _slopes(losses, data) if multiplies(model.penalty, name, data.n) else None
     if slopes is None:
         return None
     (low_pos, high_pos), (low_neg, high_neg) = slopes
@@ -63,7 +63,7 @@ def largest(model: Objective, data: Data, name: str) -> Largest | None:
     return _of_hull(model.penalty, name, data, slopes)
 
 
-def _multiplies(penalty: Penalty, name: str, n: int) -> bool:
+def multiplies(penalty: Penalty, name: str, n: int) -> bool:
     """Whether the penalty is affine in the parameter, which may be as large as one likes."""
     w = np.full(n, 0.37)
     try:

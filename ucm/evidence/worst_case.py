@@ -19,7 +19,9 @@ from ucm.language.robust import RobustMargin, as_model
 __all__ = ["worst_case"]
 
 
-def worst_case(U: UncertaintySet | RobustMargin, X: Any, y: Any, w: Any) -> cp.Expression:
+def worst_case(
+    U: UncertaintySet | RobustMargin, X: Any, y: Any, w: Any, *, subgroup: Any = None
+) -> cp.Expression:
     """`max over x in U of -w'x` as a convex CVXPY expression, to stand in problems of one's own.
 
     Its minimum over `||w||_p <= 1` is the objective of the compiled model, where 0 is not in U. Beside it may
@@ -33,6 +35,8 @@ def worst_case(U: UncertaintySet | RobustMargin, X: Any, y: Any, w: Any) -> cp.E
         Samples and labels.
     w : CVXPY expression or array, (n,)
         Affine in the variables.
+    subgroup : (m,) array, optional
+        As in `ucm.compile`.
 
     Returns
     -------
@@ -66,7 +70,7 @@ def worst_case(U: UncertaintySet | RobustMargin, X: Any, y: Any, w: Any) -> cp.E
     >>> abs(value - ucm.solve(U, X, y).objective) <= 1e-6 * abs(value)
     True
     """
-    data = bind(X, y)
+    data = bind(X, y, subgroup=subgroup)
     model = resolved(as_model(U, "worst_case"), data)
     n = model.set.dimension(data.n)
     why = model.set.emptiness(data)

@@ -245,13 +245,13 @@ def slopes_of(parts: Iterable[tuple[ConvexLoss, Vec | None]], margin: Vec) -> Ve
     total = np.zeros(margin.size)
     for loss, c in parts:
         slopes = loss.gradient(loss.offset - margin)
-        total += slopes if c is None else np.where(c > 0.0, c * slopes, 0.0)
+        total += slopes if c is None else _times(c, slopes)
     return total
 
 
-def _times(c: Vec, end: float) -> Vec:
-    """`c end`; 0 where c is 0, even of inf."""
-    return np.multiply(c, end, out=np.zeros(c.size), where=c > 0.0)
+def _times(c: Vec, s: float | Vec) -> Vec:
+    """`c s`; 0 where c is 0, even of inf."""
+    return np.multiply(c, s, out=np.zeros(c.size), where=c > 0.0)
 
 
 def _inside(loss: ConvexLoss, c: Vec | None, slopes: Vec) -> Vec:

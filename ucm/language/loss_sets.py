@@ -31,7 +31,7 @@ from ucm.language.losses.hinge import Hinge
 from ucm.language.node import Tunable
 from ucm.language.robust import dual_exponent
 from ucm.language.sets.hull import Hull, ReducedHull
-from ucm.language.statistics.samples import Samples, signed
+from ucm.language.statistics.samples import SampleNode, neg, pos, signed
 from ucm.language.term_algebra import ScaledLoss
 from ucm.language.terms import ConvexLoss
 
@@ -142,8 +142,8 @@ def to_loss(U: UncertaintySet) -> ConvexLoss:
         if isinstance(D, LossBall):
             return D.loss
     reduced = [node for node in nodes if isinstance(node, ReducedHull)]
-    kinds = {node.kind for node in nodes if isinstance(node, Samples)}
-    if len(reduced) == 2 and kinds == {"pos", "neg"}:
+    samples = {node for node in nodes if isinstance(node, SampleNode)}
+    if len(reduced) == 2 and samples == {pos, neg}:
         return Hinge()
     raise CompositionError(
         f"{U!r}: no loss is known for it; a loss belongs to Hull(signed, weights=...) with a capped "

@@ -10,7 +10,7 @@ import functools
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
@@ -253,6 +253,10 @@ class Node(ABC):
     def settled(self, values: Mapping[str, float]) -> Self:
         """The same declaration with these numbers for the `Param`s of these names, relative ones too."""
         return _substitute(self, lambda p: Param(p.name, values[p.name]) if p.name in values else p)
+
+    def fractional(self, names: Container[str]) -> Self:
+        """The same declaration with the `Param`s of these names relative, at half of their intervals."""
+        return _substitute(self, lambda p: Param(p.name, 0.5, True) if p.name in names else p)
 
     def with_params(self, **values: float) -> Self:
         """The same declaration with other parameter values; fractions for relative ones.

@@ -15,6 +15,9 @@ _GREEK = {
     "Delta": "Δ", "Sigma": "Σ", "alpha": "α", "beta": "β", "delta": "δ", "eps": "ε", "eta": "η", "gamma": "γ",
     "kappa": "κ", "lam": "λ", "mu": "μ", "nu": "ν", "rho": "ρ", "sigma": "σ", "tau": "τ", "theta": "θ",
 }  # fmt: skip
+_ESCAPED = str.maketrans(
+    {c: rf"\{c}" for c in "_%&#${} "} | dict.fromkeys("\\^~\n", " ")
+)  # of a label
 _FUNCTIONS = ("exp", "log", "max", "min")
 _TALL = ("\\sum", "\\frac", "\\left", "\\sqrt", "\\max_", "\\min_")  # what a bracket grows with
 _SUBSCRIPTS = str.maketrans("0123456789+-", "₀₁₂₃₄₅₆₇₈₉₊₋")
@@ -62,6 +65,10 @@ class Notation(ABC):
     def word(self, text: str) -> str: ...
 
     @abstractmethod
+    def label(self, label: str | float) -> str:
+        """The label of a group, as it is."""
+
+    @abstractmethod
     def under(self, operation: str, index: str) -> str:
         """An operation with its index below, as in a minimum over a set."""
 
@@ -101,6 +108,7 @@ class _Text(Notation):
 
     def sub(self, base: str, index: str) -> str:
         plain = index.translate(_SUBSCRIPTS)
+        index = f"{{{index}}}" if "," in index else index
         return base + (plain if all(ch in "₀₁₂₃₄₅₆₇₈₉₊₋" for ch in plain) else f"_{index}")
 
     def power(self, base: str, exponent: str) -> str:
@@ -124,6 +132,9 @@ class _Text(Notation):
 
     def word(self, text: str) -> str:
         return "∞" if text == "inf" else text
+
+    def label(self, label: str | float) -> str:
+        return str(label)
 
     def under(self, operation: str, index: str) -> str:
         return f"{operation}_{{{index}}}"
@@ -177,6 +188,9 @@ class _Latex(Notation):
             return rf"\{text}"
         escaped = text.replace("_", r"\_")
         return r"\infty" if text == "inf" else rf"\mathrm{{{escaped}}}"
+
+    def label(self, label: str | float) -> str:
+        return rf"\mathrm{{{str(label).translate(_ESCAPED)}}}"
 
     def under(self, operation: str, index: str) -> str:
         return rf"\{operation}_{{{index}}}"

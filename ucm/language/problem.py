@@ -28,7 +28,7 @@ from ucm.language.sets.ellipsoid import Ellipsoid
 from ucm.language.sets.hull import Hull, ReducedHull
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.point import Point
-from ucm.language.statistics.samples import Samples, neg, pos
+from ucm.language.statistics.samples import SampleNode, kinds_of, neg, pos
 from ucm.language.statistics.vectors import Origin, VectorNode
 from ucm.language.term_algebra import ScaledLoss, TermMultiple
 from ucm.language.terms import ConvexLoss
@@ -68,17 +68,8 @@ def _added(terms: list[str]) -> str:
     return " + ".join(t for t in terms if t).replace("+ -", "- ") or "0"
 
 
-def _sum_over(samples: Samples, term: str) -> str:
-    return LATEX.sum_over(_index(samples), term)
-
-
-def _index(samples: Samples) -> str:
-    signs = {"pos": "y_{i} = +1", "neg": "y_{i} = -1"}
-    return signs.get(samples.kind, "i")
-
-
-def _sample(samples: Samples) -> str:
-    return "y_{i} x_{i}" if samples.kind == "signed" else "x_{i}"
+def _sum_over(samples: SampleNode, term: str) -> str:
+    return LATEX.sum_over(samples.index(LATEX), term)
 
 
 @functools.singledispatch
@@ -111,10 +102,11 @@ def _(U: Ellipsoid, d: Direction) -> str:
 
 @height.register
 def _(U: Hull, d: Direction) -> str:
-    g, N = d.along(_sample(U.samples)), {"pos": "m_{+}", "neg": "m_{-}"}.get(U.samples.kind, "m")
-    if U.weights is None and U.samples.kind != "signed":
-        return rf"\max_{{{_index(U.samples)}}} {g}"
-    if isinstance(U.weights, KLBall) and U.samples.kind != "signed":
+    g, halves = d.along(U.samples.each(LATEX)), "signed" in kinds_of(U.samples)
+    if U.weights is None and not halves:
+        return rf"\max_{{{U.samples.index(LATEX)}}} {g}"
+    if isinstance(U.weights, KLBall) and not halves:
+        N = LATEX.sub("m", U.samples.subscript(LATEX))
         mean = rf"\frac{{1}}{{{LATEX.scalar(U.weights.alpha)} {N}}}"
         inner = _sum_over(U.samples, rf"\exp(\frac{{{g}}}{{\tau}})")
         return rf"\min_{{\tau > 0}} \tau \log({mean} {inner})"
@@ -127,7 +119,7 @@ def _(U: ReducedHull, d: Direction) -> str:
     # the dual of max sum q_i g_i over 0 <= q <= eta, sum q = 1
     whole = U.nu is None
     cap = LATEX.scalar(U.eta) if whole else LATEX.fraction("2", LATEX.product("m", U.nu))
-    rho = r"\rho_{+}" if U.samples.kind == "pos" else r"\rho_{-}"
+    rho = LATEX.sub(r"\rho", U.samples.subscript(LATEX))
     over = _sum_over(U.samples, rf"\max(0, {d.along('x_{i}')} - {rho})")
     return rf"\min_{{{rho}}} ({rho} + {cap} {over})"
 
@@ -315,7 +307,7 @@ def _objective(model: Objective) -> dict[str, str]:
     ranges = [r"\sum_{i} a_{i} y_{i} = 0", where, confined]
     if isinstance(model.loss, ConvexLoss) and model.loss.counted is not None:
         other = neg if model.loss.counted == pos else pos
-        ranges.insert(1, rf"a_{{i}} = 0 \text{{ where }} {_index(other)}")
+        ranges.insert(1, rf"a_{{i}} = 0 \text{{ where }} {other.index(LATEX)}")
     if "^{*}" in inner + own:
         ranges.append(
             r"\ell \text{ the loss of a margin, } R \text{ the penalty, } * \text{ conjugates}"

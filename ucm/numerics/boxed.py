@@ -83,11 +83,12 @@ def _on_support(H, r, x, lower, upper, ridge):
                 t, first = until, i
     for i in range(k):
         j = support[i]
-        step = -x[j] if i == first else t * d[i]
+        step = t * d[i]
+        walled = lower[j] != 0.0 or upper[j] != 0.0
+        if i == first or (walled and x[j] * (x[j] + step) < 0.0):  # by rounding, of several at once
+            step = -x[j]
         x[j] += step
         _add(H[j], step, r)
-    if first >= 0:
-        x[support[first]] = 0.0
     return first < 0
 
 
@@ -103,6 +104,7 @@ def boxed_quadratic(H, r, x, lower, upper, ridge, tol, most):
             worst = max(worst, _coordinate(H, r, x, lower, upper, ridge, j))
         if worst <= tol:
             break
+        here = worst
         for _ in range(_SWEEPS):
             here = 0.0
             for j in range(x.size):

@@ -4,6 +4,7 @@ A classmethod `from_...` computes and draws; the display has `axes_` and `figure
 again. matplotlib is loaded at the first picture: `pip install 'ucm[plot]'`.
 """
 
+from ucm.plot.comparison import ComparisonDisplay
 from ucm.plot.convergence import ConvergenceDisplay
 from ucm.plot.descent import DescentDisplay
 from ucm.plot.film import SetFilm
@@ -15,6 +16,7 @@ from ucm.plot.sets import SetDisplay
 from ucm.plot.weights import WeightsDisplay
 
 __all__ = [
+    "ComparisonDisplay",
     "ConvergenceDisplay",
     "DescentDisplay",
     "LandscapeDisplay",

@@ -16,7 +16,7 @@ from ucm.language.node import value
 from ucm.language.sets.combination import Combination, is_number
 from ucm.language.sets.hull import Hull
 from ucm.language.sets.intersection import Intersection
-from ucm.language.statistics.samples import Samples
+from ucm.language.statistics.samples import kinds_of, signed
 from ucm.plot.outline import Outline, outline, shadow_outline
 from ucm.plot.problem import Problem
 from ucm.plot.support import Frame, Shadow
@@ -40,16 +40,12 @@ def without_matrices(U: UncertaintySet) -> bool:
     return all(is_number(L) and without_matrices(V) for V, L in U.terms())
 
 
-def _kinds(U: UncertaintySet) -> set[str]:
-    return {s.kind for s in U.walk() if isinstance(s, Samples)}
-
-
 def class_sets(U: UncertaintySet) -> dict[int, UncertaintySet]:
     """Each class's own set, U their difference and perhaps a set without samples; empty where some summand
     takes samples of both."""
     found: dict[int, list[UncertaintySet]] = {1: [], -1: []}
     for V, c in _summands(U):
-        kinds = _kinds(V)
+        kinds = kinds_of(V)
         if len(kinds) > 1 or kinds == {"signed"}:
             return {}
         for kind in kinds:
@@ -76,7 +72,7 @@ def parts_of(V: UncertaintySet, data: Data, P: Any, frame: Frame, rtol: float) -
 
 def joint_means(U: UncertaintySet, data: Data, P: Any, rtol: float) -> dict[int, Outline]:
     """Where the means of the classes may lie for the weights of `Hull(signed)`, of mass 1/2 each."""
-    if not isinstance(U, Hull) or U.samples.kind != "signed":
+    if not isinstance(U, Hull) or U.samples != signed:
         return {}
     space, found = U.bound_space(data), {}
     if len(space.pieces) > 1:
@@ -108,7 +104,7 @@ def class_extremes(U: UncertaintySet, found: Problem) -> dict[int, Vec]:
         pair = class_points(U, data, answer.q)
         if pair is not None:
             return {1: pair[0], -1: pair[1]}
-    if solution.weights is not None and isinstance(U, Hull) and U.samples.kind == "signed":
+    if solution.weights is not None and isinstance(U, Hull) and U.samples == signed:
         ends = {}
         for sign in (1, -1):
             rows = np.flatnonzero(data.y == sign)

@@ -42,7 +42,8 @@ class Problem:
 
 def problem_of(
     model: Any, X: Any, y: Any, solution: Solution | None, who: str, *,
-    class_weight: Any = None, sample_weight: Any = None, names: Any = None, solver: Any = "auto",
+    class_weight: Any = None, sample_weight: Any = None, subgroup: Any = None, names: Any = None,
+    solver: Any = "auto",
 ) -> Problem:  # fmt: skip
     """The model bound and solved, where no solution is given.
 
@@ -67,7 +68,7 @@ def problem_of(
             f"{who}: a picture shows two classes, and y has {labels.size} labels; take the samples of two "
             "of them, as mask = np.isin(y, labels[:2])"
         )
-    data = bind(X, y, class_weight, sample_weight)
+    data = bind(X, y, class_weight, sample_weight, subgroup)
     declared = resolved(declared, data)
     if solution is None:
         solution = plan_of(declared, data, None, solver).solve()
@@ -113,9 +114,11 @@ def problem_of_estimator(estimator: Any, X: Any, y: Any, who: str) -> Problem:
             f"{who}: the estimator has no plan_; fit a ucm.Classifier, or use from_model"
         )
     signs = np.where(np.asarray(y) == classes[1], 1.0, -1.0)
+    groups = plan.data.groups
     return problem_of(
         plan.model, X, signs, estimator.solution_, who, class_weight=plan.data.weighing.classes,
         sample_weight=plan.data.weighing.given_weights,
+        subgroup=None if groups is None else groups.labels,
     )  # fmt: skip
 
 

@@ -91,6 +91,7 @@ class SetDisplay(Display):
         plane: Any = None,
         class_weight: Any = None,
         sample_weight: Any = None,
+        subgroup: Any = None,
         show: str = "both",
         rtol: float = 2e-3,
         ax: Any = None,
@@ -106,7 +107,7 @@ class SetDisplay(Display):
         plane : None, "features", "normal" or (2, n) array
             Two features need none. "normal" is spanned by w and the widest direction across it; the rows of
             an array are made orthonormal.
-        class_weight, sample_weight : as in `ucm.compile`
+        class_weight, sample_weight, subgroup : as in `ucm.compile`
         show : "both", "classes" or "set"
         rtol : bound of the error of an outline, as a part of its diameter
         ax : None for a new figure, or as many axes as pictures are shown
@@ -126,15 +127,8 @@ class SetDisplay(Display):
         >>> shown.outline.error <= 2e-3 * shown.outline.size
         True
         """
-        found = problem_of(
-            model,
-            X,
-            y,
-            solution,
-            "SetDisplay",
-            class_weight=class_weight,
-            sample_weight=sample_weight,
-        )
+        weights = {"class_weight": class_weight, "sample_weight": sample_weight}
+        found = problem_of(model, X, y, solution, "SetDisplay", **weights, subgroup=subgroup)
         return cls._of(found, plane, rtol).plot(ax, show=show)
 
     @classmethod

@@ -14,6 +14,7 @@ from ucm.evidence.laws.judge import Judge, check_size, check_support, optimum
 from ucm.language.contracts import AffineImage, UncertaintySet
 from ucm.language.json import from_json, to_json
 from ucm.language.parameter import Parameters
+from ucm.language.statistics.samples import Samples
 
 __all__ = ["check_set"]
 
@@ -24,6 +25,7 @@ def check_set(
     y: Any = None,
     seed: int = 0,
     *,
+    subgroup: Any = None,
     tol: float = 1e-9,
     cvxpy_tol: float = 1e-5,
 ) -> None:
@@ -38,6 +40,8 @@ def check_set(
         Samples to bind it to; random ones by default.
     y : (m,) labels -1 and +1, optional
         Of these samples.
+    subgroup : (m,) array, optional
+        The groups of X; where X is drawn, the groups that the set names, in turn.
     seed : int
         For the samples and the directions.
     tol : float
@@ -60,7 +64,12 @@ def check_set(
     if X is None:
         y = np.array([1.0, -1.0, 1.0, -1.0, -1.0, 1.0, 1.0, -1.0, 1.0])
         X = rng.standard_normal((9, _features(U))) + y[:, None]
-    data = bind(X, y)
+        named = dict.fromkeys(s.label for s in U.walk() if isinstance(s, Samples))
+        labels = [label for label in named if label is not None]
+        subgroup = (
+            [labels[k % len(labels)] for k in (0, 0, 1, 1, 0, 0, 1, 1, 2)] if labels else None
+        )
+    data = bind(X, y, subgroup=subgroup)
     why = U.emptiness(data)
     if why is not None:
         raise AssertionError(f"{why}; check_set needs samples for which the set has points")

@@ -197,7 +197,8 @@ class NormBall(Copied, SemiSmooth, Polyhedral):
 
     def _exponent(self, dim: int) -> float:
         """p, or inf on a line, where all norms are one and this one is linear."""
-        return math.inf if dim == 1 and self.copies is None else self.p
+        one = isinstance(dim, int) and dim == 1  # source text has no dimension
+        return math.inf if one and self.copies is None else self.p
 
     def _solve(self, v: Vec) -> tuple[Vec, Vec, Vec | None]:
         """The projection; dq/du; and the gradient of the norm where the bound is active."""

@@ -16,7 +16,7 @@ from ucm.language.robust import dual_exponent
 from ucm.language.sets.combination import LinearImage, Scaled, Sum
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.point import Point
-from ucm.language.statistics.samples import Samples
+from ucm.language.statistics.samples import SampleNode
 from ucm.language.statistics.vectors import VectorNode
 from ucm.language.term_algebra import ScaledPenalty
 from ucm.language.terms import Penalty, Term
@@ -32,7 +32,7 @@ def as_set(x: Any, symbol: str) -> UncertaintySet:
         isinstance(x, np.ndarray | list | tuple) and axes(x, symbol) == 1
     ):
         return Point(x)  # type: ignore[arg-type]
-    if isinstance(x, Samples):
+    if isinstance(x, SampleNode):
         raise CompositionError(f"{symbol}: {x!r} are samples, not a set; did you mean Hull({x!r})?")
     if isinstance(x, Term):
         raise CompositionError(f"{symbol}: {brief(x)} is no set{_as_ball(x)}")

@@ -15,7 +15,7 @@ from ucm.language.domains import Box, CappedSimplex, Simplex
 from ucm.language.node import CoordinateFree, Notation, Param, Scalar, value
 from ucm.language.parameter import Derived
 from ucm.language.sets.weights import OfWeights, WeightSpace, weigh
-from ucm.language.statistics.samples import Samples
+from ucm.language.statistics.samples import SampleNode, kinds_of, neg, pos
 
 __all__ = ["Hull", "ReducedHull", "hull_formula"]
 
@@ -28,7 +28,7 @@ class Hull(OfWeights, CoordinateFree):
 
     Parameters
     ----------
-    samples : pos, neg or signed
+    samples : pos, neg, signed, or those of a group, as pos.group("A")
         What is combined.
     weights : Domain, optional
         Confines q further; `KLBall` and `LossBall` refer to the uniform distribution over the
@@ -46,11 +46,11 @@ class Hull(OfWeights, CoordinateFree):
     Hull(signed, weights=NormBall(Param('kappa', 0.2)))
     """
 
-    samples: Samples
+    samples: SampleNode
     weights: Domain | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.samples, Samples):
+        if not isinstance(self.samples, SampleNode):
             raise CompositionError(
                 f"Hull: expected pos, neg or signed, got {brief(self.samples)}; "
                 "to add points write Hull(pos) + Point(v)"
@@ -69,15 +69,14 @@ class Hull(OfWeights, CoordinateFree):
         super().__post_init__()
 
     def dimension(self, n: int | None) -> int | None:
-        return n
+        return self.samples.dimension(n)
 
     def space(self, data: Data) -> WeightSpace:
         """The weights of this hull over bound samples."""
-        kind = self.samples.kind
-        rows, classes = data.rows(kind), data.signs(kind)
+        A, classes = self.samples.map(data), self.samples.classes(data)
         declared = Simplex() if self.weights is None else self.weights
-        domain = weigh(declared, data.copies(kind), classes)
-        return WeightSpace(domain, rows.size, classes, samples=rows)
+        domain = weigh(declared, self.samples.copies(data), classes)
+        return WeightSpace(domain, A.shape[1], classes, samples=self.samples.rows(data))
 
     def emptiness(self, data: Data) -> str | None:
         return self.no_weights(data)
@@ -86,43 +85,43 @@ class Hull(OfWeights, CoordinateFree):
         return None
 
     def image(self, data: Data) -> tuple[Vec, LinearMap]:
-        return np.zeros(data.n), data.samples(self.samples.kind)
+        A = self.samples.map(data)
+        return np.zeros(A.shape[0]), A
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         space = self.bound_space(data)
-        name = f"{space.dim} q_{self.samples.kind}"  # entries of the variable are near 1
+        name = f"{space.dim} q_{self.samples.tag}"  # entries of the variable are near 1
         q = cp.Variable(space.dim, name=name) / space.dim
         constraints = [] if self.weights is None else space.twin(q, scope)
         if self.weights is None or self.weights.on_simplex() != self.weights:
             constraints += Simplex().constraints(q, None, classes=space.classes)
-        return data.samples(self.samples.kind).matrix() @ q, constraints
+        return self.samples.map(data).matrix() @ q, constraints
 
     def formula(self, notation: Notation) -> str:
         domain = None if self.weights is None else self.weights.formula(notation)
         return hull_formula(self.samples, domain, notation)
 
 
-def hull_formula(samples: Samples, condition: str | None, notation: Notation) -> str:
+def hull_formula(samples: SampleNode, condition: str | None, notation: Notation) -> str:
     """`{sum_i q_i x_i : q in the simplex, condition}`."""
-    q, x, y = notation.sub("q", "i"), notation.sub("x", "i"), notation.sub("y", "i")
-    if samples.kind == "signed":
-        term = notation.sum_over("i", f"{q} {y} {x}")
-    else:
-        term = notation.sum_over(f"{y} = {'+1' if samples.kind == 'pos' else '-1'}", f"{q} {x}")
     simplex = f"q{notation.element}{notation.symbol('Delta')}"
-    return notation.set_of(term, simplex if condition is None else f"{simplex}, {condition}")
+    term = f"{notation.sub('q', 'i')} {samples.each(notation)}"
+    return notation.set_of(
+        notation.sum_over(samples.index(notation), term),
+        simplex if condition is None else f"{simplex}, {condition}",
+    )
 
 
 class ReducedHull(OfWeights, CoordinateFree):
     """The reduced convex hull `{sum_i q_i x_i : sum q = 1, 0 <= q <= eta}` of one class.
 
     Give either the cap `eta` or `nu`, which stands for `eta = 2 / (m nu)`, m all samples of both
-    classes: `ReducedHull(pos, nu=nu) - ReducedHull(neg, nu=nu)` is the nu-SVM.
+    classes and every group: `ReducedHull(pos, nu=nu) - ReducedHull(neg, nu=nu)` is the nu-SVM.
 
     Parameters
     ----------
-    samples : pos or neg
-        The class.
+    samples : pos, neg, or those of a group, as pos.group("A")
+        The class, or the group of it.
     eta : float or Param in [1/m_o, inf)
         The cap of every weight, m_o the samples of the class.
     nu : float or Param in (0, 2 m_o / m]
@@ -144,12 +143,12 @@ class ReducedHull(OfWeights, CoordinateFree):
     {Σ_{y_i = +1} q_i x_i : q ∈ Δ, q_i ≤ 2/(m ν)},  ν = 0.3
     """
 
-    samples: Samples
+    samples: SampleNode
     eta: Scalar | None = None
     nu: Scalar | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.samples, Samples) or self.samples.kind == "signed":
+        if not isinstance(self.samples, SampleNode) or "signed" in kinds_of(self.samples):
             raise CompositionError(
                 f"ReducedHull: expected pos or neg, got {brief(self.samples)}; over all samples "
                 "write Hull(signed, weights=CappedSimplex(cap))"
@@ -162,7 +161,7 @@ class ReducedHull(OfWeights, CoordinateFree):
         super().__post_init__()
 
     def dimension(self, n: int | None) -> int | None:
-        return n
+        return self.samples.dimension(n)
 
     def size(self, data: Data) -> Size:
         if self.nu is None:
@@ -181,7 +180,8 @@ class ReducedHull(OfWeights, CoordinateFree):
         return _with_cap(self.samples, self.size(data).number).space(data)
 
     def image(self, data: Data) -> tuple[Vec, LinearMap]:
-        return np.zeros(data.n), data.samples(self.samples.kind)
+        A = self.samples.map(data)
+        return np.zeros(A.shape[0]), A
 
     def emptiness(self, data: Data) -> str | None:
         name = self.nu.name if isinstance(self.nu, Param | Derived) else "nu"
@@ -189,27 +189,29 @@ class ReducedHull(OfWeights, CoordinateFree):
             return f"{self!r}: {name} must be positive, got {value(self.nu):g}"
         if self.bound_space(data).emptiness() is None:
             return None
-        counts = {kind: data.count(kind) for kind in ("pos", "neg")}
-        count, cap = counts[self.samples.kind], self.size(data).number
+        count, cap = self.samples.count(data), self.size(data).number
         if self.nu is None:
             name = self.eta.name if isinstance(self.eta, Param | Derived) else "eta"
             return (
                 f"{self!r}: empty, the cap {cap:.4g} times {count:.6g} samples is below 1; "
                 f"{name} must be at least {1.0 / count:.6g}"
             )
-        highest = min(2.0 * number / data.total for number in counts.values())
+        of_both = self.samples in (pos, neg)  # whose hulls mostly stand together
+        counts = [s.count(data) for s in ((pos, neg) if of_both else (self.samples,))]
+        highest = min(2.0 * number / data.total for number in counts)
+        how = " (= 2 min(m+, m-)/m)" if of_both else ""
         return (
             f"{self!r}: empty, the cap 2/(m nu) = {cap:.4g} times {count:.6g} samples is below 1; "
-            f"{name} must be at most {highest:.6g} (= 2 min(m+, m-)/m)"
+            f"{name} must be at most {highest:.6g}{how}"
         )
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        kind = self.samples.kind
-        rows = data.rows(kind).size
-        s = cp.Variable(rows, name=f"{rows} q_{kind}")  # s = m_o q, entries near 1
-        weights = data.copies(kind)
-        cap = scope.scalar(self.size(data)) * (rows if weights is None else rows * weights)
-        return data.samples(kind).matrix() @ (s / rows), [s >= 0, s <= cap, cp.sum(s) == rows]
+        X = self.samples.map(data).matrix()
+        rows = X.shape[1]
+        s = cp.Variable(rows, name=f"{rows} q_{self.samples.tag}")  # s = m_o q, entries near 1
+        copies = self.samples.copies(data)
+        cap = scope.scalar(self.size(data)) * (rows if copies is None else rows * copies)
+        return X @ (s / rows), [s >= 0, s <= cap, cp.sum(s) == rows]
 
     def formula(self, notation: Notation) -> str:
         q = notation.sub("q", "i")
@@ -221,5 +223,5 @@ class ReducedHull(OfWeights, CoordinateFree):
 
 
 @functools.lru_cache(maxsize=64)
-def _with_cap(samples: Samples, cap: float) -> Hull:
+def _with_cap(samples: SampleNode, cap: float) -> Hull:
     return Hull(samples, weights=CappedSimplex(cap))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,99 @@ from numpy.typing import NDArray
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.errors import CompositionError, brief
-from ucm.language.node import CoordinateFree, Notation
+from ucm.language.node import CoordinateFree, Node, Notation
 from ucm.language.operators import Arithmetic
 from ucm.language.statistics.matrices import MatrixNode
 from ucm.language.statistics.vectors import VectorNode
 
-__all__ = ["Covariance", "Mean", "Samples", "neg", "pos", "signed"]
+__all__ = ["Covariance", "Mean", "SampleNode", "Samples", "kinds_of", "neg", "pos", "signed"]
 
 _SIGN = {"pos": "+", "neg": "-", "signed": "±"}  # the subscripts of statistics
 
 
-class Samples(Arithmetic[Any], CoordinateFree):
-    """The samples of class +1 (`pos`), of class -1 (`neg`), or all `y_i x_i` (`signed`).
+class SampleNode(Arithmetic[Any]):
+    """Vectors that hulls, means and covariances are made of.
+
+    Attributes
+    ----------
+    mean : their mean, a vector
+    cov : their covariance, divided by their number (the 1/m convention)
+    """
+
+    @property
+    def mean(self) -> Mean:
+        return Mean(self)
+
+    @property
+    def cov(self) -> Covariance:
+        return Covariance(self)
+
+    @abstractmethod
+    def dimension(self, n: int | None) -> int | None:
+        """Their length, over samples with n features."""
+
+    @abstractmethod
+    def rows(self, data: Data) -> NDArray[np.intp] | None:
+        """Indices of the bound samples that they are; None where they are none of these."""
+
+    @abstractmethod
+    def classes(self, data: Data) -> Vec | None:
+        """The labels y_i where they are all `y_i x_i`; None for one class."""
+
+    @abstractmethod
+    def map(self, data: Data) -> LinearMap:
+        """`q -> sum_i q_i x_i`."""
+
+    @abstractmethod
+    def average(self, data: Data) -> Vec:
+        """Their mean, (n,)."""
+
+    @abstractmethod
+    def covariance_factor(self, data: Data) -> LinearMap:
+        """F with F F' their covariance."""
+
+    @abstractmethod
+    def covariance(self, data: Data) -> NDArray[np.float64]:
+        """Their covariance, dense (n, n)."""
+
+    @abstractmethod
+    def copies(self, data: Data) -> Vec | None:
+        """Their weights; None where each is 1."""
+
+    @abstractmethod
+    def count(self, data: Data) -> float:
+        """The sum of these weights."""
+
+    @property
+    @abstractmethod
+    def tag(self) -> str:
+        """A word for them in the names of variables."""
+
+    @abstractmethod
+    def subscript(self, notation: Notation) -> str:
+        """What tells their statistics apart."""
+
+    @abstractmethod
+    def index(self, notation: Notation) -> str:
+        """What a sum over them runs over."""
+
+    @abstractmethod
+    def each(self, notation: Notation) -> str:
+        """One of them, `x_i` or `y_i x_i`."""
+
+    def combine(self, symbol: str, a: Any, b: Any) -> Any:
+        if symbol == "*" and not (isinstance(a, float) and a == -1.0):  # -1.0: of a minus sign
+            raise CompositionError(
+                f"{self!r} are samples, not a set; did you mean {a!r} * Hull({self!r})?"
+            )
+        raise CompositionError(
+            f"{self!r} are samples, not a set, so they take no arithmetic; "
+            f"did you mean Hull({self!r}), or {self!r}.mean?"
+        )
+
+
+class Samples(SampleNode, CoordinateFree):
+    """The samples of class +1 (`pos`), of class -1 (`neg`), or all `y_i x_i` (`signed`); those of one group.
 
     Attributes
     ----------
@@ -35,11 +117,22 @@ class Samples(Arithmetic[Any], CoordinateFree):
     pos.mean - neg.mean
     >>> print(ucm.pos.cov + ucm.neg.cov)
     Σ₊ + Σ₋
+    >>> ucm.Hull(ucm.pos.group("A"))
+    Hull(pos.group('A'))
     """
 
     kind: str
+    label: Any = None
 
     def __post_init__(self) -> None:
+        label = self.label
+        if isinstance(label, np.generic):
+            object.__setattr__(self, "label", label.item())
+        if not isinstance(self.label, str | int | float | None) or self.label != self.label:
+            raise CompositionError(
+                f"group: expected the label of a group, a string or a number, got {brief(label)}; write one "
+                "group for each label, as Hull(pos.group('A')) | Hull(pos.group('B'))"
+            )
         super().__post_init__()
         if self.kind not in _SIGN:
             raise CompositionError(
@@ -47,29 +140,93 @@ class Samples(Arithmetic[Any], CoordinateFree):
                 "use ucm.pos, ucm.neg or ucm.signed"
             )
 
-    @property
-    def mean(self) -> Mean:
-        return Mean(self)
+    def group(self, label: str | float) -> Samples:
+        """Those samples whose group is `label`: of the labels `subgroup` that `ucm.compile` and
+        `Classifier.fit` are given.
+
+        Raises
+        ------
+        CompositionError
+            The label is neither a string nor a number, or these are the samples of a group.
+
+        Examples
+        --------
+        >>> import ucm
+        >>> U = ucm.Hull(ucm.pos.group("A")) - ucm.Hull(ucm.neg)
+        >>> X, y, groups = [[3.0], [9.0], [1.0]], [1, 1, -1], ["A", "B", "A"]
+        >>> ucm.solve(U, X, y, subgroup=groups).objective
+        -2.0
+        """
+        if self.label is not None or label is None:
+            raise CompositionError(
+                f"{self!r}.group({label!r}): expected the label of one group of all samples of a class, got "
+                "none or a second one; write pos.group('A'), and give combined labels to samples for two"
+            )
+        return Samples(self.kind, label)
 
     @property
-    def cov(self) -> Covariance:
-        return Covariance(self)
+    def part(self) -> tuple[str, Any]:
+        """The kind and the group, as `ucm.data.bound.Data` takes them."""
+        return self.kind, self.label
+
+    def dimension(self, n: int | None) -> int | None:
+        return n
+
+    def rows(self, data: Data) -> NDArray[np.intp]:
+        return data.rows(*self.part)
+
+    def classes(self, data: Data) -> Vec | None:
+        return data.signs(*self.part)
+
+    def map(self, data: Data) -> LinearMap:
+        return data.samples(*self.part)
+
+    def average(self, data: Data) -> Vec:
+        return data.mean(*self.part)
+
+    def covariance_factor(self, data: Data) -> LinearMap:
+        return data.covariance_factor(*self.part)
+
+    def covariance(self, data: Data) -> NDArray[np.float64]:
+        return data.covariance(*self.part)
+
+    def copies(self, data: Data) -> Vec | None:
+        return data.copies(*self.part)
+
+    def count(self, data: Data) -> float:
+        return data.count(*self.part)
+
+    @property
+    def tag(self) -> str:
+        return self.kind if self.label is None else f"{self.kind}_{self.label}"
+
+    def subscript(self, notation: Notation) -> str:
+        sign = _SIGN[self.kind]
+        return sign if self.label is None else f"{sign},{notation.label(self.label)}"
+
+    def index(self, notation: Notation) -> str:
+        i, words = "i", []
+        if self.kind != "signed":
+            words.append(f"{notation.sub('y', i)} = {_SIGN[self.kind]}1")
+        if self.label is not None:
+            words.append(f"{notation.sub('g', i)} = {notation.label(self.label)}")
+        return ", ".join(words) or i
+
+    def each(self, notation: Notation) -> str:
+        x = notation.sub("x", "i")
+        return f"{notation.sub('y', 'i')} {x}" if self.kind == "signed" else x
 
     def __repr__(self) -> str:
-        return self.kind
+        return self.kind if self.label is None else f"{self.kind}.group({self.label!r})"
 
     def formula(self, notation: Notation) -> str:
-        return notation.word(self.kind)
+        kind = notation.word(self.kind)
+        return kind if self.label is None else notation.sub(kind, notation.label(self.label))
 
-    def combine(self, symbol: str, a: Any, b: Any) -> Any:
-        if symbol == "*" and not (isinstance(a, float) and a == -1.0):  # -1.0: of a minus sign
-            raise CompositionError(
-                f"{self!r} are samples, not a set; did you mean {a!r} * Hull({self!r})?"
-            )
-        raise CompositionError(
-            f"{self!r} are samples, not a set, so they take no arithmetic; "
-            f"did you mean Hull({self!r}), or {self!r}.mean?"
-        )
+
+def kinds_of(node: Node) -> set[str]:
+    """Which of "pos", "neg" and "signed" a declaration takes samples of."""
+    return {s.kind for s in node.walk() if isinstance(s, Samples)}
 
 
 pos = Samples("pos")
@@ -80,37 +237,37 @@ signed = Samples("signed")
 class Mean(VectorNode, CoordinateFree):
     """The mean of the samples: `(1/m_o) sum_i x_i`."""
 
-    samples: Samples
+    samples: SampleNode
 
     def dimension(self, n: int | None) -> int | None:
-        return n
+        return self.samples.dimension(n)
 
     def evaluate(self, data: Data) -> Vec:
-        return data.mean(self.samples.kind)
+        return self.samples.average(data)
 
     def __repr__(self) -> str:
         return f"{self.samples!r}.mean"
 
     def formula(self, notation: Notation) -> str:
-        return notation.sub(notation.bar("x"), _SIGN[self.samples.kind])
+        return notation.sub(notation.bar("x"), self.samples.subscript(notation))
 
 
 class Covariance(MatrixNode, CoordinateFree):
     """The covariance `(1/m_o) sum_i (x_i - mean)(x_i - mean)'` of the samples."""
 
-    samples: Samples
+    samples: SampleNode
 
     def dimension(self, n: int | None) -> int | None:
-        return n
+        return self.samples.dimension(n)
 
     def factors(self, data: Data) -> list[LinearMap]:
-        return [data.covariance_factor(self.samples.kind)]
+        return [self.samples.covariance_factor(data)]
 
     def evaluate(self, data: Data) -> NDArray[np.float64]:
-        return data.covariance(self.samples.kind)
+        return self.samples.covariance(data)
 
     def __repr__(self) -> str:
         return f"{self.samples!r}.cov"
 
     def formula(self, notation: Notation) -> str:
-        return notation.sub(notation.symbol("Sigma"), _SIGN[self.samples.kind])
+        return notation.sub(notation.symbol("Sigma"), self.samples.subscript(notation))

@@ -127,7 +127,7 @@ class _Iterate(Lagrangian):
         self.scale = max(float(np.linalg.norm(form.center)) + sum(parts), _TINY)
         if sum(parts) == 0.0 or self.scale == _TINY or form.couplings:
             columns = [float(b.map.column_norms().max(initial=0.0)) for b in form.blocks]
-            if sum(parts) <= _CANCELS * max(columns):
+            if sum(parts) <= _CANCELS * max(columns, default=0.0):
                 self.scale = max([self.scale, *columns])
         if self.scale == _TINY:  # every map is zero: only couplings are left
             self.scale = 1.0

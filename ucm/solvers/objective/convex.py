@@ -52,7 +52,7 @@ class _Built(Session):
 
         if form.penalties not in self.problems:
             # features of size one, and an objective of its own size
-            unit = float(abs(form.X).max()) or 1.0
+            unit = form.scale or 1.0
             w, b, t = cp.Variable(form.n) / unit, cp.Variable(), cp.Variable(form.m)
             v, u, size = cp.Parameter(form.m), cp.Parameter(form.n), cp.Parameter(nonneg=True)
             plain = Numbers()

@@ -13,7 +13,8 @@ see `ucm.solvers.objective.splitting`. Large systems of L2 are solved by conjuga
 Of the features only those enter that are not 0 or whose slope leaves its walls, of the samples those with
 h_i > 0. While a step still gains much, every so many of the samples stand for all in the matrix; near the
 solution, where the curvatures hardly change, the matrix of the step before serves again. Samples on a
-straight XX whole steps succeed.
+straight part of a loss have the curvature of a parabola with their slope (Huber's weights), and ever less of
+it as long as whole steps succeed.
 
 Lee, Sun and Saunders (2014), Proximal Newton-type methods for minimizing composite functions, give the
 method; Yuan, Ho and Lin (2012), An improved GLMNET for l1-regularized logistic regression, the sets of
@@ -144,7 +145,9 @@ class Step:
         lower, upper, self.c = form.penalty.boxed or (0.0, 0.0, 0.0)
         self.lower, self.upper = _spread(lower, form.n), _spread(upper, form.n)
         self.walls = form.penalty.walled
-        self.splitting = None if form.penalty.boxed else Splitting(form.penalty)
+        self.splitting = (
+            None if form.penalty.boxed else Splitting(form.penalty, lambda: monitor.late)
+        )
         self.systems = systems
         self.w, self.b = form.penalty.feasible(start[0]), start[1]
         self.t = form.margins(self.w, self.b)

@@ -13,6 +13,7 @@ alternating direction method of multipliers, section 3.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,16 +45,17 @@ class Splitting:
     Attributes
     ----------
     R : the function
+    late : whether the time is over
     rho : the weight of `x = z`, 0 before the first
     slope : (n,) a subgradient of R at the last point, `rho u`
     """
 
-    def __init__(self, R: Gathered) -> None:
-        self.R, self.rho, self.slope = R, 0.0, np.zeros(0)
+    def __init__(self, R: Gathered, late: Callable[[], bool]) -> None:
+        self.R, self.late, self.rho, self.slope = R, late, 0.0, np.zeros(0)
 
     def solve(self, H: Matrix, r: Vec, w: Vec, tol: float) -> Vec:
         """The minimiser, with a subgradient of the whole of at most tol in each coordinate, or where
-        the iterations end."""
+        the iterations or the time end."""
         if not self.rho:
             self.rho = float(np.sqrt(np.mean(np.diagonal(H) ** 2))) or 1.0
             self.slope = np.zeros(w.size)
@@ -71,7 +73,7 @@ class Splitting:
                 v = x + u
                 z = R.prox(v, 1.0 / rho)
                 g = H @ (x - w) + r + rho * (v - z)
-                if step == MOST or float(np.abs(g).max(initial=0.0)) <= enough:
+                if step == MOST or float(np.abs(g).max(initial=0.0)) <= enough or self.late():
                     break
                 system = H - rho * np.asarray(R.prox_slope(v, 1.0 / rho))
                 system[np.diag_indices_from(system)] += rho
@@ -95,7 +97,7 @@ class Splitting:
                 x = x + line_search(along, d, start) * d
             if step < MOST:
                 self.slope = rho * (x + u - z)
-                if self._ended(H, r, z - w, tol):
+                if self._ended(H, r, z - w, tol) or self.late():
                     break
             rho *= growth(step, _AT_ONCE)
         size, steep = float(np.linalg.norm(z)), float(np.linalg.norm(self.slope))
@@ -119,7 +121,7 @@ class Splitting:
             u = u + mixed - z
             if k % _EVERY == 0:
                 self.slope = rho * u
-                if self._ended(H, r, z - w, tol):
+                if self._ended(H, r, z - w, tol) or self.late():
                     break
                 primal, dual = np.abs(x - z).max(), np.abs(z - before).max()
                 balance = float(np.sqrt(primal / dual)) if primal > 0.0 and dual > 0.0 else 1.0

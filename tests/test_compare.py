@@ -1,0 +1,213 @@
+"""Models on the same folds: scores against scikit-learn's, choice inside the folds, the test, failures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+import ucm
+from ucm import Ball, Param, cli, models, neg, pos
+from ucm.data.bound import bind
+from ucm.estimators.compare import corrected_t_test
+from ucm.evidence.relative import with_relative_sizes
+
+RNG = np.random.default_rng(5)
+Y = np.repeat([-1, 1], 30)
+X = RNG.normal(size=(60, 3)) + 0.9 * Y[:, None] * np.array([1.0, 0.5, 0.0])
+
+
+class Fails(ClassifierMixin, BaseEstimator):
+    """Refuses to be fitted where the first sample is left out."""
+
+    def fit(self, X: Any, y: Any) -> Fails:
+        if X[0, 0] != globals()["X"][0, 0]:
+            raise RuntimeError("the first sample\nis missing")
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return np.full(len(X), self.classes_[0])
+
+
+@pytest.fixture(scope="module")
+def mixed() -> ucm.Comparison:
+    pipeline = make_pipeline(StandardScaler(), SVC())
+    return ucm.compare([models.nu_svm(0.6), pipeline, Fails(), models.mm_fda(0.1)], X, Y)
+
+
+def test_scores_are_those_of_cross_validation(mixed: ucm.Comparison) -> None:
+    by_name = {one.name: one for one in mixed}
+    assert list(by_name)[-1] == "Fails"
+    for name, estimator in {
+        "nu_svm": ucm.Classifier(models.nu_svm(0.6)),
+        "mm_fda": ucm.Classifier(models.mm_fda(0.1)),
+        "StandardScaler + SVC": make_pipeline(StandardScaler(), SVC()),
+    }.items():
+        wanted = cross_val_score(estimator, X, Y, cv=5)
+        one = by_name[name]
+        np.testing.assert_array_equal(one.fold_scores, wanted)
+        assert one.score == pytest.approx(wanted.mean())
+        assert one.error == pytest.approx(stats.sem(wanted))
+    assert by_name["nu_svm"].gap is not None and by_name["nu_svm"].gap <= 1e-6
+    assert by_name["nu_svm"].chosen == ({"nu": 0.6},) * 5
+    assert by_name["nu_svm"].features == 3.0
+    assert by_name["StandardScaler + SVC"].gap is None
+    scores = [one.score for one in mixed if one.score is not None]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_model_that_fails_on_a_fold_is_a_row_that_says_so(mixed: ucm.Comparison) -> None:
+    failed = mixed[-1]
+    assert failed.score is None and failed.error is None and failed.p_value is None
+    assert list(failed.failures) == [0]
+    assert failed.failures[0] == "RuntimeError: the first sample is missing"
+    assert "failed on 1 of 5 folds, on fold 1 by RuntimeError" in failed.remark
+    assert np.isnan(failed.fold_scores[0]) and np.isfinite(failed.fold_scores[1:]).all()
+    assert "failed on 1 of 5" in str(mixed) and "failed on 1 of 5" in mixed._repr_html_()
+
+
+def test_table_frame_and_html(mixed: ucm.Comparison) -> None:
+    assert "±" in str(mixed) and "Nadeau and Bengio" in str(mixed)
+    assert repr(mixed) == "Comparison(4 models, 5 folds, accuracy)"
+    page = mixed._repr_html_()
+    assert page.count("<tr") == 5 and "np.float64" not in page
+    pytest.importorskip("pandas", reason="pandas is part of ucm[test]")
+    frame = mixed.to_frame()
+    assert list(frame["model"]) == [one.name for one in mixed]
+    assert np.isnan(frame["score"].iloc[-1])
+
+
+def test_the_corrected_t_test() -> None:
+    """Against the definition: a ratio of 0 is the paired t test, and the correction widens it."""
+    d = np.array([0.02, 0.05, 0.01, 0.04, 0.03])
+    assert corrected_t_test(d, 0.0) == pytest.approx(stats.ttest_1samp(d, 0.0).pvalue)
+    t = d.mean() / np.sqrt((1 / 5 + 1 / 4) * d.var(ddof=1))
+    assert corrected_t_test(d, 0.25) == pytest.approx(2 * stats.t.sf(t, 4))
+    assert corrected_t_test(d[:1], 0.25) is None
+    assert corrected_t_test(np.zeros(3), 0.5) == 1.0
+
+
+@pytest.mark.parametrize("model", [models.nu_svm(0.5), models.one_norm_svm(1.0)])
+def test_sizes_are_chosen_inside_the_folds(model: Any) -> None:
+    """The warm path chooses what a grid search of the relative parameter does."""
+    (one,) = ucm.compare([model], X, Y, cv=2, search="relative sizes", values=4)
+    relative = with_relative_sizes(ucm.RobustMargin(model) if isinstance(model, ucm.UncertaintySet)
+                                   else model, bind(X, Y))  # fmt: skip
+    (name,) = relative.relative()
+    values = (
+        np.geomspace(1e-3, 1, 5)[:-1]
+        if isinstance(model, ucm.Objective)
+        else (np.arange(4) + 0.5) / 4
+    )
+    for fold, (train, test) in enumerate(StratifiedKFold(2).split(X, Y)):
+        search = GridSearchCV(
+            ucm.Classifier(relative), {f"model__{name}": values}, cv=StratifiedKFold(3)
+        )
+        search.fit(X[train], Y[train])
+        assert one.chosen[fold] == pytest.approx(search.best_estimator_.solution_.params)
+        assert one.fold_scores[fold] == search.score(X[test], Y[test])
+
+
+def test_which_sizes_are_made_relative() -> None:
+    data = bind(X, Y)
+    numbers = Ball(pos.mean, 0.3) - Ball(neg.mean, 0.2)
+    found = with_relative_sizes(ucm.RobustMargin(numbers), data)
+    assert (
+        found.params() == {"radius": 0.5, "radius_2": 0.5} == dict.fromkeys(found.relative(), 0.5)
+    )
+    hulls = ucm.ReducedHull(pos, nu=0.5) - ucm.ReducedHull(neg, nu=0.5)
+    assert with_relative_sizes(ucm.RobustMargin(hulls), data).relative() == ("nu",)
+    assert with_relative_sizes(ucm.Hinge() + ucm.L1(), data).relative() == ("lam",)
+    assert with_relative_sizes(models.rlsvm0(0.5), data).relative() == ("lam",)
+    own = Ball(pos.mean, Param("r", 0.2, relative=True)) - Ball(neg.mean, Param("s", 0.1))
+    assert with_relative_sizes(ucm.RobustMargin(own), data).relative() == ("r",)
+
+
+def test_several_sizes_classes_and_jobs() -> None:
+    y = np.array(["a", "b", "c"])[np.arange(60) % 3]
+    A = RNG.normal(size=(60, 2)) + 2.0 * np.c_[np.arange(60) % 3, np.arange(60) % 2]
+    both = Ball(pos.mean, 0.1) - Ball(neg.mean, 0.2)
+    found = ucm.compare(
+        {"balls": both, "logistic": LogisticRegression()},
+        A, y, cv=2, search="relative sizes", values=2, n_jobs=2, scoring="balanced_accuracy",
+    )  # fmt: skip
+    assert found.scoring == "balanced_accuracy" and not any(one.failures for one in found)
+    balls = next(one for one in found if one.name == "balls")
+    assert set(balls.chosen[0]) == {"radius", "radius_2"}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"models": []}, ucm.ParameterError, "expected a list"),
+        ({"models": models.nu_svm(0.3)}, ucm.ParameterError, "expected a list"),
+        ({"models": [SVC]}, ucm.ParameterError, "expected a declared model"),
+        ({"models": [ucm.Simplex()]}, ucm.CompositionError, "compare"),
+        ({"models": {3: SVC()}}, ucm.ParameterError, "a name is text"),
+        ({"y": Y[:-1]}, ucm.DataError, "one label for each"),
+        ({"y": np.ones(60)}, ucm.DataError, "two classes"),
+        ({"cv": 1}, ucm.ParameterError, "cv is a number of folds"),
+        ({"cv": 31}, ucm.DataError, "31 folds need 31 samples"),
+        ({"scoring": "colour"}, ucm.ParameterError, "scoring"),
+        ({"scoring": ["accuracy"]}, ucm.ParameterError, "scoring"),
+        ({"search": "grid"}, ucm.ParameterError, "search is None"),
+        ({"values": 0}, ucm.ParameterError, "positive whole number"),
+        ({"n_jobs": 0}, ucm.ParameterError, "n_jobs"),
+        ({"progress": 3}, ucm.ParameterError, "progress"),
+    ],
+)
+def test_bad_input(change: dict[str, Any], error: type[Exception], words: str) -> None:
+    given = {"models": [Fails()], "X": X, "y": Y, **change}
+    with pytest.raises(error, match=words):
+        ucm.compare(given.pop("models"), given.pop("X"), given.pop("y"), **given)
+
+
+def test_the_picture(mixed: ucm.Comparison) -> None:
+    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is part of ucm[plot]")
+    matplotlib.use("Agg")
+    shown = ucm.plot.ComparisonDisplay.from_comparison(mixed)
+    left, right = shown.axes_
+    assert [t.get_text().replace("\n", " ") for t in left.get_yticklabels()] == list(shown.names)
+    bars = left.containers
+    assert len(bars) == 3
+    for k, bar in enumerate(bars):
+        (at,) = bar.lines[0].get_xdata()
+        (segment,) = bar.lines[2][0].get_segments()
+        assert at == shown.scores[k]
+        np.testing.assert_allclose(segment[:, 0], at + np.array([-1, 1]) * shown.errors[k])
+    faint = [line for line in left.lines if line.get_alpha() == 0.4]
+    np.testing.assert_array_equal(faint[0].get_xdata(), mixed[0].fold_scores)
+    assert [t.get_text() for t in left.texts] == ["failed on 1 of 5 folds"]
+    assert len(right.texts) == 3 and right.get_xscale() == "log"
+    shown.figure_.canvas.draw()
+    inside = right.get_window_extent()
+    assert all(t.get_window_extent().x1 <= inside.x1 for t in right.texts)
+    with pytest.raises(ucm.ParameterError, match="expected a Comparison"):
+        ucm.plot.ComparisonDisplay.from_comparison([1])  # type: ignore[arg-type]
+    matplotlib.pyplot.close("all")
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "data.csv"
+    rows = [[*map(repr, row.tolist()), "red" if s > 0 else "blue"] for row, s in zip(X, Y)]
+    file.write_text("\n".join(",".join(row) for row in rows))
+    few = ["compare", str(file), "--folds", "2", "--no-search"]
+    assert cli.main(few) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in cli.COMPARED) and "Nadeau" in out
+    assert cli.main([*few, "--models", "mm_fda,svm", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert {row["model"] for row in answer["rows"]} == {"mm_fda", "svm"} and answer["folds"] == 2
+    assert cli.main(["compare", str(file), "--models", "colour"]) == 2
+    assert "known are" in capsys.readouterr().err

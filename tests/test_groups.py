@@ -1,0 +1,173 @@
+"""Groups of samples, `pos.group("A")`: their rows in hulls, means, covariances, folds, pairs and kernels."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import sklearn
+from bundled import load
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from typed import untyped
+
+import ucm
+from ucm import Param, neg, pos, signed
+from ucm.data.bound import bind
+from ucm.errors import CompositionError, DataError, EmptySetError
+
+X, Y = load("breast_cancer")
+X = (X - X.mean(axis=0)) / X.std(axis=0)
+GROUPS = np.array(["A", "B", "C"])[np.random.default_rng(0).choice(3, len(Y), p=[0.6, 0.3, 0.1])]
+NU = Param("nu", 0.05)
+MIXED = (
+    ucm.ReducedHull(pos.group("A"), nu=NU)
+    - ucm.Ellipsoid(neg.group("B").mean, neg.group("B").cov, 0.3)
+    - ucm.Hull(neg.group("C"), weights=ucm.NormBall(0.5))
+)
+
+
+def test_a_group_is_a_constant_matrix_of_its_samples() -> None:
+    """The hull of rows written as numbers, and statistics by NumPy."""
+    rows = X[(Y > 0) & (GROUPS == "C")]
+    data = bind(X, Y, subgroup=GROUPS)
+    U = ucm.Hull(pos.group("C"), weights=ucm.CappedSimplex(0.2))
+    fixed = ucm.Image(rows.T, ucm.CappedSimplex(0.2))
+    rng = np.random.default_rng(1)
+    for d in rng.standard_normal((5, X.shape[1])):
+        assert U.support(data, d, {})[0] == pytest.approx(fixed.support(data, d, {})[0], rel=1e-12)
+    assert np.allclose(pos.group("C").mean.evaluate(data), rows.mean(axis=0), atol=1e-14)
+    assert np.allclose(pos.group("C").cov.evaluate(data), np.cov(rows.T, bias=True), atol=1e-13)
+    both = (Y[:, None] * X)[GROUPS == "B"]
+    assert np.allclose(signed.group("B").mean.evaluate(data), both.mean(axis=0), atol=1e-14)
+
+
+def test_nu_counts_all_samples_and_the_weights_lie_in_the_group() -> None:
+    plan = ucm.compile(MIXED, X, Y, subgroup=GROUPS)
+    solution = plan.solve()
+    assert solution.status == "optimal" and plan.verify()
+    weights = solution.weights
+    assert weights is not None
+    assert weights[(Y > 0) & (GROUPS == "A")].sum() == pytest.approx(1.0)
+    assert not weights[(Y > 0) & (GROUPS != "A")].any()
+    assert weights[Y > 0].max() <= 2.0 / (len(Y) * 0.05) * (1.0 + 1e-9)
+    rows, own = X[(Y > 0) & (GROUPS == "A")], X[(Y < 0) & (GROUPS == "B")]
+    few = X[(Y < 0) & (GROUPS == "C")]
+    p, q, u = cp.Variable(len(rows)), cp.Variable(len(few)), cp.Variable(X.shape[1])
+    root = np.linalg.cholesky(np.cov(own.T, bias=True) + 1e-14 * np.eye(X.shape[1]))
+    x = rows.T @ p - own.mean(axis=0) - root @ u - few.T @ q
+    confined = [p >= 0, cp.sum(p) == 1, p <= 40 / len(Y), q >= 0, cp.sum(q) == 1]
+    balls = [cp.norm(q) <= 0.5, cp.norm(u) <= 0.3]
+    twin = cp.Problem(cp.Minimize(cp.norm(x)), [*confined, *balls])
+    twin.solve(solver=cp.CLARABEL)
+    assert -twin.value == pytest.approx(solution.objective, rel=1e-6)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "precomputed"])
+def test_behind_a_kernel(kernel: str) -> None:
+    rows = np.arange(0, len(Y), 4)
+    part, y, groups = X[rows], Y[rows], GROUPS[rows]
+    U = ucm.ReducedHull(pos.group("A"), nu=NU) - ucm.ReducedHull(neg.group("B"), nu=NU)
+    given = part @ part.T if kernel == "precomputed" else part
+    plan = ucm.compile(U, given, y, kernel=kernel, subgroup=groups)
+    solution = plan.solve()
+    assert solution.status == "optimal" and plan.verify()
+    if kernel != "rbf":
+        plain = ucm.solve(U, part, y, subgroup=groups)
+        assert solution.objective == pytest.approx(plain.objective, rel=1e-6)
+        assert solution.weights == pytest.approx(plain.weights, abs=1e-4)
+
+
+def test_path_and_admissible_take_the_groups() -> None:
+    U = ucm.ReducedHull(pos.group("A"), nu=NU) - ucm.ReducedHull(neg.group("B"), nu=NU)
+    interval = ucm.admissible(U, X, Y, subgroup=GROUPS)["nu"]
+    members = np.count_nonzero((Y > 0) & (GROUPS == "A"))
+    others = np.count_nonzero((Y < 0) & (GROUPS == "B"))
+    assert interval.upper == pytest.approx(2 * min(members, others) / len(Y), rel=1e-9)
+    nus = [0.5 * (interval.lower + interval.upper), interval.upper]
+    found = ucm.path(U, X, Y, nu=nus, subgroup=GROUPS)
+    for nu, solution in zip(nus, found, strict=True):
+        alone = ucm.solve(U.with_params(nu=nu), X, Y, subgroup=GROUPS)
+        assert solution.objective == pytest.approx(alone.objective, rel=1e-5)
+
+
+def test_every_fold_has_its_own_rows() -> None:
+    """Through cross-validation, search and a pipeline: the same as by hand, fold by fold."""
+    folds = KFold(4, shuffle=True, random_state=0)
+    by_hand = []
+    for train, test in folds.split(X):
+        fitted = ucm.Classifier(MIXED).fit(X[train], Y[train], subgroup=GROUPS[train])
+        by_hand.append(fitted.score(X[test], Y[test]))
+    with sklearn.config_context(enable_metadata_routing=True):
+        clf = ucm.Classifier(MIXED).set_fit_request(subgroup=True)
+        scores = cross_val_score(clf, X, Y, cv=folds, params={"subgroup": GROUPS})
+        assert scores == pytest.approx(by_hand)
+        piped = make_pipeline(StandardScaler(), clf)
+        grid = {"classifier__model__nu": [0.05, 0.1]}
+        search = GridSearchCV(piped, grid, cv=folds).fit(X, Y, subgroup=GROUPS)
+        assert search.best_score_ > 0.8
+
+
+def test_several_classes_and_calibration() -> None:
+    y = np.where(X[:, 0] > 1.0, 2, Y)
+    U = ucm.Ellipsoid(pos.group("A").mean, pos.group("A").cov, 0.1) - neg.group("B").mean
+    clf = ucm.Classifier(U, probability=True).fit(X, y, subgroup=GROUPS)
+    assert clf.coef_.shape[0] == 3 and np.allclose(clf.predict_proba(X).sum(axis=1), 1.0)
+    rows = np.isin(y, [-1, 2])
+    pair = ucm.solve(U, X[rows], np.where(y[rows] == -1, 1, -1), subgroup=GROUPS[rows])
+    assert clf.solution_[1].objective == pytest.approx(pair.objective, rel=1e-6)
+
+
+def test_prints_and_comes_back() -> None:
+    U = ucm.Hull(pos.group("a_b")) - neg.group(2).mean
+    assert repr(U) == "Hull(pos.group('a_b')) - Point(neg.group(2).mean)"
+    assert eval(repr(U), {name: getattr(ucm, name) for name in ucm.__all__}) == U
+    assert ucm.from_json(ucm.to_json(U)) == U == pickle.loads(pickle.dumps(U))
+    assert r"\mathrm{a\_b}" in U._repr_latex_() and "a_b" in str(U)
+    assert pos.group("A") != pos.group("B") and untyped.pos.group(np.int64(2)) == pos.group(2)
+    assert type(untyped.pos.group(np.int64(2)).label) is int
+
+
+BAD_LABELS: dict[str, tuple[Any, str]] = {
+    "of another length": (GROUPS[:5], f"expected {len(Y)} labels"),
+    "one for all": ("A", f"expected {len(Y)} labels"),
+    "missing": (np.where(GROUPS == "A", np.array(None), GROUPS), "got None"),
+    "not a number": (np.where(GROUPS == "A", np.nan, 1.0), "got nan"),
+    "hidden": (np.ma.masked_array(np.ones(len(Y)), GROUPS == "A"), "every sample"),
+    "no labels": ([("A", 1)] * len(Y), f"expected {len(Y)} labels"),
+    "unknown": (np.where(GROUPS == "A", "D", GROUPS), "got 'A', which no sample has"),
+    "of one class": (np.where((GROUPS == "A") & (Y > 0), "D", GROUPS), "of the other class"),
+    "none": (None, "enable_metadata_routing"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_LABELS)
+def test_bad_groups_are_refused_before_any_work(case: str) -> None:
+    labels, text = BAD_LABELS[case]
+    for refused in (
+        lambda: ucm.compile(MIXED, X, Y, subgroup=labels),
+        lambda: ucm.Classifier(MIXED).fit(X, Y, subgroup=labels),
+        lambda: ucm.compile(MIXED, X, Y, subgroup=labels, kernel="rbf"),
+    ):
+        with pytest.raises(DataError, match=text):
+            refused()
+
+
+def test_bad_labels_in_the_language() -> None:
+    for label in (None, ("A", "B"), ["A"], float("nan"), pos):
+        with pytest.raises(CompositionError, match="group"):
+            untyped.pos.group(label)
+    with pytest.raises(CompositionError, match="one group"):
+        pos.group("A").group("B")
+    with pytest.raises(CompositionError, match=r"did you mean 2 \* Hull\(pos.group\('A'\)\)"):
+        _ = 2 * pos.group("A")
+    with pytest.raises(CompositionError, match="over all samples"):
+        ucm.ReducedHull(signed.group("A"), nu=0.1)
+    U = ucm.ReducedHull(pos.group("C"), nu=0.9) - ucm.Hull(neg)
+    members = np.count_nonzero((Y > 0) & (GROUPS == "C"))
+    with pytest.raises(EmptySetError, match=f"at most {2 * members / len(Y):.6g}"):
+        ucm.compile(U, X, Y, subgroup=GROUPS)

@@ -1,0 +1,104 @@
+"""The group of every sample: a label beside that of its class."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.errors import DataError, brief
+
+__all__ = ["Groups", "groups_of"]
+
+_SHOWN = 6  # labels that a message lists
+
+
+class Groups:
+    """The groups of samples.
+
+    Attributes
+    ----------
+    codes : for every label its number
+    given : (m,) the number of the label of every sample that was given
+    numbers : those of the samples that are bound
+    """
+
+    def __init__(self, labels: Sequence[Any]) -> None:
+        self.codes = {label: k for k, label in enumerate(dict.fromkeys(labels))}
+        self.given = np.fromiter(map(self.codes.__getitem__, labels), np.intp, len(labels))
+        self.given.flags.writeable = False
+        self.numbers = self.given
+
+    def of(self, rows: NDArray[np.intp]) -> Groups:
+        """The groups of these samples only."""
+        few = copy.copy(self)
+        few.numbers = self.numbers[rows]
+        return few
+
+    @property
+    def labels(self) -> list[Any]:
+        """The label of every sample that was given."""
+        names = list(self.codes)
+        return [names[k] for k in self.given]
+
+    def members(self, label: Any, among: NDArray[np.intp], name: str, of: str) -> NDArray[np.intp]:
+        """The samples of a group among some.
+
+        Parameters
+        ----------
+        name, of : of what asks and of the samples it asks among, for messages
+
+        Raises
+        ------
+        DataError
+            No sample has this label, or none of those.
+        """
+        code = self.codes.get(label)
+        if code is None or not (self.numbers == code).any():
+            shown = ", ".join(map(repr, list(self.codes)[:_SHOWN]))
+            more = ", ..." if len(self.codes) > _SHOWN else ""
+            raise DataError(
+                f"{name}: expected one of the groups {shown}{more}, got {label!r}, which no sample "
+                "has; take one of them"
+            )
+        rows = among[self.numbers[among] == code]
+        if not rows.size:
+            count = np.count_nonzero(self.numbers == code)
+            raise DataError(
+                f"{name}: expected samples of {of} in the group, got none (all {count} of the group are of "
+                "the other class); leave the group out, or add samples"
+            )
+        return rows
+
+
+def groups_of(subgroup: Any, m: int) -> Groups:
+    """The labels of m samples, checked.
+
+    Raises
+    ------
+    DataError
+        Another number of labels, a missing one, or something else than strings and numbers.
+    """
+    given = np.asarray(subgroup)
+    if given.shape != (m,):
+        raise DataError(
+            f"subgroup: expected {m} labels, one per row of X, got "
+            f"{brief(subgroup) if given.ndim == 0 else f'shape {given.shape}'}; all must have the same length"
+        )
+    labels = given.tolist()
+    hidden = np.ma.is_masked(subgroup)
+    wrong = (g for g in labels if given.dtype.kind not in "biuUT" and not _is_label(g))
+    for g in (np.ma.masked,) if hidden else wrong:
+        raise DataError(
+            f"subgroup: expected labels that are strings or numbers, got {brief(g)}; give every sample one, "
+            "as 'none' where it is in no group"
+        )
+    return Groups(labels)
+
+
+def _is_label(g: Any) -> bool:
+    return isinstance(g, str | int) or (isinstance(g, float) and math.isfinite(g))
