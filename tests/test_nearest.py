@@ -343,3 +343,12 @@ def test_what_is_refused() -> None:
     ):
         with pytest.raises(ParameterError):
             make()
+
+
+@pytest.mark.parametrize("cap", [1.0, 2.0, 8.0])
+def test_newton_starts_where_the_samples_cancel_to_rounding(cap: float) -> None:
+    """-x, 0 and x: the middle of the weights is 0 but for rounding, which says nothing of a direction."""
+    X = np.array([[1.0, 2.0], [1.75, -1.3125], [-1.75, 1.3125], [0.0, 0.0]])
+    U = ucm.Hull(ucm.neg, weights=ucm.CappedSimplex(cap))
+    found = ucm.solve(U, X, np.array([1.0, -1.0, -1.0, -1.0]))
+    assert found.status == "optimal" and found.objective == pytest.approx(2.1875)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -54,9 +54,17 @@ class Case:
     model: Any
     X: np.ndarray
     y: np.ndarray
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def solve(self) -> Any:
+        return ucm.solve(self.model, self.X, self.y, **self.options)
 
     def __repr__(self) -> str:
-        return f"{self.model!r}\nX = {self.X.tolist()}\ny = {self.y.astype(int).tolist()}"
+        given = "".join(
+            f"\n{k} = {v.tolist() if isinstance(v, np.ndarray) else v!r}"
+            for k, v in self.options.items()
+        )
+        return f"{self.model!r}\nX = {self.X.tolist()}\ny = {self.y.astype(int).tolist()}{given}"
 
 
 # --- samples --------------------------------------------------------------------------------------
@@ -95,6 +103,38 @@ def samples(s: Source) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
+def weighing(s: Source, y: np.ndarray) -> dict[str, Any]:
+    """One time in five weights of samples, of classes, or both."""
+    options: dict[str, Any] = {}
+    if s.often(5):
+        return options
+    kind = s.integer(0, 3)
+    if kind != 1:
+        c = np.array([s.pick([1.0, 1.0, 2.0, 3.0, 0.0, 0.5, 0.125, 7.0]) for _ in y])
+        for o in (1, -1):
+            if not c[y == o].any():
+                c[y == o] = 1.0
+        options["sample_weight"] = c
+    if kind in (1, 2):
+        options["class_weight"] = s.pick(["balanced", {1: 2.0}, {-1: 0.25}, (3.0, 0.5)])
+    return options
+
+
+def tuned(s: Source, x: float) -> Any:
+    """x, or one time in eight arithmetic of a parameter with that value."""
+    if s.often(8) or not 0.0 < x < 100.0:
+        return x
+
+    def named(v: float) -> Any:
+        return ucm.Param("p" + float(v).hex().translate(str.maketrans("-+.", "mpd")), v)
+
+    kind = s.integer(0, 6)
+    return [
+        named(x), 2 * named(x / 2), named(2 * x) / 2, 1 - named(1 - x), named(math.sqrt(x)) ** 2,
+        named(x * x) ** 0.5, named(x / 2) + named(x / 2),
+    ][kind]  # fmt: skip
+
+
 # --- domains --------------------------------------------------------------------------------------
 def loss_of_ball(s: Source) -> Any:
     return s.pick([
@@ -107,25 +147,28 @@ def weights(s: Source, deep: bool = True) -> Any:
     """A domain for the weights of a hull, most often not empty on the simplex."""
     kind = s.integer(0, 8 if deep else 7)
     t = s.integer(1, 8) / 8 if s.integer(0, 2) == 0 else s.integer(4, 8) / 8
+    size = tuned(s, t)
     if kind == 7:
-        return ucm.CappedSimplex(1 / t, relative=True)
+        return ucm.CappedSimplex(1 / size, relative=True)
     if kind == 6:
         if s.integer(0, 1):
             return (
-                ucm.ChiSquareBall(rho=t)
+                ucm.ChiSquareBall(rho=size)
                 if s.integer(0, 1)
                 else ucm.ChiSquareBall(level=0.5 + t / 2.1)
             )
-        return ucm.NormBall(t, s.pick([1.0, 1.0, 1.5, 2.0, 3.0, math.inf]), "uniform")
+        return ucm.NormBall(size, s.pick([1.0, 1.0, 1.5, 2.0, 3.0, math.inf]), "uniform")
     if kind == 0:
         return ucm.Simplex()
     if kind == 1:
-        return ucm.CappedSimplex(t)
+        return ucm.CappedSimplex(s.pick([size, size, 1.5, 8.0]), relative=not s.often(4))
     if kind == 2:
         p = s.pick(EXPONENTS)
-        return ucm.NormBall(t if 1.1 < p < 10.0 or s.often(2) else s.pick([1.0, 0.9985, 0.25]), p)
+        return ucm.NormBall(
+            size if 1.1 < p < 10.0 or s.often(2) else s.pick([1.0, 0.9985, 0.25]), p
+        )
     if kind == 3:
-        return ucm.KLBall(t)
+        return ucm.KLBall(size)
     if kind == 4:
         return ucm.LossBall(loss_of_ball(s), s.integer(-4, 16) / 8)
     if kind == 5:
@@ -168,14 +211,14 @@ def shape(s: Source, dim: int, n: int) -> Any:
 
 def ambiguity(s: Source) -> Any:
     """A set of a name of its own."""
-    own, t, eps = s.pick([pos, neg]), s.integer(1, 8) / 8, s.integer(0, 4) / 8
+    own, t, eps = s.pick([pos, neg]), s.integer(1, 8) / 8, tuned(s, s.integer(0, 4) / 8)
     kind = s.integer(0, 5)
     if kind == 0:
-        return ucm.CVaR(s.pick([own, own, signed]), t)
+        return ucm.CVaR(s.pick([own, own, signed]), tuned(s, t))
     if kind == 1:
         return ucm.ChiSquare(own, level=0.5 + t / 2.1) if s.integer(0, 1) else ucm.ChiSquare(own, t)
     if kind == 2:
-        return ucm.TotalVariation(s.pick([own, own, signed]), t)
+        return ucm.TotalVariation(s.pick([own, own, signed]), tuned(s, t))
     if kind == 3:
         return ucm.Spectral(own, (t, 1.0), (0.25, 0.75))
     if kind == 4:
@@ -187,7 +230,7 @@ def leaf(s: Source, dim: int, n: int) -> Any:
     if dim == n and not s.often(6):
         return ambiguity(s)
     kind = s.integer(0, 6 if dim == n else 3)
-    radius = s.integer(0, 12) / 8
+    radius = tuned(s, s.integer(0, 12) / 8)
     if kind == 0:
         return ucm.Point(center(s, dim, n))
     if kind == 1:
@@ -199,8 +242,8 @@ def leaf(s: Source, dim: int, n: int) -> Any:
     if kind == 4:
         own = s.pick([pos, neg])
         if s.integer(0, 1):
-            return ucm.ReducedHull(own, nu=s.integer(1, 8) / 8)
-        return ucm.ReducedHull(own, eta=s.integer(1, 8) / 8)
+            return ucm.ReducedHull(own, nu=tuned(s, s.integer(1, 8) / 8))
+        return ucm.ReducedHull(own, eta=tuned(s, s.integer(1, 8) / 8))
     own = s.pick([pos, neg, signed])
     return ucm.Hull(own) if s.integer(0, 3) == 0 else ucm.Hull(own, weights=weights(s))
 
@@ -233,26 +276,36 @@ def case(s: Source) -> Case:
     n = X.shape[1]
     dim = n if s.integer(0, 4) else s.integer(1, 4)
     U = expression(s, dim, n, 4)
-    return Case(ucm.RobustMargin(U, 2.0 if s.often(3) else s.pick(EXPONENTS)), X, y)
+    p = 2.0 if s.often(3) else s.pick(EXPONENTS)
+    return Case(ucm.RobustMargin(U, p), X, y, weighing(s, y))
 
 
 # --- objectives -----------------------------------------------------------------------------------
 def loss(s: Source, convex: bool, deep: bool = True) -> Any:
-    factor = s.pick([1.0, 1.0, 0.5, 3.0, 0.01, 100.0])
+    factor = tuned(s, s.pick([1.0, 1.0, 0.5, 3.0, 0.01, 100.0]))
     if deep and not s.often(6):
         return factor * loss(s, convex, False) + loss(s, True, False)
-    smooth = [ucm.Exponential(), ucm.Logistic(), ucm.SquaredHinge()]
-    every = [*smooth, ucm.Hinge(), ucm.Hinge(), ucm.Hinge(1.5), ucm.Hinge(3.0), ucm.Hinge(1.01)]
-    ramps = [ucm.Ramp(), ucm.Ramp(0.5), ucm.Ramp(0.01)]
+    on: dict[str, Any] = {} if s.often(8) else {"on": s.pick([pos, neg])}
+    smooth = [
+        ucm.Exponential(**on), ucm.Logistic(**on), ucm.SquaredHinge(**on),
+        ucm.HuberHinge(tuned(s, s.pick([0.5, 2.0, 0.01])), **on), ucm.LeastSquares(**on),
+    ]  # fmt: skip
+    every = [*smooth, *(ucm.Hinge(p, **on) for p in (1.0, 1.0, 1.5, 3.0, 1.01))]
+    ramps = [ucm.Ramp(**on), ucm.Ramp(0.5, **on), ucm.Ramp(0.01)]
     return factor * s.pick(every if convex else [*every, *ramps, *ramps])
 
 
-def penalty(s: Source, convex: bool, deep: bool = True) -> Any:
-    factor = s.pick([1.0, 0.5, 0.1, 3.0, 0.001, 100.0])
+def penalty(s: Source, convex: bool, n: int | None = None, deep: bool = True) -> Any:
+    """With n, one for n features now and then."""
+    factor = tuned(s, s.pick([1.0, 0.5, 0.1, 3.0, 0.001, 100.0]))
     if deep and not s.often(5):
-        return factor * penalty(s, convex, False) + penalty(s, True, False)
+        return factor * penalty(s, convex, n, False) + penalty(s, True, n, False)
+    if n is not None and not s.often(4):
+        return factor * featured(s, convex, n)
     every = [
         ucm.L1(), ucm.L2(), ucm.LInf(), ucm.Lp(1.5), ucm.Lp(3), ucm.ElasticNet(0.4), ucm.Lp(1.01),
+        *(ucm.Norm(p) for p in (1.0, 2.0, 1.5, 3.0, INF)), ucm.NonNegative() + ucm.L2(),
+        ucm.NonNegative() + ucm.L1(),
     ]  # fmt: skip
     folded = [
         ucm.ExpL0(4),
@@ -265,9 +318,25 @@ def penalty(s: Source, convex: bool, deep: bool = True) -> Any:
     return factor * s.pick(every if convex else [*every, *folded])
 
 
+def featured(s: Source, convex: bool, n: int) -> Any:
+    """A penalty for n features."""
+    groups = [s.integer(0, max(1, n // 2)) for _ in range(n)]
+    kind = s.integer(0, 2 if convex else 3)
+    if kind == 0:
+        walls = [s.integer(0, 8) / 4 for _ in range(n)]
+        return ucm.L1(weights=[*walls[:-1], 1.0])
+    if kind == 1:
+        return ucm.GroupL2(groups)
+    if kind == 2:
+        root = matrix(s, n, s.integer(1, n))
+        return ucm.Quadratic(root @ root.T)
+    return ucm.GroupMCP(groups, s.pick([1.0, 0.5]), s.pick([3.0, 1.5]))
+
+
 def objective(s: Source) -> Case:
     """A loss and a penalty, convex every other time; the features at scales from 1e-6 to 1e6."""
     X, y = samples(s)
     convex = s.often(2)
     size = 1.0 if s.often(4) else s.pick([1e-6, 1e-3, 30.0, 1e3, 1e6])
-    return Case(loss(s, convex) + penalty(s, convex), size * X, y)
+    model = loss(s, convex) + penalty(s, convex, X.shape[1])
+    return Case(model, size * X, y, weighing(s, y))

@@ -183,9 +183,8 @@ def judge(c: Call, tally: Tally) -> str:
             and sol.status in ("optimal", "converged", "max_iter", "local")
             and sol.b is not None
         ):
-            here = twins.objective(
-                c.model, np.asarray(c.X), np.asarray(c.y, float).ravel(), sol.w, sol.b
-            )
+            data = twins.Bound.of(np.asarray(c.X), np.asarray(c.y, float).ravel(), {})
+            here = twins.objective(c.model, data, sol.w, sol.b)
             assert abs(here - sol.objective) <= 1e-7 * abs(here), f"{told}; it is {here:.10g}"
     return sol.status
 

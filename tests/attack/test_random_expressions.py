@@ -16,7 +16,6 @@ import twins
 from draws import Case, Source, case
 from guard import Tally, attack, guarded
 
-import ucm
 from ucm.errors import CompositionError, EmptySetError, SolverError
 
 TOUCH = 1e-6
@@ -30,7 +29,9 @@ class Nearest:
         self.dual = 1.0 if p == np.inf else np.inf if p == 1.0 else p / (p - 1.0)
         dim = c.model.set.dimension(c.X.shape[1])
         self.scale = max(float(np.abs(c.X).max()), 1e-300)
-        self.point, self.inside = twins.points(c.model.set, c.X, c.y, dim)
+        self.point, self.inside = twins.points(
+            c.model.set, twins.Bound.of(c.X, c.y, c.options), dim
+        )
         z = cp.Variable(dim)
         same = z == self.point / self.scale
         self.said = twins.solve(
@@ -65,7 +66,7 @@ def compare(c: Case, tally: Tally) -> str:
     """Raises `AssertionError` on disagreement, returns what both said."""
     nearest = Nearest(c)
     try:
-        sol: Any = guarded(lambda: ucm.solve(c.model, c.X, c.y))
+        sol: Any = guarded(c.solve)
     except EmptySetError as error:
         return refused(c, nearest, str(error))
     except CompositionError as error:
@@ -151,6 +152,8 @@ def test_the_samples_of_expressions_are_of_every_kind() -> None:
     assert len({c.model.norm for c in cases}) == 9 and max(len(c.X) for c in cases) > 40
     held = Counter(word for c in cases for word in {type(node).__name__ for node in c.model.walk()})
     assert min(held[word] for word in ("Sum", "Scaled", "LinearImage", "Intersection")) >= 15, held
+    words = ("sample_weight", "class_weight", "Param", "** 2", "** 0.5", "uniform", "relative=True")
+    assert all(sum(word in repr(c) for c in cases) >= 5 for word in words)
     tally = Tally()
-    said = Counter(compare(c, tally).partition(",")[0] for c in cases[:25])
+    said = Counter(compare(c, tally).partition(",")[0] for c in cases[:50])
     assert said["optimal"] >= 3 and said["0 in U"] >= 3 and said["empty"] >= 1, said

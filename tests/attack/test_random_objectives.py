@@ -10,16 +10,16 @@ import twins
 from draws import Case, Source, objective
 from guard import Tally, attack, guarded
 
-import ucm
 from ucm.errors import SolverError
 
 CLOSE = 2e-6
+WORDS = ("on=pos", "on=neg", "weights=", "sample_weight", "class_weight", "Param")
 NAMED = (
     "optimal", "converged", "max_iter", "stalled", "local", "stationary", "unattained", "unbounded",
 )  # fmt: skip
 
 
-def others(c: Case, sol: Any) -> list[tuple[np.ndarray, float]]:
+def others(c: Case, data: twins.Bound, sol: Any) -> list[tuple[np.ndarray, float]]:
     """Points that an optimum must not be above: w = 0, the means apart, near to the answer."""
     rng, n = np.random.default_rng(0), c.X.shape[1]
     apart = c.X[c.y > 0].mean(axis=0) - c.X[c.y < 0].mean(axis=0)
@@ -27,23 +27,23 @@ def others(c: Case, sol: Any) -> list[tuple[np.ndarray, float]]:
     for size in (1.0, 0.01):
         unit = max(float(apart @ apart), 1e-300)
         normals.append(size * apart / unit)
-    points = [(w, twins.intercept(c.model, c.X, c.y, w)[0]) for w in normals]
+    points = [(w, twins.intercept(c.model, data, w)[0]) for w in normals]
     if np.any(sol.w):
-        points.append((sol.w, twins.intercept(c.model, c.X, c.y, sol.w)[0]))
+        points.append((sol.w, twins.intercept(c.model, data, sol.w)[0]))
         points += [(sol.w * (1 + 0.1**k * rng.standard_normal(n)), sol.b) for k in (1, 3)]
         points.append((0.999 * sol.w, sol.b))
     return points
 
 
 def compare(c: Case, tally: Tally) -> str:
-    convex = twins.convex(c.model)
+    convex, data = twins.convex(c.model), twins.Bound.of(c.X, c.y, c.options)
     said, best, w, b = (
-        twins.minimum(c.model, c.X, c.y) if convex else ("failed", np.inf, np.zeros(0), 0.0)
+        twins.minimum(c.model, data) if convex else ("failed", np.inf, np.zeros(0), 0.0)
     )
     if convex and said == "optimal":
         tally.convex += 1
     try:
-        sol: Any = guarded(lambda: ucm.solve(c.model, c.X, c.y))
+        sol: Any = guarded(c.solve)
     except SolverError as error:
         if said == "optimal":
             tally.doubt(c, f"SolverError: {error}")
@@ -55,16 +55,16 @@ def compare(c: Case, tally: Tally) -> str:
     if sol.status in ("unattained", "unbounded"):
         assert not convex or said != "optimal" or sol.status == "unattained", told
         return sol.status
-    here = twins.objective(c.model, c.X, c.y, sol.w, sol.b)
-    off = abs(here - sol.objective)
-    assert off <= 1e-8 * (abs(here) + 1e-12), f"{told}; its value is {here:.10g}"
-    # --- a point below what is called optimal, or below the trivial ones
+    here = twins.objective(c.model, data, sol.w, sol.b)
     zero = np.zeros(c.X.shape[1])
-    least = twins.intercept(c.model, c.X, c.y, zero)[1]
+    least = twins.intercept(c.model, data, zero)[1]
+    off = abs(here - sol.objective)
+    assert off <= 1e-8 * abs(here) + 1e-14 * least, f"{told}; its value is {here:.10g}"
+    # --- a point below what is called optimal, or below the trivial ones
     assert here <= least * (1 + CLOSE) + 1e-12, f"{told}; w = 0 has {least:.10g}"
     if sol.status == "optimal" or sol.certificate.kind == "global":
-        points = [*others(c, sol), *([(w, b)] if said == "optimal" else [])]
-        values = [twins.objective(c.model, c.X, c.y, *point) for point in points]
+        points = [*others(c, data, sol), *([(w, b)] if said == "optimal" else [])]
+        values = [twins.objective(c.model, data, *point) for point in points]
         lowest = min(v for v in values if np.isfinite(v))
         bound = sol.certificate.dual
         assert bound <= lowest * (1 + CLOSE) + 1e-12, f"{told}; one has {lowest:.10g}"
@@ -88,7 +88,9 @@ def test_the_samples_of_objectives_are_of_every_kind() -> None:
     met = {type(node).__name__ for c in cases for node in c.model.walk()}
     assert met >= {
         "Exponential", "Hinge", "Logistic", "Ramp", "LossSum", "L1", "L2", "LInf", "Lp",
-        "ElasticNet", "ExpL0", "CappedL1", "MCP", "SCAD", "PenaltySum",
+        "ElasticNet", "ExpL0", "CappedL1", "MCP", "SCAD", "PenaltySum", "HuberHinge", "LeastSquares",
+        "Norm", "NonNegative", "Quadratic", "GroupL2", "GroupMCP",
     }  # fmt: skip
+    assert all(sum(word in repr(c) for c in cases) >= 15 for word in WORDS)
     convex = sum(twins.convex(c.model) for c in cases)
     assert 100 <= convex <= 300

@@ -90,7 +90,8 @@ def pair(s: Source) -> Pair:
         return Pair("order of samples", one, one.model, X[order], y[order])
     if kind == 1:
         return Pair("storage", one, one.model, stored(s, X), y)
-    if kind == 2 and "signed" not in repr(one.model):
+    sided = ("signed", "on=", "NonNegative")
+    if kind == 2 and not any(word in repr(one.model) for word in sided):
         if isinstance(one.model, ucm.Objective):
             return Pair("labels of an objective flipped", one, one.model, X, -y)
         other = ucm.from_json(json.dumps(exchanged(json.loads(ucm.to_json(one.model)))))

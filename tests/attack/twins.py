@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import warnings
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
@@ -36,122 +36,163 @@ def norm(x: Any, p: float) -> Any:
     return cp.norm(x, p) if p in (1.0, 2.0, math.inf) else cp.pnorm(x, p, approx=False)
 
 
+# --- samples --------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Bound:
+    """Samples with what they weigh: `c` with the factor of the class, `m` the sum without it."""
+
+    X: np.ndarray
+    y: np.ndarray
+    c: np.ndarray
+    m: float
+
+    @classmethod
+    def of(cls, X: np.ndarray, y: np.ndarray, options: dict[str, Any]) -> Bound:
+        copies = np.asarray(options.get("sample_weight", np.ones(y.size)))
+        kept = copies > 0.0
+        X, y, copies = X[kept], y[kept], copies[kept]
+        given, m = options.get("class_weight", (1.0, 1.0)), float(copies.sum())
+        if given == "balanced":
+            given = [m / (2.0 * copies[y == o].sum()) for o in (1, -1)]
+        elif isinstance(given, dict):
+            given = [given.get(o, 1.0) for o in (1, -1)]
+        return cls(X, y, copies * np.where(y > 0, *given), m)
+
+    def rows(self, samples: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The samples of `pos`, `neg` or `signed`, and what they weigh."""
+        kind = samples.kind
+        if kind == "signed":
+            return self.y[:, None] * self.X, self.c
+        own = self.y > 0 if kind == "pos" else self.y < 0
+        return self.X[own], self.c[own]
+
+
 # --- statistics -----------------------------------------------------------------------------------
-def rows(kind: str, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return {"pos": X[y > 0], "neg": X[y < 0], "signed": y[:, None] * X}[kind]
-
-
-def statistic(v: Any, X: np.ndarray, y: np.ndarray, dim: int) -> np.ndarray:
+def statistic(v: Any, data: Bound, dim: int) -> np.ndarray:
     """A vector or a matrix of feature space."""
     kind = type(v).__name__
     if kind == "Origin":
         return np.zeros(dim)
     if kind == "Mean":
-        return rows(v.samples.kind, X, y).mean(axis=0)
+        R, c = data.rows(v.samples)
+        return c @ R / c.sum()
     if kind == "Covariance":
-        R = rows(v.samples.kind, X, y)
-        return (R - R.mean(axis=0)).T @ (R - R.mean(axis=0)) / len(R)
+        R, c = data.rows(v.samples)
+        R = R - c @ R / c.sum()
+        return (c * R.T) @ R / c.sum()
     if kind in ("VectorSum", "MatrixSum"):
-        return sum(c * statistic(term, X, y, dim) for c, term in v.terms)  # type: ignore[return-value]
+        return sum(value(c) * statistic(term, data, dim) for c, term in v.terms)  # type: ignore[return-value]
     return np.asarray(v.entries, float)
 
 
 # --- domains --------------------------------------------------------------------------------------
-def conjugate(loss: Any, s: Any) -> tuple[Any, list[Any]]:
-    """The sum of `l*(s_i)`, and what s must satisfy."""
+def conjugate(loss: Any, s: Any, c: Any = 1.0) -> tuple[Any, list[Any]]:
+    """The sum of `c_i l*(s_i)`, and what s must satisfy."""
     kind = type(loss).__name__
-    if kind == "ScaledLoss":  # (c l)*(s) = c l*(s / c)
-        c = value(loss.factor) / value(loss.divisor)
-        inner, inside = conjugate(loss.term, s / c)
-        return c * inner, inside
+    if kind == "ScaledLoss":  # (a l)*(s) = a l*(s / a)
+        a = value(loss.factor) / value(loss.divisor)
+        inner, inside = conjugate(loss.term, s / a, c)
+        return a * inner, inside
+
+    def total(each: Any) -> Any:
+        return cp.sum(cp.multiply(c, each))
+
     if kind == "Exponential":
-        return cp.sum(-cp.entr(s) - s), [s >= 0]
+        return total(-cp.entr(s) - s), [s >= 0]
     if kind == "Logistic":
-        return cp.sum(-cp.entr(s) - cp.entr(1 - s)), []
+        return total(-cp.entr(s) - cp.entr(1 - s)), []
     if loss.p == 1.0:
         return cp.Constant(0.0), [s >= 0, s <= 1]
     dual = loss.p / (loss.p - 1.0)
-    return (loss.p - 1.0) * cp.sum(cp.power(s / loss.p, dual, approx=False)), [s >= 0]
+    return (loss.p - 1.0) * total(cp.power(s / loss.p, dual, approx=False)), [s >= 0]
 
 
-def cap(domain: Any, N: int) -> float:
-    return value(domain.cap) / (N if domain.relative else 1)
-
-
-def confined(domain: Any, q: Any) -> list[Any]:
-    """That q lies in a domain."""
-    kind, N = type(domain).__name__, q.size
+def confined(domain: Any, q: Any, c: np.ndarray | None = None) -> list[Any]:
+    """That q lies in a domain; c_i is how often entry i counts."""
+    kind = type(domain).__name__
+    c = np.ones(q.size) if c is None else c
+    N = c.sum()
+    each = cp.multiply(1.0 / c, q)
     if kind == "DomainIntersection":
-        return confined(domain.left, q) + confined(domain.right, q)
+        return confined(domain.left, q, c) + confined(domain.right, q, c)
     if kind == "Simplex":
         return [q >= 0, cp.sum(q) == 1]
     if kind == "CappedSimplex":
-        return [q >= 0, cp.sum(q) == 1, q <= cap(domain, N)]
+        return [q >= 0, cp.sum(q) == 1, *capped(domain, q, c)]
     if kind == "NormBall":
-        middle = 0.0 if domain.around is None else 1.0 / N
-        return [norm(q - middle, domain.p) <= value(domain.radius)]
+        p, middle = domain.p, 0.0 if domain.around is None else 1.0 / N
+        shares = 1.0 if math.isinf(p) else c ** (1.0 / p)
+        return [norm(cp.multiply(shares, each - middle), p) <= value(domain.radius)]
     if kind == "ChiSquareBall":
         at = domain.level
         rho = value(domain.rho) if at is None else NormalDist().inv_cdf(value(at)) ** 2 / N
-        return [cp.norm(N * q - 1, 2) <= math.sqrt(rho * N)]
+        return [cp.norm(cp.multiply(np.sqrt(c), N * each - 1), 2) <= math.sqrt(rho * N)]
     if kind == "Box":
-        return [q >= value(domain.lower), q <= value(domain.upper)]
+        return [each >= value(domain.lower), each <= value(domain.upper)]
     if kind == "KLBall":
-        return [cp.sum(-cp.entr(N * q)) / N <= -math.log(value(domain.alpha))]
-    total, inside = conjugate(domain.loss, N * q)
+        return [cp.sum(cp.multiply(c, -cp.entr(N * each))) / N <= -math.log(value(domain.alpha))]
+    total, inside = conjugate(domain.loss, N * each, c)
     return [total / N <= value(domain.radius), *inside]
 
 
-def weighed(domain: Any, q: Any, y: np.ndarray | None) -> list[Any]:
+def cap(domain: Any, N: float) -> float:
+    return value(domain.cap) / (N if domain.relative else 1)
+
+
+def capped(domain: Any, q: Any, c: np.ndarray) -> list[Any]:
+    return [q <= c * cap(domain, c.sum())]
+
+
+def weighed(domain: Any, q: Any, y: np.ndarray | None, c: np.ndarray | None = None) -> list[Any]:
     """That q is a distribution in a domain; over both classes half of it on each, and caps as given."""
+    c = np.ones(q.size) if c is None else c
     halves = [(q >= 0), cp.sum(q) == 1]
     if y is not None:
         halves = [q >= 0, cp.sum(q[y > 0]) == 0.5, cp.sum(q[y < 0]) == 0.5]
     if domain is None or type(domain).__name__ == "Simplex":
         return halves
     if type(domain).__name__ == "DomainIntersection":
-        return weighed(domain.left, q, y) + weighed(domain.right, q, y)
+        return weighed(domain.left, q, y, c) + weighed(domain.right, q, y, c)
     if type(domain).__name__ == "CappedSimplex":
-        return [*halves, q <= cap(domain, q.size)]
-    return halves + confined(domain, q)
+        return [*halves, *capped(domain, q, c)]
+    return halves + confined(domain, q, c)
 
 
 # --- sets -----------------------------------------------------------------------------------------
-def points(U: Any, X: np.ndarray, y: np.ndarray, dim: int) -> Twin:
+def points(U: Any, data: Bound, dim: int) -> Twin:
     """An expression for the points of a set in R^dim, and the constraints on its variables."""
     kind = type(U).__name__
-    where = functools.partial(points, X=X, y=y)
     if kind == "Point":
-        return cp.Constant(statistic(U.vector, X, y, dim)), []
+        return cp.Constant(statistic(U.vector, data, dim)), []
     if kind == "Ball":
         u = cp.Variable(dim)
-        return statistic(U.center, X, y, dim) + u, [norm(u, U.p) <= value(U.radius)]
+        return statistic(U.center, data, dim) + u, [norm(u, U.p) <= value(U.radius)]
     if kind == "Ellipsoid":
-        values, vectors = np.linalg.eigh(statistic(U.shape, X, y, dim))
+        values, vectors = np.linalg.eigh(statistic(U.shape, data, dim))
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         u = cp.Variable(dim)
-        return statistic(U.center, X, y, dim) + root @ u, [cp.norm(u, 2) <= value(U.radius)]
+        return statistic(U.center, data, dim) + root @ u, [cp.norm(u, 2) <= value(U.radius)]
     if kind == "Hull":
-        R = rows(U.samples.kind, X, y)
+        R, c = data.rows(U.samples)
         q = cp.Variable(len(R))
-        return R.T @ q, weighed(U.weights, q, y if U.samples.kind == "signed" else None)
+        return R.T @ q, weighed(U.weights, q, data.y if U.samples.kind == "signed" else None, c)
     if kind == "ReducedHull":
-        R = rows(U.samples.kind, X, y)
+        R, c = data.rows(U.samples)
         q = cp.Variable(len(R))
-        cap = value(U.eta) if U.nu is None else 2.0 / (len(X) * value(U.nu))
-        return R.T @ q, [q >= 0, q <= cap, cp.sum(q) == 1]
+        cap = value(U.eta) if U.nu is None else 2.0 / (data.m * value(U.nu))
+        return R.T @ q, [q >= 0, q <= c * cap, cp.sum(q) == 1]
     if kind == "Image":
         A = np.asarray(U.A)
         q = cp.Variable(A.shape[1])
-        return statistic(U.center, X, y, dim) + A @ q, confined(U.domain, q)
+        return statistic(U.center, data, dim) + A @ q, confined(U.domain, q)
     if kind == "Scaled":
-        x, inside = where(U.operand, dim=dim)
+        x, inside = points(U.operand, data, dim)
         return value(U.factor) * x, inside
     if kind == "LinearImage":
         M = np.asarray(U.matrix)
-        x, inside = where(U.operand, dim=M.shape[1])
+        x, inside = points(U.operand, data, M.shape[1])
         return M @ x, inside
-    (a, in_a), (b, in_b) = where(U.left, dim=dim), where(U.right, dim=dim)
+    (a, in_a), (b, in_b) = points(U.left, data, dim), points(U.right, data, dim)
     if kind == "Sum":
         return a + b, in_a + in_b
     if kind == "Intersection":
@@ -176,23 +217,38 @@ def slack(inside: list[Any], *, equations: bool) -> float:
 
 
 # --- objectives -----------------------------------------------------------------------------------
-def loss(term: Any, t: Any) -> float:
+def counted(term: Any, data: Bound) -> np.ndarray:
+    """What the samples weigh in a loss, those of the other class of `on` nothing."""
+    on = getattr(term, "on", None)
+    return data.c if on is None else data.c * (data.y == (1.0 if on.kind == "pos" else -1.0))
+
+
+def loss(term: Any, t: Any, data: Bound) -> float:
     """The sum of a loss over the margins t."""
     kind = type(term).__name__
     if kind in ("ScaledLoss", "ScaledDifference"):
-        return value(term.factor) / value(term.divisor) * loss(term.term, t)
+        return value(term.factor) / value(term.divisor) * loss(term.term, t, data)
     if kind == "LossSum":
-        return sum(loss(one, t) for one in term.terms)
+        return sum(loss(one, t, data) for one in term.terms)
+    c = counted(term, data)
+    t, c = t[c > 0.0], c[c > 0.0]
     with np.errstate(over="ignore"):
         if kind == "Exponential":
-            return float(np.exp(-t).sum())
-        if kind == "Logistic":
-            return float(np.logaddexp(0.0, -t).sum())
-        if kind == "Ramp":
+            each = np.exp(-t)
+        elif kind == "Logistic":
+            each = np.logaddexp(0.0, -t)
+        elif kind == "LeastSquares":
+            each = (1.0 - t) ** 2
+        elif kind == "HuberHinge":
+            delta, u = value(term.delta), np.maximum(0.0, 1.0 - t)
+            each = np.where(u <= delta, u * u / (2.0 * delta), u - delta / 2.0)
+        elif kind == "Ramp":
             mu = value(term.mu)
             both = np.maximum(0.0, mu - t) - np.maximum(0.0, -(mu**2) - t)
-            return float(np.where(t < -(mu**2), mu + mu**2, both).sum() / mu)
-        return float((np.maximum(0.0, 1.0 - t) ** term.p).sum())
+            each = np.where(t < -(mu**2), mu + mu**2, both) / mu
+        else:
+            each = np.maximum(0.0, 1.0 - t) ** term.p
+        return float(c @ each)
 
 
 def penalty(term: Any, w: np.ndarray) -> float:
@@ -202,7 +258,19 @@ def penalty(term: Any, w: np.ndarray) -> float:
     if kind == "PenaltySum":
         return sum(penalty(one, w) for one in term.terms)
     if kind == "L1":
-        return float(a.sum())
+        return float(a.sum() if term.weights is None else term.weights @ a)
+    if kind == "Norm":
+        top = float(a.max(initial=0.0)) or 1.0
+        return top * float(np.linalg.norm(a / top, term.p))
+    if kind == "NonNegative":
+        return 0.0 if w.min() >= 0.0 else math.inf
+    if kind == "Quadratic":
+        return float(w @ np.asarray(term.Q) @ w)
+    if kind in ("GroupL2", "GroupMCP"):
+        sizes = np.array([np.linalg.norm(w[term.groups == g]) for g in np.unique(term.groups)])
+        if kind == "GroupL2":
+            return float(sizes.sum())
+        return penalty(ucm.MCP(term.lam, term.gamma), sizes)
     if kind == "L2":
         return float(a @ a)
     if kind == "LInf":
@@ -229,41 +297,51 @@ def penalty(term: Any, w: np.ndarray) -> float:
     raise NotImplementedError(kind)
 
 
-def objective(model: Any, X: np.ndarray, y: np.ndarray, w: np.ndarray, b: float) -> float:
-    return loss(model.loss, y * (X @ w + b)) + penalty(model.penalty, w)
+def objective(model: Any, data: Bound, w: np.ndarray, b: float) -> float:
+    return loss(model.loss, data.y * (data.X @ w + b), data) + penalty(model.penalty, w)
 
 
-def intercept(model: Any, X: np.ndarray, y: np.ndarray, w: np.ndarray) -> tuple[float, float]:
+def intercept(model: Any, data: Bound, w: np.ndarray) -> tuple[float, float]:
     """The best b found for w on the kinks of the losses and between them, and the value there."""
-    reach, scores = [0.0, 1.0, 0.5, 0.25, 0.01, -1e-4], X @ w
-    kinks = {float(c) for k in reach for c in (y * k - scores)}
+    reach, scores = [0.0, 1.0, 0.5, 0.25, 0.01, -1e-4], data.X @ w
+    kinks = {float(c) for k in reach for c in (data.y * k - scores)}
     tries = sorted(kinks | {b + d for b in kinks for d in (-1e-3, 1e-3)} | {-3.0, 3.0, -30.0, 30.0})
-    best = min(tries, key=lambda b: objective(model, X, y, w, b))
+    best = min(tries, key=lambda b: objective(model, data, w, b))
+    if not math.isfinite(objective(model, data, w, best)):
+        return best, math.inf
     with np.errstate(all="ignore"):
         near: Any = minimize_scalar(
-            lambda b: objective(model, X, y, w, b), bracket=(best - 0.1, best + 0.1)
+            lambda b: objective(model, data, w, b), bracket=(best - 0.1, best + 0.1)
         )
-    candidates = [(objective(model, X, y, w, b), b) for b in (best, float(near.x))]
+    candidates = [(objective(model, data, w, b), b) for b in (best, float(near.x))]
     least = min(c for c in candidates if math.isfinite(c[0]))
     return least[1], least[0]
 
 
 def convex(term: Any) -> bool:
-    return not any(isinstance(node, ucm.Ramp | ucm.FoldedConcave) for node in term.walk())
+    folded = (ucm.Ramp, ucm.FoldedConcave, ucm.GroupMCP)
+    return not any(isinstance(node, folded) for node in term.walk())
 
 
-def loss_expression(term: Any, t: Any) -> Any:
+def loss_expression(term: Any, t: Any, data: Bound) -> Any:
     kind = type(term).__name__
     if kind == "ScaledLoss":
-        return value(term.factor) / value(term.divisor) * loss_expression(term.term, t)
+        return value(term.factor) / value(term.divisor) * loss_expression(term.term, t, data)
     if kind == "LossSum":
-        return sum(loss_expression(one, t) for one in term.terms)
+        return sum(loss_expression(one, t, data) for one in term.terms)
+    c = counted(term, data)
+    t, c = t[np.flatnonzero(c > 0.0)], c[c > 0.0]
     if kind == "Exponential":
-        return cp.sum(cp.exp(-t))
+        return c @ cp.exp(-t)
     if kind == "Logistic":
-        return cp.sum(cp.logistic(-t))
+        return c @ cp.logistic(-t)
+    if kind == "LeastSquares":
+        return c @ cp.square(1 - t)
     short = cp.pos(1 - t)
-    return cp.sum(short if term.p == 1.0 else cp.power(short, term.p, approx=False))
+    if kind == "HuberHinge":  # cp.huber(u, M) is u^2 up to M, then 2 M u - M^2
+        delta = value(term.delta)
+        return c @ cp.huber(short, delta) / (2.0 * delta)
+    return c @ (short if term.p == 1.0 else cp.power(short, term.p, approx=False))
 
 
 def penalty_expression(term: Any, w: Any) -> Any:
@@ -273,7 +351,15 @@ def penalty_expression(term: Any, w: Any) -> Any:
     if kind == "PenaltySum":
         return sum(penalty_expression(one, w) for one in term.terms)
     if kind == "L1":
-        return cp.norm1(w)
+        return cp.norm1(w if term.weights is None else cp.multiply(term.weights, w))
+    if kind == "Norm":
+        return norm(w, term.p)
+    if kind == "NonNegative":
+        return cp.transforms.indicator([w >= 0])
+    if kind == "Quadratic":
+        return cp.quad_form(w, cp.psd_wrap(np.asarray(term.Q)))
+    if kind == "GroupL2":
+        return sum(cp.norm2(w[np.flatnonzero(term.groups == g)]) for g in np.unique(term.groups))
     if kind == "L2":
         return cp.sum_squares(w)
     if kind == "LInf":
@@ -284,13 +370,15 @@ def penalty_expression(term: Any, w: Any) -> Any:
     return ratio * cp.norm1(w) + (1.0 - ratio) * cp.sum_squares(w)
 
 
-def minimum(model: Any, X: np.ndarray, y: np.ndarray) -> tuple[str, float, np.ndarray, float]:
+def minimum(model: Any, data: Bound) -> tuple[str, float, np.ndarray, float]:
     """What Clarabel says of a convex objective, the value there by its definition, w and b."""
-    scale = max(float(np.abs(X).max()), 1e-300)
-    v, b = cp.Variable(X.shape[1]), cp.Variable()
-    losses = loss_expression(model.loss, cp.multiply(y, (X / scale) @ v + b))
+    n, scale = data.X.shape[1], max(float(np.abs(data.X).max()), 1e-300)
+    v, b = cp.Variable(n), cp.Variable()
+    losses = loss_expression(model.loss, cp.multiply(data.y, (data.X / scale) @ v + b), data)
     said = solve(cp.Problem(cp.Minimize(losses + penalty_expression(model.penalty, v / scale))))
     if said != "optimal" or v.value is None:
-        return "failed", math.inf, np.zeros(X.shape[1]), 0.0
+        return "failed", math.inf, np.zeros(n), 0.0
     w, at = v.value / scale, float(b.value)
-    return said, objective(model, X, y, w, at), w, at
+    if any(isinstance(node, ucm.NonNegative) for node in model.walk()):
+        w = np.maximum(w, 0.0)
+    return said, objective(model, data, w, at), w, at

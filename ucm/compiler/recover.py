@@ -14,7 +14,7 @@ from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.forms.distance import MinNorm
 from ucm.language.contracts import Leveled, UncertaintySet
-from ucm.language.node import Node
+from ucm.language.node import Node, value
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination, is_number, times
 from ucm.language.statistics.matrices import MatrixNode
@@ -207,10 +207,10 @@ def _moves(x: Any, factor: float = 1.0) -> Iterator[tuple[str, float]]:
         yield x.kind, factor
     elif isinstance(x, Combination):
         for V, L in x.terms():
-            yield from _moves(V, factor * L if is_number(L) else factor)
+            yield from _moves(V, factor * value(L) if is_number(L) else factor)
     elif isinstance(x, VectorSum):
         for c, v in x.terms:
-            yield from _moves(v, factor * c)
+            yield from _moves(v, factor * value(c))
     elif isinstance(x, Node) and not isinstance(x, MatrixNode):
         below = list(x.below())
         for y in [y for y in below if isinstance(y, UncertaintySet)][:1] or below:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -292,7 +293,9 @@ class NormBall(Copied, SemiSmooth, Polyhedral):
     def constraints(
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
-        p = self._exponent(q.size)
+        # as source text q has no number of entries
+        dim: Any = q.size
+        p = self._exponent(int(dim)) if isinstance(dim, Integral) else self.p
         if self.around is not None:
             q = q - self._middle(q.size)
         if self.copies is not None:

@@ -137,7 +137,7 @@ class Product(SemiSmooth, Polyhedral):
             np.concatenate([getattr(one, name) for one in found])
             for name in ("lower", "upper", "least", "most")
         )
-        A = sparse.block_diag([one.A for one in found], format="csr")[:, order]
+        A = sparse.csr_array(sparse.block_diag([one.A for one in found], format="csr"))[:, order]
         return Polyhedron(lower[order], upper[order], A, least, most)
 
     def formula(self, notation: Notation) -> str:

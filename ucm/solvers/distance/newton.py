@@ -38,6 +38,7 @@ _OUTER = 200  # steps
 _BY_PASSES = ((12.0, 9.0), (25.0, 4.0), (60.0, 2.0))  # of sigma, with conjugate gradients
 _COUPLED = 2
 _ROUNDED = 1e-12  # of a point: the rounding of its entries
+_CANCELS = 1e-10  # of the columns: what is left of their sum is rounding
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -126,7 +127,7 @@ class _Iterate(Lagrangian):
         self.scale = max(float(np.linalg.norm(form.center)) + sum(parts), _TINY)
         if sum(parts) == 0.0 or self.scale == _TINY or form.couplings:
             columns = [float(b.map.column_norms().max(initial=0.0)) for b in form.blocks]
-            if sum(parts) <= 1e-10 * max(columns, default=0.0):  # they cancel to rounding
+            if sum(parts) <= _CANCELS * max(columns, default=0.0):
                 self.scale = max([self.scale, *columns])
         if self.scale == _TINY:  # every map is zero: only couplings are left
             self.scale = 1.0
@@ -147,6 +148,11 @@ class _Iterate(Lagrangian):
         self.tau = 1e3
         self.ridge[form.n :] = 1.0 / self.tau
         self._pull_anew()
+        top = max((float(np.abs(u).max(initial=0.0)) for u in self.pull), default=0.0)
+        if top > 1.0 / _CANCELS and not form.couplings:
+            self.scale = max(float(b.map.column_norms().max(initial=0.0)) for b in form.blocks)
+            self.y = np.zeros(self.y.size)
+            self._pull_anew()
         self.proven: tuple[list[Vec], float] = [], -np.inf
         self.sigma = [self._first_sigma(k) for k in range(len(form.blocks))]
         self.p = self._project()
