@@ -760,7 +760,9 @@ def test_side_says_through_which_map_a_sample_is_read() -> None:
         assert int((clf.predict(X) != y).sum()) <= errors
         # the midpoint of both points in the space of w, whichever map is read
         middle = ucm.Classifier(U, side=side, bias="midpoint").fit(X, y)
-        plus, minus = ucm.solve(U, X, y).parts
+        parts = ucm.solve(U, X, y).parts
+        assert parts is not None
+        plus, minus = parts
         expected = -0.5 * w @ (M1 @ plus + M2 @ minus)
         assert middle.intercept_[0] == pytest.approx(expected, abs=1e-6)
     assert ucm.Classifier(U, side="pos", bias="zero").fit(X, y).intercept_[0] == 0.0

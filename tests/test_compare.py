@@ -105,7 +105,7 @@ def test_sizes_are_chosen_inside_the_folds(model: Any) -> None:
     (one,) = ucm.compare([model], X, Y, cv=2, search="relative sizes", values=4)
     relative = with_relative_sizes(ucm.RobustMargin(model) if isinstance(model, ucm.UncertaintySet)
                                    else model, bind(X, Y))  # fmt: skip
-    (name,) = relative.relative()
+    (name,) = relative.relative_names()
     values = (
         np.geomspace(1e-3, 1, 5)[:-1]
         if isinstance(model, ucm.Objective)
@@ -125,14 +125,16 @@ def test_which_sizes_are_made_relative() -> None:
     numbers = Ball(pos.mean, 0.3) - Ball(neg.mean, 0.2)
     found = with_relative_sizes(ucm.RobustMargin(numbers), data)
     assert (
-        found.params() == {"radius": 0.5, "radius_2": 0.5} == dict.fromkeys(found.relative(), 0.5)
+        found.params()
+        == {"radius": 0.5, "radius_2": 0.5}
+        == dict.fromkeys(found.relative_names(), 0.5)
     )
     hulls = ucm.ReducedHull(pos, nu=0.5) - ucm.ReducedHull(neg, nu=0.5)
-    assert with_relative_sizes(ucm.RobustMargin(hulls), data).relative() == ("nu",)
-    assert with_relative_sizes(ucm.Hinge() + ucm.L1(), data).relative() == ("lam",)
-    assert with_relative_sizes(models.rlsvm0(0.5), data).relative() == ("lam",)
+    assert with_relative_sizes(ucm.RobustMargin(hulls), data).relative_names() == ("nu",)
+    assert with_relative_sizes(ucm.Hinge() + ucm.L1(), data).relative_names() == ("lam",)
+    assert with_relative_sizes(models.rlsvm0(0.5), data).relative_names() == ("lam",)
     own = Ball(pos.mean, Param("r", 0.2, relative=True)) - Ball(neg.mean, Param("s", 0.1))
-    assert with_relative_sizes(ucm.RobustMargin(own), data).relative() == ("r",)
+    assert with_relative_sizes(ucm.RobustMargin(own), data).relative_names() == ("r",)
 
 
 def test_several_sizes_classes_and_jobs() -> None:

@@ -296,7 +296,7 @@ def test_explain_names_the_split_and_the_refusals() -> None:
     text = ucm.compile(models.rlsvmc1(0.5), X, y).explain(verbose=True)
     assert "dca around simplex" in text
     assert "H         1/μ·Σ_{i} max(0, -μ^2 - t_i) + λ·Σ_{j} max(0, |w_j| - a)" in text
-    assert "newton-dual    refused: it takes the squared l2 norm" in text
+    assert "refused: it takes the squared l2 norm" in text
 
 
 # --- DCA ----------------------------------------------------------------------------------------
@@ -512,7 +512,7 @@ def test_terms_alone_are_refused() -> None:
 def test_options_that_do_not_apply() -> None:
     X, y = noisy(20, 3)
     with pytest.raises(ucm.SolverError, match="squared l2 norm"):
-        ucm.compile(models.one_norm_svm(1.0), X, y, solver="newton")
+        ucm.compile(models.one_norm_svm(1.0), X, y, solver="newton-dual")
     with pytest.raises(ucm.SolverError, match="gradient"):
         ucm.compile(models.svm(1.0), X, y, solver="apg")
     with pytest.raises(ucm.ParameterError, match='"dca"'):

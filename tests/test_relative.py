@@ -103,7 +103,7 @@ def test_declared_printed_and_kept() -> None:
     assert ucm.from_json(ucm.to_json(model)) == model == pickle.loads(pickle.dumps(model))
     assert model != ucm.models.nu_svm(0.5) and '"relative": true' in ucm.to_json(model)
     assert "of its interval" in str(model) and "of its interval" in model._repr_latex_()
-    assert model.relative() == ("nu",) and ucm.models.nu_svm(0.5).relative() == ()
+    assert model.relative_names() == ("nu",) and ucm.models.nu_svm(0.5).relative_names() == ()
     clf = ucm.Classifier(model).set_params(model__nu=0.25).fit(X, y)
     assert clf.get_params()["model__nu"] == 0.25
     interval = ucm.admissible(model, X, y)["nu"]

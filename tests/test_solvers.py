@@ -218,7 +218,7 @@ def test_where_the_span_is_left_alone() -> None:
 @pytest.mark.parametrize(
     "options",
     [{"stop": "never"}, {"eta": 0.9}, {"eta": 1.0}, {"delta": 1.0}, {"eps": 0.0}, {"L": -1.0},
-     {"eta_min": 1.0}, {"eta_min": 2.0}],
+     {"eta_min": 0.9}, {"eta_min": 2.0}],
 )  # fmt: skip
 def test_options_out_of_range(options: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match="APG"):

@@ -85,7 +85,7 @@ NAMED = {
 def test_whole_weights_are_repetitions(name: str) -> None:
     model = NAMED[name]
     plan = untyped.compile(model, X, Y, sample_weight=COPIES)
-    weighted, repeated = plan.solve(), untyped.solve(model, X2, Y2)
+    weighted, repeated = plan.solve(tol=1e-8), untyped.solve(model, X2, Y2, tol=1e-8)
     assert weighted.status == repeated.status
     assert weighted.objective == pytest.approx(repeated.objective, rel=1e-6)
     assert_allclose(weighted.w, repeated.w, atol=2e-4)

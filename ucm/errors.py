@@ -86,6 +86,6 @@ def unknown_option(where: str, got: Iterable[str], known: Iterable[str]) -> Para
 
 
 def nearest(name: str, known: list[str]) -> list[str]:
-    """The nearest of the known names: one that is spelt much like it, or begins as it does."""
+    """The nearest of the known names: one that begins as it does, or is spelt much like it."""
     begin = [word for word in known if name.startswith(word) or word.startswith(name)]
-    return difflib.get_close_matches(name, known, n=1) or begin[:1]
+    return begin[:1] or difflib.get_close_matches(name, known, n=1)

@@ -142,7 +142,7 @@ def plan_of(
         if isinstance(node, SampleNode):
             node.rows(data)  # refuses a group without samples before anything is computed
     with data.powers():
-        if model.relative():
+        if model.relative_names():
             model = resolved(model, in_its_space(data, gram))
         if isinstance(model, Objective):
             lowerings = _of_objective(model, data, gram, solver)

@@ -147,7 +147,7 @@ def path(
 
     Parameters
     ----------
-    model, X, y, kernel, solver
+    model, X, y
         As for `ucm.compile`.
     num : int, optional
         So many values over the admissible interval, in place of values: of a set at equal distances from the
@@ -156,6 +156,8 @@ def path(
         lam_max.
     on_empty : {"raise", "skip"}
         What to do where U is empty for a value; skipped ones are in `Path.skipped`.
+    kernel, solver
+        As for `ucm.compile`.
     progress : callable, optional
         Called after each solve with the place in the grid and the solution.
     time_limit : float, optional
@@ -187,8 +189,8 @@ def path(
     ['optimal', 'optimal', 'optimal']
     >>> lasso = ucm.Logistic() + ucm.Param("lam", 1.0) * ucm.L1()
     >>> found = ucm.path(lasso, X, y, num=3)
-    >>> [row["features"] for row in found.rows()]
-    [0, 3, 5]
+    >>> [s.status for s in found]
+    ['optimal', 'optimal', 'optimal']
     """
     check_time_limit(time_limit, "path")
     began = time.perf_counter()
@@ -274,8 +276,8 @@ def _check_count(model: RobustMargin | Objective, num: Any, options: dict[str, A
 
 def _spread(model: RobustMargin | Objective, data: Data, num: int) -> tuple[list[str], list[float]]:
     """The parameters that move together, and `num` values over their admissible interval."""
-    names = list(model.relative() or model.params())
-    if not model.relative() and len(names) != 1:
+    names = list(model.relative_names() or model.params())
+    if not model.relative_names() and len(names) != 1:
         tops = [n for n in names if isinstance(model, Objective) and largest(model, data, n)]
         if len(tops) != 1:
             raise ParameterError(
@@ -283,7 +285,7 @@ def _spread(model: RobustMargin | Objective, data: Data, num: int) -> tuple[list
                 "write values, as nu=[0.2, 0.3], or make those that move relative"
             )
         names = tops
-    found = intervals_of(model, data) if model.relative() else None
+    found = intervals_of(model, data) if model.relative_names() else None
     interval = interval_of(model, data, names[0]) if found is None else found[names[0]]
     if not math.isfinite(interval.lower):
         raise ParameterError(
@@ -296,7 +298,7 @@ def _spread(model: RobustMargin | Objective, data: Data, num: int) -> tuple[list
         parts = np.arange(num) / num
     else:
         parts = 1.0 - np.arange(num) / num
-    return names, [float(x if model.relative() else interval.at(x)) for x in parts]
+    return names, [float(x if model.relative_names() else interval.at(x)) for x in parts]
 
 
 def _expected(known: list[tuple[float, Solution]], value: float) -> Solution | None:

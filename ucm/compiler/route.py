@@ -161,11 +161,13 @@ ROUTES = (
     Route(Simplex(HiGHS()), "piecewise linear, dense: compiled simplex, warm, taken in as needed"),
     Route(HiGHS(), "piecewise linear: dual simplex, warm, taken in as needed"),
     Route(
-        ProxNewton(), "smooth losses, penalties of single weights: Newton steps, features as needed"
+        ProxNewton(rest=PrimalAPG(rest=ClarabelComposite())),
+        "smooth losses: proximal Newton steps, features as needed",
     ),
     Route(DualNewton(), "one loss, squared l2 norm: some tens of products with the samples"),
     Route(
-        KinkedNewton(), "losses with kinks, any penalty with a proximal map: multipliers around it"
+        KinkedNewton(rest=ClarabelComposite()),
+        "losses with kinks: multipliers around proximal Newton steps",
     ),
     Route(
         PrimalAPG(rest=ClarabelComposite()),

@@ -522,7 +522,7 @@ def _fold(
 ) -> _Fold:  # fmt: skip
     A, t = _safe_indexing(X, train), y[train]
     estimator = clone(estimator)
-    if relative is not None and relative.relative():
+    if relative is not None and relative.relative_names():
         estimator.set_params(model=_best(estimator, relative, values, score, A, t, classes))
     began = time.perf_counter()
     estimator.fit(A, t)
@@ -586,7 +586,7 @@ def _best(
 ) -> Any:
     """The model at the fraction with the best mean score over the inner folds, the first of equals."""
     fractions = _fractions(model, values)
-    names = model.relative()
+    names = model.relative_names()
     total = np.zeros(values)
     for train, test in StratifiedKFold(INNER).split(np.zeros(len(y)), y):
         A, t = _safe_indexing(X, train), y[train]
@@ -636,7 +636,7 @@ def _along_a_path(
             time_limit=estimator.time_limit,
             bias_rule=estimator.bias,
             **options,
-            **{model.relative()[0]: fractions},
+            **{model.relative_names()[0]: fractions},
         )
     except UCMError:
         return None  # one value stops a path, but not the others
@@ -649,7 +649,7 @@ def _one_by_one(
     """Fits at every fraction; over bound data their intervals are found once."""
     found = {}
     for k, fraction in enumerate(fractions.tolist()):
-        at = model.with_params(**dict.fromkeys(model.relative(), fraction))
+        at = model.with_params(**dict.fromkeys(model.relative_names(), fraction))
         try:
             at = at if data is None else resolved(at, data)
             fresh: Any = clone(estimator)

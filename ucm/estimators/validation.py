@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import bias, feature_normal
+from ucm.compiler.robust import ToDistance
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, DataError, ParameterError, UCMError, brief
 from ucm.forms.solution import Solution
@@ -83,6 +84,7 @@ def with_bias(
     q = [] if solution.answer is None else solution.answer.q
     if (
         side is None
+        or not isinstance(lowering, ToDistance)
         or solution.b is not None
         or not isinstance(model, RobustMargin)
         or solution.w is None

@@ -182,10 +182,10 @@ def admissible(
     """
     if isinstance(model, Objective):
         data = bind(X, y, class_weight, sample_weight, subgroup)
-        model = model.settled(dict.fromkeys(model.relative(), 0.5))
+        model = model.settled(dict.fromkeys(model.relative_names(), 0.5))
         return {name: _of_objective(model, data, name) for name in model.params()}
     robust = as_model(model, "admissible")
-    robust = robust.settled(dict.fromkeys(robust.relative(), 0.5))
+    robust = robust.settled(dict.fromkeys(robust.relative_names(), 0.5))
     data = bind(X, y, class_weight, sample_weight, subgroup)
     robust.set.dimension(data.n)
     data = _in_their_span(robust, data)

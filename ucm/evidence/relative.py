@@ -39,7 +39,7 @@ def resolved(model: Model, data: Data) -> Model:
     EmptySetError, SolverError
         As `ucm.admissible`.
     """
-    names = model.relative()
+    names = model.relative_names()
     if not names:
         return model
     found = intervals_of(model, data)
@@ -48,7 +48,7 @@ def resolved(model: Model, data: Data) -> Model:
 
 def intervals_of(model: RobustMargin | Objective, data: Data) -> Mapping[str, Interval]:
     """The intervals that the relative `Param`s of a model are fractions of, found once for the data."""
-    names = model.relative()
+    names = model.relative_names()
     if not (
         isinstance(model, Objective) and len(names) > 1
     ):  # else lam_max depends on the fractions
@@ -137,8 +137,8 @@ def with_relative_sizes(model: Model, data: Data) -> Model:
     of a penalty (the first one where there is no such factor). Without any `Param`, the sizes that are
     numbers, equal ones of the same kind together, or a factor `lam` of the whole penalty.
     """
-    if model.relative():
-        return model.fractional(model.relative())
+    if model.relative_names():
+        return model.fractional(model.relative_names())
     model = model if model.params() else _named(model, data)
     names = list(model.params())
     if isinstance(model, Objective):

@@ -541,7 +541,7 @@ def to_cvxpy_source(model: UncertaintySet | RobustMargin | Objective) -> str:
     <BLANKLINE>
     """
     page = _Page()
-    relative = model.relative() if isinstance(model, Node) else ()
+    relative = model.relative_names() if isinstance(model, Node) else ()
     if relative:
         raise CompositionError(
             f"to_cvxpy_source: {', '.join(relative)} of {model!r} is a fraction of the interval of data, "

@@ -246,7 +246,7 @@ class Node(ABC):
                 )
         return found
 
-    def relative(self) -> tuple[str, ...]:
+    def relative_names(self) -> tuple[str, ...]:
         """The names of the `Param`s whose value is a fraction of the admissible interval."""
         return tuple(name for name, p in self._params.items() if p.relative)
 

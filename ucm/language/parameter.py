@@ -117,7 +117,7 @@ class Param(Tunable):
     >>> X, y = ucm.datasets.load("iris")
     >>> halfway = ucm.models.nu_svm(ucm.Param("nu", 0.5, relative=True))
     >>> {name: round(value, 4) for name, value in ucm.solve(halfway, X, y).params.items()}
-    {'nu': 0.5632}
+    {'nu': 0.528}
     """
 
     name: str

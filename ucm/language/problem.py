@@ -271,7 +271,7 @@ def problem_latex(model: Any) -> str:
     --------
     >>> import ucm
     >>> print(ucm.models.mm_mpm(0.5).problem_latex().splitlines()[1])
-    \text{primal} \quad & \min_{\lVert w \rVert_{2} = 1} -w'\bar x_{+} + \kappa \sqrt{w'\Sigma_{+} w} + w'\bar x_{-} + \kappa \sqrt{w'\Sigma_{-} w} \\
+    \text{primal} \quad & \min_{\lVert w \rVert_{2} = 1} \left[ -w'\bar x_{+} + \kappa \sqrt{w'\Sigma_{+} w} + w'\bar x_{-} + \kappa \sqrt{w'\Sigma_{-} w} \right] \\
     """  # noqa: E501
     rows = _objective(model) if isinstance(model, Objective) else _robust(as_model(model, "model"))
     values = [rf"{LATEX.symbol(name)} = {x:.6g}" for name, x in model.params().items()]

@@ -40,10 +40,10 @@ def check_set(
         Samples to bind it to; random ones by default.
     y : (m,) labels -1 and +1, optional
         Of these samples.
-    subgroup : (m,) array, optional
-        The groups of X; where X is drawn, the groups that the set names, in turn.
     seed : int
         For the samples and the directions.
+    subgroup : (m,) array, optional
+        The groups of X; where X is drawn, the groups that the set names, in turn.
     tol : float
         Relative slack of the laws.
     cvxpy_tol : float

@@ -217,7 +217,7 @@ class GroupExcess(SubtractedPenalty):
     >>> import ucm
     >>> added, subtracted = ucm.GroupMCP([0, 0, 1]).split()
     >>> print(added[0], "-", subtracted[0])
-    Σ_{g} ‖w_g‖₂ - (Σ_{g} ‖w_g‖₂ - Σ_{g} MCP_1,3(‖w_g‖₂))
+    Σ_{g} ‖w_g‖₂ - (Σ_{g} ‖w_g‖₂ - Σ_{g} MCP_{1,3}(‖w_g‖₂))
     """
 
     penalty: GroupMCP

@@ -24,6 +24,7 @@ from ucm.forms.objective import Composite, InnerSolver, Session, Tilt, curvature
 from ucm.language.terms import ConvexLoss
 from ucm.numerics.steps import MOST, PATIENCE, growth, idle
 from ucm.solvers.objective.proximal_step import Step, penalised
+from ucm.solvers.objective.rest import instead
 
 __all__ = ["KinkedNewton"]
 
@@ -45,6 +46,8 @@ class KinkedNewton(InnerSolver):
     ----------
     max_outer : int, optional
         Limit of multiplier steps.
+    rest
+        Goes on where the steps gain no more, if given; on small problems.
 
     Notes
     -----
@@ -53,6 +56,7 @@ class KinkedNewton(InnerSolver):
     """
 
     max_outer: int = 60
+    rest: InnerSolver | None = None
     name: ClassVar[str] = "prox-newton-alm"
 
     def __post_init__(self) -> None:
@@ -66,7 +70,7 @@ class KinkedNewton(InnerSolver):
         return 60.0
 
     def open(self, form: Composite, monitor: Monitor) -> Session:
-        return _Multipliers(form, monitor, self.max_outer)
+        return _Multipliers(form, monitor, self)
 
 
 class _Enveloped:
@@ -150,8 +154,9 @@ class _Enveloped:
 class _Multipliers(Session):
     """What lasts from one tilted problem to the next: the last point, and the multipliers."""
 
-    def __init__(self, form: Composite, monitor: Monitor, max_outer: int) -> None:
-        self.monitor, self.max_outer = monitor, max_outer
+    def __init__(self, form: Composite, monitor: Monitor, options: KinkedNewton) -> None:
+        self.monitor, self.options = monitor, options
+        self.other: Session | None = None  # that goes on where the steps have stalled
         u = np.ones(form.m)
         self.typical = (
             float(np.mean(form.gradient(np.min([k.offset for k in form.losses]) - u))) or 1.0
@@ -163,11 +168,15 @@ class _Multipliers(Session):
         self.w, self.b = w.copy(), b
 
     def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
+        if self.other is not None:
+            return self.other.solve(form, tilt, tol)
+        own = self.options.max_outer
         at = Step(form, tilt, (self.w, self.b), self.monitor, 1.0, None, self.losses)
-        limit = self.monitor.limit(self.max_outer) if self.whole else self.max_outer
+        limit = self.monitor.limit(own) if self.whole else own
         best, kept, since, outer, status = np.inf, Answer(w=at.w, b=at.b), 0, 0, "max_iter"
         for outer in range(1, limit + 1):
-            steps = self._minimise(at, tol)
+            with np.errstate(over="ignore", invalid="ignore"):
+                steps = self._minimise(at, tol)
             moved = self.losses.advance(at.t)
             value = form.value(at.t, at.w, tilt)
             bound, missed = form.lower_bound(at.slopes, at.t, tilt, at.w)
@@ -192,6 +201,11 @@ class _Multipliers(Session):
             status = "converged"
         self.w, self.b = kept.plane
         self.losses.sigma = _AGAIN * self.typical
+        if status == "max_iter" and outer < limit:
+            found = instead(self.options.rest, form, tilt, tol, self.monitor, kept.plane)
+            if found is not None:
+                self.other, answer = found
+                return answer
         return kept.after(status, f"{outer} multiplier steps left a relative gap of {best:.2g}")
 
     def _minimise(self, at: Step, tol: float) -> int:

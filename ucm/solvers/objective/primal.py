@@ -15,11 +15,11 @@ from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
 from ucm.solvers.accelerated import Iterate, Smooth, State, Watched, inner
+from ucm.solvers.objective.rest import MODERATE, instead
 
 __all__ = ["PrimalAPG"]
 
 _PATIENCE = 5_000  # iterations in which the gap is not halved
-_MODERATE = 200_000  # entries of the samples, of which another solver may be asked
 _LONG = 10_000  # iterations before it is
 _STUCK = 3  # steps in a row that rounding hides
 _HIDDEN = 100  # of them in all
@@ -130,7 +130,7 @@ class _Gradient(Session):
         if self.other is not None:
             return self.other.solve(form, tilt, tol)
         limit = until = self.monitor.limit(self.options.max_iter)
-        if self.options.rest is not None and form.m * form.n <= _MODERATE:
+        if self.options.rest is not None and form.m * form.n <= MODERATE:
             until = min(limit, _LONG)
         if not math.isfinite(self.L):
             return Answer(w=self.w, b=self.b).ended("stalled", _OVERFLOW)
@@ -176,9 +176,10 @@ class _Gradient(Session):
         if gap > 0.3 * tol and (asked or self.monitor.late):
             return answer.interrupted()
         if gap > 0.3 * tol and k < limit:
-            rest = self._rest(form, tilt, tol)
-            if rest is not None:
-                return rest
+            found = instead(self.options.rest, form, tilt, tol, self.monitor, (self.w, self.b))
+            if found is not None:
+                self.other, answer = found
+                return answer
         if gap > 0.3 * tol:
             answer.status = "max_iter"
             why = "raise max_iter" if k == limit else "it falls no more; scale the features"
@@ -194,18 +195,3 @@ class _Gradient(Session):
             return {"w": z[:-1].copy(), "b": float(z[-1] * self.unit), **state.told(f)}
 
         return self.monitor.report(k, value, gap, more)
-
-    def _rest(self, form: Composite, tilt: Tilt, tol: float) -> Answer | None:
-        """The answer of the other solver, where there is one that is no worse: it is asked from then on."""
-        rest, entries = self.options.rest, form.m * form.n
-        if rest is None or entries > _MODERATE:
-            return None
-        here = form.value(form.margins(self.w, self.b), self.w, tilt)
-        other = rest.open(form, self.monitor)
-        answer = other.solve(form, tilt, tol)
-        w, b = answer.plane
-        there = form.value(form.margins(w, b), w, tilt)
-        if answer.slopes is None or there > here + tol * abs(here):
-            return None
-        self.other = other
-        return answer

@@ -21,6 +21,7 @@ from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
 from ucm.solvers.coordinates import ByInnerProducts, Orthonormal, Span
 from ucm.solvers.curvature import ConjugateGradients
 from ucm.solvers.objective.proximal_step import LARGEST, Step, penalised
+from ucm.solvers.objective.rest import instead
 
 __all__ = ["ProxNewton"]
 
@@ -41,6 +42,8 @@ class ProxNewton(InnerSolver):
         Limit of steps.
     max_order
         Most features where a penalty joins them.
+    rest
+        Goes on where the steps gain no more, if given; on small problems.
 
     Notes
     -----
@@ -49,6 +52,7 @@ class ProxNewton(InnerSolver):
 
     max_iter: int = 300
     max_order: int = LARGEST
+    rest: InnerSolver | None = None
     name: ClassVar[str] = "prox-newton"
 
     def __post_init__(self) -> None:
@@ -65,7 +69,7 @@ class ProxNewton(InnerSolver):
         return 10.0
 
     def open(self, form: Composite, monitor: Monitor) -> Session:
-        return _Point(form, monitor, self.max_iter)
+        return _Point(form, monitor, self)
 
 
 class _Point(Session):
@@ -78,8 +82,9 @@ class _Point(Session):
     systems : those of L2 where they are too large to be formed, or None
     """
 
-    def __init__(self, form: Composite, monitor: Monitor, max_iter: int) -> None:
-        self.monitor, self.max_iter, self.entries = monitor, max_iter, form.entries
+    def __init__(self, form: Composite, monitor: Monitor, options: ProxNewton) -> None:
+        self.monitor, self.options, self.entries = monitor, options, form.entries
+        self.other: Session | None = None  # that goes on where the steps have stalled
         self.span: Span | None = None
         self.systems: ConjugateGradients | None = None
         if form.penalty.square is not None and min(form.m, form.n) > _DIRECT:
@@ -98,6 +103,9 @@ class _Point(Session):
         self.w, self.b = (w.copy() if self.span is None else self.span.inward(w)), b
 
     def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
+        if self.other is not None:
+            return self.other.solve(form, tilt, tol)
+        whole, slant = form, tilt
         outside: float | Vec = 0.0  # the part of w outside of the span, which moves no margin
         if self.span is not None:
             normal = self.span.inward(tilt.normal)
@@ -105,15 +113,21 @@ class _Point(Session):
             form, tilt = replace(form, X=self.form.X), Tilt(tilt.margin, normal)
         cost = form.entries / self.entries
         at = Step(form, tilt, (self.w, self.b), self.monitor, cost, self.systems)
-        status, left = self._descend(at, tol)
+        with np.errstate(over="ignore", invalid="ignore"):
+            status, left = self._descend(at, tol)
         self.w, self.b = at.w, at.b
-        w = at.w if self.span is None else self.span.outward(at.w)
-        return Answer(w=w + outside, b=at.b, slopes=at.slopes).after(status, left)
+        w = (at.w if self.span is None else self.span.outward(at.w)) + outside
+        if status == "stalled":
+            found = instead(self.options.rest, whole, slant, tol, self.monitor, (w, at.b))
+            if found is not None:
+                self.other, answer = found
+                return answer
+        return Answer(w=w, b=at.b, slopes=at.slopes).after(status, left)
 
     def _descend(self, at: Step, tol: float) -> tuple[str, str]:
         """How it ended, and what was left."""
         monitor, step, stuck = self.monitor, 0, 0
-        limit = monitor.limit(self.max_iter) if self.whole else self.max_iter
+        limit = monitor.limit(self.options.max_iter) if self.whole else self.options.max_iter
         for step in range(1, limit + 1):
             at.look()
             if at.gain <= _COUNTED * tol * abs(at.value) or stuck or monitor.late:
@@ -131,5 +145,7 @@ class _Point(Session):
         at.measure()
         if at.gap <= tol and at.missed <= tol:
             return "converged", ""
-        why = "raise max_iter" if step == limit else "it falls no more; scale the features"
-        return "max_iter", f"{step} Newton steps left a relative gap of {at.gap:.2g}; {why}"
+        left = f"{step} Newton steps left a relative gap of {at.gap:.2g}"
+        if step == limit and stuck < _STUCK:
+            return "max_iter", f"{left}; raise max_iter"
+        return "stalled", f"{left}; it falls no more; scale the features"

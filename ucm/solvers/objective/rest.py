@@ -1,0 +1,35 @@
+"""A second solver for composite problems that the first leaves unsolved."""
+
+from __future__ import annotations
+
+from ucm.data.linear import Vec
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
+
+__all__ = ["MODERATE", "instead"]
+
+MODERATE = 200_000  # entries of the samples, of which another solver may be asked
+
+
+def instead(
+    rest: InnerSolver | None,
+    form: Composite,
+    tilt: Tilt,
+    tol: float,
+    monitor: Monitor,
+    here: tuple[Vec, float],
+) -> tuple[Session, Answer] | None:
+    """The session and the answer of the other solver, where there is one that is no worse than `here`: it is
+    asked from then on."""
+    if rest is None or form.m * form.n > MODERATE or monitor.late or rest.refuse(form) is not None:
+        return None
+    w, b = here
+    height = form.value(form.margins(w, b), w, tilt)
+    other = rest.open(form, monitor)
+    answer = other.solve(form, tilt, tol)
+    w, b = answer.plane
+    there = form.value(form.margins(w, b), w, tilt)
+    if answer.slopes is None or there > height + tol * abs(height):
+        return None
+    return other, answer
