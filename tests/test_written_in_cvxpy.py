@@ -36,12 +36,13 @@ def test_the_worst_case_is_the_model(U: ucm.UncertaintySet) -> None:
     n = known(U.dimension(3))
     far = U + np.full(n, 10.0)
     w = cp.Variable(n)
-    worst = ucm.worst_case(far, samples, y, w)
+    groups = list("ABABABBAB")
+    worst = ucm.worst_case(far, samples, y, w, subgroup=groups)
     assert worst.is_convex() and worst.shape == ()
     problem = cp.Problem(cp.Minimize(worst), [cp.norm(w, 2) <= 1])
     value = problem.solve(**TIGHT)
-    assert value == pytest.approx(ucm.solve(far, samples, y).objective, rel=1e-6)
-    height = ucm.support(far, samples, y, -known(w.value)).value
+    assert value == pytest.approx(ucm.solve(far, samples, y, subgroup=groups).objective, rel=1e-6)
+    height = ucm.support(far, samples, y, -known(w.value), subgroup=groups).value
     assert worst.value == pytest.approx(height, rel=1e-6)
 
 
