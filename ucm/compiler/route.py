@@ -81,6 +81,11 @@ def _many_features(form: HingeDual) -> bool:
     return form.X is None or (form.p < 2.0 and form.X.shape[1] > 128)
 
 
+def _single(form: Composite) -> bool:
+    """Whether the penalty is one of single weights: where it joins them, steps may be many on hard data."""
+    return form.penalty.boxed is not None
+
+
 def _soon(form: UnitNorm) -> bool:
     """Whether a bound for every face takes some ten seconds at most. The work is counted in entries: those
     of a linear program for each face over hulls, of a conic one, a hundred times as dear, for each over
@@ -163,11 +168,13 @@ ROUTES = (
     Route(
         ProxNewton(rest=PrimalAPG(rest=ClarabelComposite())),
         "smooth losses: proximal Newton steps, features as needed",
+        _single,
     ),
     Route(DualNewton(), "one loss, squared l2 norm: some tens of products with the samples"),
     Route(
         KinkedNewton(rest=ClarabelComposite()),
         "losses with kinks: multipliers around proximal Newton steps",
+        _never,
     ),
     Route(
         PrimalAPG(rest=ClarabelComposite()),

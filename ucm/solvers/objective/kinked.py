@@ -35,6 +35,9 @@ _LARGEST = 1e16  # sigma, in slopes
 _ENOUGH = 0.3  # of the tolerance
 _INNER = 0.1  # of what the proximal step counts in the objective, the gain at which steps end
 _ROUNDING = 1e-15  # of the objective
+_SYSTEMS = (
+    20_000  # small ones of a penalty that joins features, after which the steps count as stalled
+)
 _STILL = 1e-12  # of the objective, the proximal step that sigma need not grow for
 
 
@@ -192,7 +195,8 @@ class _Multipliers(Session):
             if stop or self.monitor.late:
                 status = "interrupted"
                 break
-            if since >= PATIENCE:
+            spent = 0 if at.splitting is None else at.splitting.systems
+            if since >= PATIENCE or spent > _SYSTEMS:
                 break
             factor = growth(steps, _AT_ONCE) if moved > _STILL * abs(value) else 1.0
             self.losses.sigma = min(factor * self.losses.sigma, _LARGEST * self.typical)

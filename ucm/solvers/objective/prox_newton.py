@@ -28,6 +28,9 @@ __all__ = ["ProxNewton"]
 _ENOUGH = 0.3  # of the tolerance
 _DIRECT = 500  # order of a linear system, above which conjugate gradients take its place
 _FORCING, _CYCLES = 0.05, 200  # their relative residual, and their number
+_SYSTEMS = (
+    4000  # small ones of a penalty that joins features, after which the steps count as stalled
+)
 _STUCK = 3  # steps in a row that gain nothing
 _COUNTED = 10.0  # in tolerances, the gain at which the gap is looked at
 
@@ -139,13 +142,14 @@ class _Point(Session):
             if monitor.late:
                 return "interrupted", ""
             stuck = 0 if at.advance() else stuck + 1
-            if stuck == _STUCK or not np.isfinite(at.value):
+            spent = 0 if at.splitting is None else at.splitting.systems
+            if stuck == _STUCK or spent > _SYSTEMS or not np.isfinite(at.value):
                 break
         at.look()
         at.measure()
         if at.gap <= tol and at.missed <= tol:
             return "converged", ""
         left = f"{step} Newton steps left a relative gap of {at.gap:.2g}"
-        if step == limit and stuck < _STUCK:
+        if step == limit:
             return "max_iter", f"{left}; raise max_iter"
         return "stalled", f"{left}; it falls no more; scale the features"

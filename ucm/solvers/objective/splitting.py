@@ -47,6 +47,7 @@ class Splitting:
     R : the function
     late : whether the time is over
     rho : the weight of `x = z`, 0 before the first
+    systems : linear systems so far
     slope : (n,) a subgradient of R at the last point, `rho u`
     """
 
@@ -77,6 +78,7 @@ class Splitting:
                     break
                 system = H - rho * np.asarray(R.prox_slope(v, 1.0 / rho))
                 system[np.diag_indices_from(system)] += rho
+                self.systems += 1
                 d = -ridge_solve(system, g)
                 start = float(g @ d)
                 if not start < 0.0:
