@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import bias, feature_normal
-from ucm.compiler.robust import ToDistance
+from ucm.compiler.robust import ToDistance, ToSphere
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, DataError, ParameterError, UCMError, brief
 from ucm.forms.solution import Solution
@@ -84,7 +84,7 @@ def with_bias(
     q = [] if solution.answer is None else solution.answer.q
     if (
         side is None
-        or not isinstance(lowering, ToDistance)
+        or not isinstance(lowering, ToDistance | ToSphere)
         or solution.b is not None
         or not isinstance(model, RobustMargin)
         or solution.w is None

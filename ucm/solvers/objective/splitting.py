@@ -53,6 +53,7 @@ class Splitting:
 
     def __init__(self, R: Gathered, late: Callable[[], bool]) -> None:
         self.R, self.late, self.rho, self.slope = R, late, 0.0, np.zeros(0)
+        self.systems = 0
 
     def solve(self, H: Matrix, r: Vec, w: Vec, tol: float) -> Vec:
         """The minimiser, with a subgradient of the whole of at most tol in each coordinate, or where
