@@ -69,14 +69,11 @@ def _peers(pair: str, lam: float, X: Any, y: Any) -> dict[str, Fit]:
 
 
 def _skglm(lam: float, X: Any, y: Any, tol: float) -> Any:
-    from skglm import GeneralizedLinearEstimator
-    from skglm.datafits import Logistic as Datafit
-    from skglm.penalties import L1 as Lasso
-    from skglm.solvers import ProxNewton
-
+    skglm = importlib.import_module("skglm")
     m = len(y)
-    solver = ProxNewton(fit_intercept=True, tol=10.0 * tol / m)
-    return GeneralizedLinearEstimator(Datafit(), Lasso(lam / m), solver).fit(X, y)
+    solver = skglm.solvers.ProxNewton(fit_intercept=True, tol=10.0 * tol / m)
+    penalty = skglm.penalties.L1(lam / m)
+    return skglm.GeneralizedLinearEstimator(skglm.datafits.Logistic(), penalty, solver).fit(X, y)
 
 
 def _objective(model: Objective, X: Any, y: Any, fit: Any) -> float:
