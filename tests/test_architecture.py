@@ -23,7 +23,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # Low to high. A module imports only from its own floor or a lower one, for types too.
 FLOORS = [
-    {"display", "errors", "numerics"},
+    {"errors", "numerics"},
     {"data"},
     {"language"},
     {"forms"},
@@ -33,7 +33,7 @@ FLOORS = [
     {"plot"},
     {"bench", "cli"},
 ]
-LOOSE = {"__init__.py", "cli.py", "display.py", "errors.py"}
+LOOSE = {"__init__.py", "cli.py", "errors.py"}
 LEVEL = {name: level for level, names in enumerate(FLOORS) for name in names}
 LAZY = {"cvxpy", "matplotlib", "numba", "sklearn"}
 # What `from ucm import x` may mean below the floor of the package itself: nothing but a module.

@@ -15,8 +15,8 @@ from bundled import load
 
 import ucm
 from ucm.compiler.route import ROUTES
-from ucm.display import digits
 from ucm.errors import ParameterError
+from ucm.forms.display import digits
 from ucm.solvers import DCA
 
 INSIDE = ucm.models.enu_svm(0.4)  # iris: 0 lies in U

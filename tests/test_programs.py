@@ -1,15 +1,17 @@
-"""The writers around HiGHS and CVXPY, against SciPy's way to the same programs."""
+"""The programs inside of solvers, against other ways to them: linear, conic, quadratic with walls."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
+from ucm import numerics
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.language.losses import Hinge
@@ -115,3 +117,20 @@ def test_a_failure_is_a_line() -> None:
     v = cp.Variable()
     assert "NONE" in attempt(cp.Problem(cp.Minimize(cp.abs(v))), "NONE")
     assert accuracy("HIGHS", 1e-9) == {}
+
+
+@pytest.mark.parametrize("rank", [3, 8])
+def test_quadratic_programs_with_walls(rank: int) -> None:
+    rng = np.random.default_rng(rank)
+    A = rng.standard_normal((rank, 8))
+    H, r, ridge = A.T @ A, A.T @ rng.standard_normal(rank), 0.1
+    lower, upper = -rng.uniform(0.0, 2.0, 8), rng.uniform(0.0, 2.0, 8)
+    lower[0] = upper[0] = 0.0
+    x = np.zeros(8)
+    numerics.boxed_quadratic(H, r.copy(), x, lower, upper, ridge, 1e-10, 50)
+    z = cp.Variable(8)
+    walls = upper @ cp.pos(z) - lower @ cp.neg(z)
+    height = cp.sum_squares(A @ z) / 2.0 + r @ z + ridge / 2.0 * cp.sum_squares(z) + walls
+    least = cp.Problem(cp.Minimize(height)).solve(cp.CLARABEL)
+    z.value = x
+    assert height.value == pytest.approx(least, abs=1e-7)

@@ -12,9 +12,9 @@ from typing import Any
 
 from ucm.bench.show import cell
 from ucm.compiler.plan import Plan
-from ucm.display import Raw, shown, table
 from ucm.errors import DataError, UCMError
 from ucm.evidence.verify import Verification
+from ucm.forms.display import Raw, shown, table
 from ucm.forms.solution import Solution
 from ucm.language.robust import RobustMargin
 from ucm.plot import ConvergenceDisplay, SetDisplay

@@ -15,12 +15,12 @@ from ucm.compiler.compile import behind, in_its_space, plan_of
 from ucm.compiler.plan import Plan, options_of
 from ucm.data.bound import Data, bind
 from ucm.data.kernels import KERNEL_OPTIONS
-from ucm.display import sheet
-from ucm.display import table as html_table
-from ucm.errors import EmptySetError, MissingExtraError, ParameterError, brief, unknown_option
+from ucm.errors import EmptySetError, ParameterError, brief, unknown_option
 from ucm.evidence.admissible import interval_of, sizes_of
 from ucm.evidence.relative import intervals_of
 from ucm.evidence.trivial import largest
+from ucm.forms.display import frame, sheet
+from ucm.forms.display import table as html_table
 from ucm.forms.monitor import check_time_limit, time_left
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
@@ -93,13 +93,7 @@ class Path(Sequence[Solution]):
         MissingExtraError
             pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingExtraError(
-                "Path.to_frame: expected pandas, which is not installed; pip install pandas, or use rows()"
-            ) from error
-        return pd.DataFrame(self.rows())
+        return frame("Path", self.rows())
 
     def __repr__(self) -> str:
         ends = f" from {self.values[0]:.6g} to {self.values[-1]:.6g}" if len(self) else ""

@@ -17,8 +17,6 @@ from ucm.compiler.recover import BIAS_RULES
 from ucm.compiler.route import choose, table, unknown, verdicts
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
-from ucm.display import sheet
-from ucm.display import table as html_table
 from ucm.errors import (
     ConvergenceWarning,
     ParameterError,
@@ -30,6 +28,8 @@ from ucm.errors import (
 from ucm.evidence.guarantees import Guarantees, guarantees
 from ucm.evidence.verify import Verification
 from ucm.forms.answer import Answer
+from ucm.forms.display import sheet
+from ucm.forms.display import table as html_table
 from ucm.forms.monitor import Monitor, check_time_limit
 from ucm.forms.solution import Certificate, Solution, Stats
 from ucm.forms.solver import Solver

@@ -22,13 +22,10 @@ from sklearn.utils import _safe_indexing, column_or_1d, indexable
 
 from ucm.compiler.path import path
 from ucm.data.bound import Data, bind
-from ucm.display import sheet
-from ucm.display import table as html_table
 from ucm.errors import (
     CompositionError,
     ConvergenceWarning,
     DataError,
-    MissingExtraError,
     ParameterError,
     UCMError,
     brief,
@@ -36,6 +33,8 @@ from ucm.errors import (
 from ucm.estimators.classifier import Classifier
 from ucm.estimators.validation import labels_of
 from ucm.evidence.relative import resolved, with_relative_sizes
+from ucm.forms.display import frame, sheet
+from ucm.forms.display import table as html_table
 from ucm.forms.solution import Solution
 from ucm.language import models as named_models
 from ucm.language.node import Node
@@ -163,14 +162,7 @@ class Comparison(Sequence[Compared]):
         MissingExtraError
             pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingExtraError(
-                "Comparison.to_frame: expected pandas, which is not installed; pip install pandas, or use "
-                "rows()"
-            ) from error
-        return pd.DataFrame(self.rows())
+        return frame("Comparison", self.rows())
 
     def __repr__(self) -> str:
         return f"Comparison({len(self)} models, {self.folds} folds, {self.scoring})"

@@ -11,10 +11,10 @@ import numpy as np
 
 from ucm.data.bound import Data, bind
 from ucm.data.weighing import ClassWeight
-from ucm.display import sheet
 from ucm.errors import CompositionError, EmptySetError, SolverError
 from ucm.evidence.boundary import boundary
 from ucm.evidence.trivial import largest
+from ucm.forms.display import sheet
 from ucm.forms.monitor import Monitor
 from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size, UncertaintySet

@@ -20,9 +20,9 @@ from scipy.stats import beta as beta_law
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
-from ucm.display import Raw, sheet
-from ucm.display import table as html_table
 from ucm.errors import DataError, ParameterError, brief
+from ucm.forms.display import Raw, sheet
+from ucm.forms.display import table as html_table
 from ucm.forms.solution import Solution
 from ucm.language.contracts import Capped, Domain, UncertaintySet
 from ucm.language.domains import ChiSquareBall, KLBall, NormBall, WeightedSimplex

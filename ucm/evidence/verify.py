@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ucm.data.bound import Data
-from ucm.display import digits, sheet
 from ucm.errors import SolverError
 from ucm.evidence.reference import twin
+from ucm.forms.display import digits, sheet
 from ucm.forms.solution import Solution
 from ucm.language.robust import RobustMargin
 from ucm.solvers.programs import accuracy, attempt

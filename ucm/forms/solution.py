@@ -13,8 +13,8 @@ import numpy as np
 from ucm.data.gram import Expansion
 from ucm.data.linear import Vec
 from ucm.data.sound import table
-from ucm.display import digits, sheet
 from ucm.errors import DataError
+from ucm.forms.display import digits, sheet
 
 __all__ = ["Certificate", "Solution", "Stats"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +73,10 @@ class UnitNorm:
     def lift(self, v: Vec) -> Vec:
         """w of the coordinates v."""
         return v if self.basis is None else self.basis @ v
+
+    def told(self, v: Vec) -> dict[str, Any]:
+        """What a trace keeps of a point."""
+        return {"w": self.lift(v)}
 
     def lower(self, w: Vec) -> Vec:
         """Coordinates of w, or of its projection on the span."""

@@ -4,6 +4,7 @@ coordinates that are not 0."""
 from __future__ import annotations
 
 import numpy as np
+from numba import types
 
 from ucm.numerics._jit import READ, WRITE, f8, i8, inner, jit
 from ucm.numerics._lapack import SQUARE, cholesky_solve
@@ -92,12 +93,11 @@ def _on_support(H, r, x, lower, upper, ridge):
     return first < 0
 
 
-@jit(f8(SQUARE, WRITE, WRITE, READ, READ, f8, f8, i8))
+@jit(types.void(SQUARE, WRITE, WRITE, READ, READ, f8, f8, i8))
 def boxed_quadratic(H, r, x, lower, upper, ridge, tol, most):
     """Minimises `x'Hx / 2 + ridge |x|^2 / 2 + ... + sup of <x, z> over lower <= z <= upper` from x on, r the
     gradient of the quadratic part without its ridge, which is kept; lower <= 0 <= upper. Ends when no
-    slope leaves its walls by more than tol, or after so many rounds; answers the most that one did."""
-    worst = np.inf
+    slope leaves its walls by more than tol, or after so many rounds."""
     for _ in range(most):
         worst = 0.0
         for j in range(x.size):
@@ -116,4 +116,3 @@ def boxed_quadratic(H, r, x, lower, upper, ridge, tol, most):
             for _ in range(_ROUNDS):
                 if _on_support(H, r, x, lower, upper, ridge):
                     break
-    return worst

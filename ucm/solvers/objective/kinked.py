@@ -35,9 +35,7 @@ _LARGEST = 1e16  # sigma, in slopes
 _ENOUGH = 0.3  # of the tolerance
 _INNER = 0.1  # of what the proximal step counts in the objective, the gain at which steps end
 _ROUNDING = 1e-15  # of the objective
-_SYSTEMS = (
-    20_000  # small ones of a penalty that joins features, after which the steps count as stalled
-)
+_SYSTEMS = 20_000  # of a penalty that joins features, after which the steps count as stalled
 _STILL = 1e-12  # of the objective, the proximal step that sigma need not grow for
 
 
@@ -179,15 +177,16 @@ class _Multipliers(Session):
         best, kept, since, outer, status = np.inf, Answer(w=at.w, b=at.b), 0, 0, "max_iter"
         for outer in range(1, limit + 1):
             with np.errstate(over="ignore", invalid="ignore"):
-                steps = self._minimise(at, tol)
+                steps = self._minimise(at)
             moved = self.losses.advance(at.t)
             value = form.value(at.t, at.w, tilt)
             bound, missed = form.lower_bound(at.slopes, at.t, tilt, at.w)
             self.monitor.passes += 0.5
             gap = (value - bound) / max(abs(value), 1e-300)
-            since = idle(since, gap, best)
-            if gap <= best:
-                best, kept = gap, Answer(w=at.w, b=at.b, slopes=at.slopes)
+            left = max(gap, missed)
+            since = idle(since, left, best)
+            if left <= best:
+                best, kept = left, Answer(w=at.w, b=at.b, slopes=at.slopes)
             stop = self.whole and self.monitor.report(outer, value, gap)
             if gap <= _ENOUGH * tol and missed <= tol:
                 status = "converged"
@@ -210,9 +209,11 @@ class _Multipliers(Session):
             if found is not None:
                 self.other, answer = found
                 return answer
-        return kept.after(status, f"{outer} multiplier steps left a relative gap of {best:.2g}")
+        return kept.after(
+            status, f"{outer} multiplier steps left a relative gap or violation of {best:.2g}"
+        )
 
-    def _minimise(self, at: Step, tol: float) -> int:
+    def _minimise(self, at: Step) -> int:
         """Newton steps on the envelopes; their number."""
         for step in range(MOST):
             at.look()

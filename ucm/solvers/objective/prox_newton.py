@@ -28,9 +28,7 @@ __all__ = ["ProxNewton"]
 _ENOUGH = 0.3  # of the tolerance
 _DIRECT = 500  # order of a linear system, above which conjugate gradients take its place
 _FORCING, _CYCLES = 0.05, 200  # their relative residual, and their number
-_SYSTEMS = (
-    4000  # small ones of a penalty that joins features, after which the steps count as stalled
-)
+_SYSTEMS = 4000  # of a penalty that joins features, after which the steps count as stalled
 _STUCK = 3  # steps in a row that gain nothing
 _COUNTED = 10.0  # in tolerances, the gain at which the gap is looked at
 

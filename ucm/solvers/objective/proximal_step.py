@@ -288,13 +288,12 @@ class Step:
             step = self.systems.step([curve], [1.0], np.full(w.size, ridge), r + ridge * w)
             self.monitor.passes += step.passes
             return step.d
-        top = float(np.mean(np.diagonal(H))) or 1.0
-        if self.splitting is not None:
-            L = float(np.diagonal(H).max()) or 1.0
-            away = L * float(np.abs(w - self.form.penalty.prox(w - self.g / L, 1.0 / L)).max())
-            H[np.diag_indices_from(H)] += _PROXIMAL * top
-            return self.splitting.solve(H, r, w, _EXACT * away) - w
         H = H.copy()
+        if self.splitting is not None:
+            top, mean = float(np.diagonal(H).max()) or 1.0, float(np.mean(np.diagonal(H))) or 1.0
+            away = w - self.form.penalty.prox(w - self.g / top, 1.0 / top)
+            H[np.diag_indices_from(H)] += _PROXIMAL * mean
+            return self.splitting.solve(H, r, w, _EXACT * top * float(np.abs(away).max())) - w
         H[np.diag_indices_from(H)] += ridge
         return -ridge_solve(H, r + ridge * w)
 

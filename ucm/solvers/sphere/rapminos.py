@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,7 +113,7 @@ class Rapminos(UnitSolver):
                     message = f"{window} steps in a row gained less than {_SLOW:g} of the objective"
                     return _answer(form, hulls, at).ended("stalled", message)
                 mark = at.value
-            told = functools.partial(_told, form, at)
+            told = functools.partial(form.told, at.v)
             if monitor.report(monitor.iterations + 1, at.value, float("nan"), told):
                 return _answer(form, hulls, at).interrupted()
             new = None
@@ -154,10 +154,6 @@ class Rapminos(UnitSolver):
 def _answer(form: UnitNorm, hulls: SumOfHulls, at: _State) -> Answer:
     v = _pinned(form, hulls, at)
     return Answer(hulls.blocks(form.residual(v)[1]), form.lift(v))
-
-
-def _told(form: UnitNorm, at: _State) -> dict[str, Any]:
-    return {"w": form.lift(at.v)}
 
 
 def _state(hulls: SumOfHulls, v: Vec) -> _State:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -63,11 +62,7 @@ class Subgradient(UnitSolver):
             monitor.passes += 1.0
             if height < best:
                 best, answer.q, answer.w = height, q, form.lift(v)
-            told = functools.partial(_told, form, v)
+            told = functools.partial(form.told, v)
             if monitor.report(k, best, float("nan"), told):
                 return answer.interrupted()
         return answer
-
-
-def _told(form: UnitNorm, v: Vec) -> dict[str, Any]:
-    return {"w": form.lift(v)}

@@ -1,6 +1,7 @@
-"""HTML of results for notebooks and reports: tables without a style sheet, script or colour of their own.
+"""Results in notebooks and reports: frames, and HTML tables without a style sheet, script or colour of their
+own.
 
-They inherit font and colours from the page, so they read the same on light and dark ground, and each
+The tables inherit font and colours from the page, so they read the same on light and dark ground, and each
 is one element.
 """
 
@@ -12,7 +13,9 @@ from html import escape
 from numbers import Integral, Real
 from typing import Any
 
-__all__ = ["Raw", "digits", "sheet", "shown", "table"]
+from ucm.errors import MissingExtraError
+
+__all__ = ["Raw", "digits", "frame", "sheet", "shown", "table"]
 
 _CELL = "padding:.15em .8em .15em 0;vertical-align:top;text-align:"
 _RULE = "border-bottom:1px solid currentColor;"
@@ -87,3 +90,14 @@ def digits(relative: float) -> int | None:
     if not relative < 1.0:  # NaN too
         return None
     return 15 if relative <= 1e-15 else math.floor(-math.log10(relative))
+
+
+def frame(name: str, rows: Iterable[Mapping[str, Any]]) -> Any:
+    """Rows as a `pandas.DataFrame`; MissingExtraError, with the name of what has them, without pandas."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{name}.to_frame: expected pandas, which is not installed; pip install pandas, or use rows()"
+        ) from error
+    return pd.DataFrame(list(rows))
