@@ -456,7 +456,6 @@ def _words(labels: Any) -> list[str]:
 
 def _read(options: argparse.Namespace) -> _Table:
     X, raw, zero_based = read(options.file, label=options.label)
-    assert raw is not None  # without a number of features there is a column of labels
     features, columns = X.shape[1], None
     if sparse.issparse(X) and X.nnz < features:  # those that never occur have no weight
         columns, places = np.unique(X.indices, return_inverse=True)

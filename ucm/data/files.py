@@ -41,7 +41,7 @@ class Table(NamedTuple):
     """
 
     X: Any
-    y: NDArray[Any] | None
+    y: Any
     zero_based: bool | None
 
 
