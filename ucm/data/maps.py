@@ -134,6 +134,10 @@ class CenteredMap(LinearMap):
         dense = self.X.toarray() if sparse.issparse(self.X) else self.X
         return (dense - self.mean).T * (self.c / self.root)
 
+    def sizes(self, q: Vec) -> Vec:
+        weights = np.abs(self.c / self.root * q)
+        return np.asarray(abs(self.X).T @ weights) + np.abs(self.mean) * weights.sum()
+
 
 class MatrixMap(LinearMap):
     """`q -> M q` for an explicit matrix, dense or CSR."""
@@ -262,6 +266,10 @@ class ComposedMap(LinearMap):
         inner = self.inner.matrix()
         return self.factor * (inner if self.M is None else self.M @ inner)
 
+    def sizes(self, q: Vec) -> Vec:
+        inner = abs(self.factor) * self.inner.sizes(q)
+        return inner if self.M is None else np.asarray(abs(self.M) @ inner)
+
 
 class StackedMap(LinearMap):
     """`(q_1, ..., q_k) -> sum_k A_k q_k`, the parameters stacked."""
@@ -305,6 +313,10 @@ class StackedMap(LinearMap):
         if any(sparse.issparse(part) for part in parts):
             return sparse.hstack(parts, format="csr")
         return np.hstack(parts)
+
+    def sizes(self, q: Vec) -> Vec:
+        parts = zip(self.maps, self._parts(q), strict=True)
+        return sum((A.sizes(p) for A, p in parts), start=np.zeros(self.shape[0]))
 
 
 class RowsMap(LinearMap):
@@ -375,6 +387,14 @@ class RowsMap(LinearMap):
 
     def matrix(self) -> Any:
         return self._dense
+
+    def sizes(self, q: Vec) -> Vec:
+        out = np.zeros(self.shape[0])
+        for A, places in self.parts.values():
+            size = A.sizes(q)
+            for rows, a in places:
+                out[rows] = abs(a) * size
+        return out
 
 
 def scaled(A: LinearMap, factor: float) -> LinearMap:
