@@ -44,6 +44,6 @@ class LinearMap(ABC):
     def matrix(self) -> Any:
         """The matrix itself, dense or CSR: for conic solvers and tests only."""
 
+    @abstractmethod
     def sizes(self, q: Vec) -> Vec:
         """`|A| |q|`, shape (n,), of the entries that are multiplied: what rounding in `A q` is a part of."""
-        return np.asarray(abs(self.matrix()) @ np.abs(q)).ravel()

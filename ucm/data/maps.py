@@ -86,6 +86,9 @@ class SampleMap(LinearMap):
         signed = self.X if self.signs is None else sparse.diags_array(self.signs) @ self.X
         return sparse.csr_matrix(signed.T) if sparse.issparse(self.X) else np.asarray(signed).T
 
+    def sizes(self, q: Vec) -> Vec:
+        return np.asarray(abs(self.X).T @ np.abs(q))
+
 
 class UnitMap(LinearMap):
     """`q -> sum_i s_i q_i e_k(i)`: samples that are unit vectors of dimension m, signs s_i (None: all +1)."""
@@ -119,6 +122,9 @@ class UnitMap(LinearMap):
         signs = np.ones(self.rows.size) if self.signs is None else self.signs
         entries = signs, (self.rows, np.arange(self.rows.size))
         return sparse.csr_matrix(entries, shape=self.shape)
+
+    def sizes(self, q: Vec) -> Vec:
+        return np.abs(self.matvec(q))
 
 
 class CenteredMap(LinearMap):
@@ -188,6 +194,9 @@ class MatrixMap(LinearMap):
     def matrix(self) -> Any:
         return self.M
 
+    def sizes(self, q: Vec) -> Vec:
+        return np.asarray(abs(self.M) @ np.abs(q))
+
 
 class IdentityMap(LinearMap):
     """`q -> factor q`."""
@@ -215,6 +224,9 @@ class IdentityMap(LinearMap):
     def matrix(self) -> Any:
         return self.factor * sparse.eye_array(self.shape[0], format="csr")
 
+    def sizes(self, q: Vec) -> Vec:
+        return abs(self.factor) * np.abs(q)
+
 
 class ZeroMap(LinearMap):
     """`q -> 0`: a block that meets the others only through a coupling."""
@@ -240,6 +252,9 @@ class ZeroMap(LinearMap):
 
     def matrix(self) -> Any:
         return sparse.csr_matrix(self.shape)
+
+    def sizes(self, q: Vec) -> Vec:
+        return np.zeros(self.shape[0])
 
 
 class ComposedMap(LinearMap):
