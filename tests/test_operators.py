@@ -160,13 +160,12 @@ def test_sparse_samples_are_never_densified(monkeypatch: pytest.MonkeyPatch) -> 
             q, w = rng.standard_normal(A.shape[1]), rng.standard_normal(A.shape[0])
             assert w @ A.matvec(q) == pytest.approx(A.rmatvec(w) @ q, abs=1e-10)
             A.column_norms()
-            A.matmat(q[:, None])@pytest.mark.parametrize(("A", "D"), MAPS.values(), ids=MAPS)
+            A.matmat(q[:, None]) @ pytest.mark.parametrize(("A", "D"), MAPS.values(), ids=MAPS)
+
+
 def test_sizes_are_those_of_what_is_summed(A: LinearMap, D: np.ndarray) -> None:
     q = RNG.standard_normal(A.shape[1])
     least = abs(D) @ np.abs(q)
     assert np.all(A.sizes(q) >= least * (1.0 - 1e-14))
     constant = CenteredMap(np.full((9, 1), 3.0), np.array([3.0]))
     assert constant.sizes(np.ones(9)) == pytest.approx([18.0])
-
-
-
