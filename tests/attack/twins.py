@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import warnings
 from dataclasses import dataclass
-from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
 
@@ -253,14 +251,6 @@ def loss(term: Any, t: Any, data: Bound) -> float:
         return float(c @ each)
 
 
-@functools.lru_cache(maxsize=8)
-def quadratic(term: Any, w: tuple[float, ...]) -> float:
-    """w'Qw without rounding: w may be long where it costs nothing."""
-    exact = [Fraction(x) for x in w]
-    each = np.ndenumerate(np.asarray(term.Q))
-    return float(sum(Fraction(float(q)) * exact[i] * exact[j] for (i, j), q in each if q))
-
-
 def penalty(term: Any, w: np.ndarray) -> float:
     kind, a = type(term).__name__, np.abs(w)
     if kind in ("ScaledPenalty", "ScaledFolded", "ScaledSplit"):
@@ -275,7 +265,9 @@ def penalty(term: Any, w: np.ndarray) -> float:
     if kind == "NonNegative":
         return 0.0 if w.min() >= 0.0 else math.inf
     if kind == "Quadratic":
-        return quadratic(term, tuple(w.tolist()))
+        sizes, axes = np.linalg.eigh(np.asarray(term.Q))  # no cancellation where w is far along 0
+        sizes[sizes < 1e-14 * sizes[-1]] = 0.0
+        return float(sizes @ (axes.T @ w) ** 2)
     if kind in ("GroupL2", "GroupMCP"):
         sizes = np.array([np.linalg.norm(w[term.groups == g]) for g in np.unique(term.groups)])
         if kind == "GroupL2":
