@@ -280,4 +280,5 @@ def solve(
     check_time_limit(time_limit, "solve")
     began = time.perf_counter()
     plan = compile(model, X, y, kernel=kernel, solver=solver, **own)
-    return plan.solve(time_limit=time_left(time_limit, began), **options)
+    with plan.data.resting():  # what was sealed a moment ago
+        return plan.solve(time_limit=time_left(time_limit, began), **options)

@@ -40,19 +40,38 @@ def _squares(X: Matrix) -> float:
 
 
 class SampleMap(LinearMap):
-    """`q -> sum_i s_i q_i x_i`, the samples x_i in the rows of X, signs s_i (None: all +1)."""
+    """`q -> sum_i s_i q_i x_i`, the samples x_i in the rows of X, signs s_i (None: all +1).
+
+    Attributes
+    ----------
+    kept : None, or the last vector of either product and what it gave: the same one is not multiplied again
+    """
 
     def __init__(self, X: Matrix, signs: Vec | None = None) -> None:
         self.X, self.signs = X, signs
         self.shape = (X.shape[1], X.shape[0])
         self.entries, self.squares = _stored(X), _squares(X)
+        self.kept: dict[bool, tuple[Vec, Vec]] | None = None
 
     def matvec(self, q: Vec) -> Vec:
-        return self.X.T @ (q if self.signs is None else self.signs * q)
+        return self._product(q, False)
 
     def rmatvec(self, w: Vec) -> Vec:
-        g = self.X @ w
-        return g if self.signs is None else self.signs * g
+        return self._product(w, True)
+
+    def _product(self, v: Vec, scores: bool) -> Vec:
+        kept = self.kept
+        if kept is not None and scores in kept and np.array_equal(kept[scores][0], v):
+            return kept[scores][1].copy()
+        if scores:
+            found = self.X @ v
+            if self.signs is not None:
+                found *= self.signs
+        else:
+            found = self.X.T @ (v if self.signs is None else self.signs * v)
+        if kept is not None:
+            kept[scores] = v.copy(), found.copy()
+        return found
 
     def column_norms(self) -> Vec:
         return row_norms(self.X)
