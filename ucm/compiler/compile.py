@@ -16,7 +16,7 @@ from ucm.compiler.over_rows import ToRows
 from ucm.compiler.pair import ToPair
 from ucm.compiler.plan import Plan, options_of
 from ucm.compiler.robust import ToDistance
-from ucm.compiler.route import check_asked, named
+from ucm.compiler.route import check_asked, choose, named
 from ucm.data.bound import Data, bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import KERNEL_OPTIONS
@@ -135,7 +135,10 @@ def _over_rows(
     data = survey(rows)
     if class_weight is not None:
         data = replace(data, weighing=Weighing(factors_of(data.sizes, class_weight)))
-    plan = Plan.of((ToRows(model, data, solver),))
+    lowering = ToRows(model, data, solver)
+    if solver == "auto" and choose(lowering.form, solver) is None:
+        refuse_gathering(rows, f"{model!r} with {rows.n} features")
+    plan = Plan.of((lowering,))
     return replace(plan, setup_time=time.perf_counter() - began)
 
 

@@ -68,7 +68,7 @@ def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
         kind, factor = _kind(b.map)
         kinds = ("pos", "neg") if kind == "signed" else (kind,)
         groups = b.groups
-        if groups is None or not factor or kind is None or any(k in found for k in kinds):
+        if groups is None or not factor or any(not k or k in found for k in kinds):
             refuse_gathering(data.source, what)
         for k, group in zip(kinds, groups, strict=True):
             sign = -1.0 if kind == "signed" and k == "neg" else 1.0
@@ -79,12 +79,12 @@ def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
     return RowHulls(data, factors, caps, masses)
 
 
-def _kind(A: LinearMap) -> tuple[str | None, float]:
-    """Which samples a map is of, and the number in front; None for no samples alone."""
+def _kind(A: LinearMap) -> tuple[str, float]:
+    """Which samples a map is of, and the number in front; "" for no samples alone."""
     factor = 1.0
     while isinstance(A, ComposedMap) and A.M is None:
         A, factor = A.inner, factor * A.factor
-    return (A.kind, factor) if isinstance(A, ElsewhereMap) else (None, factor)
+    return (A.kind, factor) if isinstance(A, ElsewhereMap) else ("", factor)
 
 
 class ToRows(Lowering[RowHulls]):

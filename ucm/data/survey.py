@@ -178,8 +178,10 @@ class RowData:
         return EuclideanSpace(self.n)
 
     def powers(self) -> AbstractContextManager[None]:
-        """As for `ucm.data.bound.Data`, where nothing overflows."""
+        """As for `ucm.data.bound.Data`, which keeps products and looks after seals and overflow."""
         return nullcontext()
+
+    resting = products = powers
 
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What `make()` returns, computed at the first call with this key."""
@@ -211,9 +213,7 @@ class RowData:
             return None
         plus, minus = self.weighing.classes
         if kind == "signed":
-            return np.where(
-                self.once("signs", lambda: np.repeat([1.0, -1.0], self.sizes)) > 0.0, plus, minus
-            )
+            return np.repeat([plus, minus], self.sizes)
         return np.broadcast_to(plus if kind == "pos" else minus, self._size(kind))
 
     def count(self, kind: str, group: Any = None) -> float:

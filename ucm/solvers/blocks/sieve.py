@@ -68,7 +68,7 @@ class _Sifted(NamedTuple):
 def sift(
     X: Any,
     y: Any,
-    state: NDArray[np.int8] | None,
+    state: Any,
     w: Vec,
     theta: Vec,
     reach: Vec,
@@ -134,7 +134,9 @@ class Sieve(Solver[RowHulls]):
             raise ParameterError(f"Sieve: budget is a positive number of bytes, got {self.budget}")
 
     def refuse(self, form: RowHulls) -> str | None:
-        return None
+        nothing = np.broadcast_to(0.0, (form.n, form.n))  # as many rows as features
+        ones, center = (1.0, 1.0), np.zeros(form.n)
+        return self.inner.refuse(_problem([nothing, nothing], ones, ones, ones, center, 1))
 
     def predicted_passes(self, form: RowHulls) -> float:
         return 4.0
@@ -155,7 +157,8 @@ class _Band:
     def add(self, found: list[_Sifted], caps: tuple[float, float]) -> int:
         """The rows of a round; how many."""
         for c, sign in enumerate((1.0, -1.0)):
-            tables, weights = [], [self.p[c]]
+            tables: list[Any] = []
+            weights: list[Any] = [self.p[c]]
             for block, part in enumerate(found):
                 own = part.y == sign
                 if own.any():
@@ -239,11 +242,12 @@ class _Sieving:
     def run(self) -> Answer:
         form, monitor, tol = self.form, self.monitor, self.monitor.tol
         monitor.passes += 1.0  # that of the survey
+        monitor.reads = 1
         rounds, band = form.data.source.rounds(), _Band()
         if not self._sample(rounds):
             return Answer(w=np.zeros(form.n), status="stalled", message=_NO_DIRECTION)
         solved, exact, losses = False, 0.3 * tol, 0
-        largest = 0.0
+        largest, answer = 0.0, Answer(w=self.w)
         for k in range(monitor.limit(_LIMIT) + 1):
             try:
                 found = rounds.run(sift, self.w, self.theta, self.reach, form.factors)
@@ -255,6 +259,7 @@ class _Sieving:
                 self.reach, band, solved = self.first.copy(), _Band(), False
                 continue
             monitor.passes += 1.0
+            monitor.reads += 1
             new = band.add(found, form.caps)
             proof = self._proof(rounds, band, found, solved)
             certificate, x = proven(form, proof)
