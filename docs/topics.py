@@ -53,7 +53,10 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
     "solvers": ("Solvers", {"By name or as an instance": "solvers.*"}),
     "data": (
         "Data sets",
-        {"Loading": "datasets.*", "Rows that are read block by block": "row_source RowSource Rounds"},
+        {
+            "Loading": "datasets.*",
+            "Rows that are read block by block": "row_source RowSource Rounds",
+        },
     ),
     "testing": ("Checks for classes of one's own", {"Laws": "testing.*"}),
     "extend": (
