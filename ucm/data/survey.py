@@ -122,6 +122,9 @@ class ElsewhereMap(LinearMap):
     def column_norms(self) -> Vec:
         self._refuse()
 
+    def sizes(self) -> Vec:
+        self._refuse()
+
     def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
         self._refuse()
 
