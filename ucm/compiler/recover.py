@@ -154,7 +154,7 @@ def _levels(form: MinNorm, w: Vec) -> float | None:
             continue
         if not isinstance(b.domain, Leveled):
             return None
-        levels = b.domain.levels(-b.map.rmatvec(w), classes=b.classes)
+        levels = b.domain.levels(b.map.rmatvec(-w), classes=b.classes)
         # -A'w = -weight y w'x for signed samples, -weight w'x for one class
         labels = (1.0, -1.0) if b.classes is not None else (1.0,)
         for y, interval in zip(labels, levels, strict=True):
