@@ -303,6 +303,15 @@ def test_which_parameter_is_not_clear(cancer: Table) -> None:
     assert ucm.ClassifierCV(values=2, cv=2).fit(*cancer).best_params_.keys() == {"C"}
 
 
+def test_means_apart_across_the_covariance() -> None:
+    X, y = (
+        np.array([[0.0, -1], [0, 1], [1, -1], [1, 1], [0, 0], [1, 0]]),
+        np.array([0, 0, 1, 1, 0, 1]),
+    )
+    found = ucm.ClassifierCV(mm_fda(0.5), values=[0.1, 1.0], cv=2).fit(X, y)
+    assert np.array_equal(found.scores_, np.ones((2, 2)))
+
+
 # --- the parts ----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("seed", range(12))
 def test_the_least_error_by_parts_is_that_of_sorting(seed: int) -> None:

@@ -34,7 +34,7 @@ def one_ball(S: Spectrum, c: Vec, radii: Vec) -> tuple[Matrix, Vec]:
     b = vectors.T @ c
     weight = values * b * b
     u = np.maximum(values[-1] / _HUGE, math.sqrt(float(weight.sum())) / radii - values[-1])
-    for _ in range(100):
+    for _ in range(100 if weight.any() else 0):  # else x = c for every radius
         near = 1.0 / (u[:, None] + values)
         square = (near * near) @ weight
         size = np.sqrt(square)
