@@ -304,10 +304,8 @@ def test_which_parameter_is_not_clear(cancer: Table) -> None:
 
 
 def test_means_apart_across_the_covariance() -> None:
-    X, y = (
-        np.array([[0.0, -1], [0, 1], [1, -1], [1, 1], [0, 0], [1, 0]]),
-        np.array([0, 0, 1, 1, 0, 1]),
-    )
+    X = np.tile([[0.0, -1.0], [0.0, 1.0], [1.0, -1.0], [1.0, 1.0]], (2, 1))
+    y = np.tile([0, 0, 1, 1], 2)
     found = ucm.ClassifierCV(mm_fda(0.5), values=[0.1, 1.0], cv=2).fit(X, y)
     assert np.array_equal(found.scores_, np.ones((2, 2)))
 
