@@ -6,11 +6,13 @@ The method is that of `ucm.numerics.newton_hull`, its course that of `ucm.solver
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm import numerics
@@ -25,7 +27,7 @@ from ucm.solvers.coordinates import ByInnerProducts
 from ucm.solvers.levels import Level, descend, strides
 from ucm.solvers.threads import blas_threads
 
-__all__ = ["NewtonHull"]
+__all__ = ["FeatureLevel", "NewtonHull", "SampleTables"]
 
 _COARSE_GAP, _WIDER = 0.1, 2.0  # of a coarse level; its kinks become so much wider on the next
 _WHOLE = 1_000_000  # entries of the samples up to which all outer steps are one compiled call
@@ -77,20 +79,19 @@ class NewtonHull(Solver[MinNorm]):
         hulls = _Sides(form, monitor)
         with blas_threads(0, hulls.entries):  # one thread factors such systems best
             if start is None:
-                rest = strides(lambda stride: hulls.can_skip(stride, self.coarse))
-                level = _FeatureLevel(hulls, rest.pop())
+                rest = hulls.levels(self.coarse)
+                level = FeatureLevel(hulls, rest.pop())
                 level.begin(hulls.uniform(level))
             else:
-                rest, level = [], _FeatureLevel(hulls, 1)
+                rest, level = [], FeatureLevel(hulls, 1)
                 near = None if start.w is None else hulls.inward(start.w)
                 level.begin_near(hulls.joined(start.q), near)
             level, ended = descend(
                 level, rest, monitor, _COARSE_GAP, at_once=hulls.entries <= _WHOLE
             )
-            return self._answer(level, ended)
+            return self._answer(hulls, level, ended)
 
-    def _answer(self, level: _FeatureLevel, ended: str) -> Answer:
-        hulls = level.hulls
+    def _answer(self, hulls: _Sides, level: FeatureLevel, ended: str) -> Answer:
         if level.stride > 1:  # the weights of all samples that w stands for
             q = hulls.projected(np.split(level.refined(1).V[0], hulls.sizes[:1]))
         else:
@@ -107,8 +108,8 @@ def _samples(A: LinearMap) -> tuple[Any, float] | None:
     return (A.X, factor) if isinstance(A, SampleMap) else None
 
 
-class _Sides:
-    """The samples of both hulls, as compiled code takes them.
+class SampleTables(ABC):
+    """The samples of two classes, as compiled code takes them.
 
     Attributes
     ----------
@@ -117,44 +118,74 @@ class _Sides:
         `ucm.numerics.rows`
     side : (2, k) its cap, mass and factor in front, see `ucm.numerics.SIDE`
     sizes : how many samples it has
+    entries : of the tables
     share : passes over the bound data in one over the parts
     unit : what w and x are measured in
+    offset : of a hinge loss, in units of w and x; NaN for hulls
+    joint : whether both classes make one point, and not the difference of two
     """
+
+    offset: float = np.nan
+    joint: bool = True
+
+    def __init__(self, tables: list[Any], side: NDArray[np.float64], stored: int) -> None:
+        self.tables, self.side = [_table(X) for X in tables], side
+        self.sizes = np.array([X.shape[0] for X in tables])
+        self.n = tables[0].shape[1]
+        self.unit = max(_largest(X) for X in tables) or 1.0
+        self.side[:, 2] /= self.unit
+        self.parts = tuple(_part(X) for X in self.tables)
+        self.entries = sum(X.nnz if sparse.issparse(X) else X.size for X in tables)
+        self.share = self.entries / max(1, stored)
+
+    @abstractmethod
+    def uniform(self, level: FeatureLevel) -> Vec:
+        """The weights to start from."""
+
+    @abstractmethod
+    def objective(self, found: float) -> float:
+        """Of the problem, from the `value` of compiled code."""
+
+    def levels(self, least: int) -> list[int]:
+        """The strides of the levels, the coarsest with `least` samples."""
+        return strides(lambda stride: self._can_skip(stride, least))
+
+    def _can_skip(self, stride: int, least: int) -> bool:
+        """Whether every `stride`-th sample makes a level of its own."""
+        sizes = -(-self.sizes // stride)
+        return sizes.sum() >= max(least, 10 * self.n) and sizes.min() >= 2 * self.n
+
+
+class _Sides(SampleTables):
+    """The samples of both hulls."""
 
     def __init__(self, form: MinNorm, monitor: Monitor) -> None:
         self.form = form
-        self.side = np.zeros((2, len(numerics.SIDE)))
+        side = np.zeros((2, len(numerics.SIDE)))
         self.places: list[tuple[int, Any]] = []  # the block of each hull, and its rows there
         tables = []
         for k, b in enumerate(form.blocks):
             found = _samples(b.map)
             X, factor = found if found is not None else (np.empty((0, 0)), 0.0)
             for g, sign in zip(b.groups or (), (1.0, -1.0), strict=False):
-                self.side[len(tables), :3] = g.most, g.mass, factor * sign
+                side[len(tables), :3] = g.most, g.mass, factor * sign
                 tables.append(X if b.classes is None else X[g.entries])
                 self.places.append((k, g.entries))
-        self.sizes = np.array([X.shape[0] for X in tables])
-        self.n = form.n
+        self.joint = len(form.blocks) == 1
         self.span: ByInnerProducts | None = None
-        if form.n > self.sizes.sum():
-            tables = self._in_span(tables, monitor)
-        self.tables = [_table(X) for X in tables]
-        self.unit = max(_largest(X) for X in tables) or 1.0
-        self.side[:, 2] /= self.unit
-        self.parts = tuple(_part(X) for X in self.tables)
-        self.entries = sum(X.nnz if sparse.issparse(X) else X.size for X in tables)
-        self.share = self.entries / max(1, form.stored)
+        if form.n > sum(X.shape[0] for X in tables):
+            tables = self._in_span(tables, side, monitor)
+        super().__init__(tables, side, form.stored)
 
-    def _in_span(self, tables: list[Any], monitor: Monitor) -> list[Any]:
+    def _in_span(self, tables: list[Any], side: NDArray[np.float64], monitor: Monitor) -> list[Any]:
         """The samples in coordinates of their span."""
         unit = max(_largest(X) for X in tables) or 1.0
         if not 1e-100 < unit < 1e100:  # inner products may overflow
             tables = [X / unit for X in tables]
-            self.side[:, 2] *= unit
-        with blas_threads(int(self.sizes.sum())):
+            side[:, 2] *= unit
+        with blas_threads(sum(X.shape[0] for X in tables)):
             self.span = ByInnerProducts(tables)
         monitor.forming += 0.5 * self.span.forming / max(1, self.form.stored)
-        self.n = self.span.tables[0].shape[1]
         return self.span.tables
 
     def normal(self, w: Vec) -> Vec | None:
@@ -167,12 +198,10 @@ class _Sides:
         """A point in the space of the samples, in the coordinates worked in."""
         return (x if self.span is None else self.span.inward(x)) / self.unit
 
-    def can_skip(self, stride: int, least: int) -> bool:
-        """Whether every `stride`-th sample makes a level of its own."""
-        sizes = -(-self.sizes // stride)
-        return sizes.sum() >= max(least, 10 * self.n) and sizes.min() >= 2 * self.n
+    def objective(self, found: float) -> float:
+        return -found * self.unit
 
-    def uniform(self, level: _FeatureLevel) -> Vec:
+    def uniform(self, level: FeatureLevel) -> Vec:
         return np.repeat(self.side[:, 1] / level.sizes, level.sizes)
 
     def joined(self, q: Sequence[Vec]) -> Vec:
@@ -215,7 +244,7 @@ def _part(X: Any) -> tuple[Any, Any, Any]:
     return X.data, index[0], index[1]
 
 
-class _FeatureLevel(Level):
+class FeatureLevel(Level):
     """As `numerics.march` takes it.
 
     Attributes
@@ -227,7 +256,7 @@ class _FeatureLevel(Level):
 
     names, theta = numerics.STATE, numerics.SIDE.index("theta")
 
-    def __init__(self, hulls: _Sides, stride: int) -> None:
+    def __init__(self, hulls: SampleTables, stride: int) -> None:
         self.hulls, self.stride = hulls, stride
         self.sizes = -(-hulls.sizes // stride)
         M, n = int(self.sizes.sum()), hulls.n
@@ -240,6 +269,7 @@ class _FeatureLevel(Level):
         self.spent = 0.0  # passes here, as far as they are counted
         self.state = np.zeros(len(numerics.STATE))
         self["slack"] = self["reach"] = np.inf
+        self["offset"] = hulls.offset
         self.V, self.work = np.zeros((4, M)), np.empty((2, M))
         self.tags = np.empty(M, dtype=np.uint32)
         for lo, _, hi in self.ends:
@@ -269,21 +299,21 @@ class _FeatureLevel(Level):
     def _place(self, q: Vec) -> None:
         """q in V, and `x = Z'q`."""
         points = [
-            factor * (self._rows(X).T @ part)
+            factor * (self.rows(X).T @ part)
             for X, factor, part in zip(self.hulls.tables, self.side[:, 2], self._split(q))
         ]
         self.V[0] = self.V[1] = q
         self.x[:] = points[0] + points[1]
         self["passes"] += 0.5
-        if len(self.hulls.form.blocks) == 1:  # both hulls make one point
+        if self.hulls.joint:
             points = [self.x]
         self["largest"] = sum(float(np.linalg.norm(point)) for point in points)
 
-    def refined(self, stride: int) -> _FeatureLevel:
+    def refined(self, stride: int) -> FeatureLevel:
         """The level of more samples, from the w and theta of this one: the kinks begin twice as wide
         as they were here. Where x is 0 here, w says nothing."""
         self.V, self.work = np.empty((4, 0)), np.empty((2, 0))  # to be replaced by larger ones
-        level = _FeatureLevel(self.hulls, stride)
+        level = FeatureLevel(self.hulls, stride)
         if self["status"] == 2.0:
             level.begin(self.hulls.uniform(level))
             return level
@@ -296,7 +326,7 @@ class _FeatureLevel(Level):
         """The parts of both hulls."""
         return [v[lo:hi] for lo, _, hi in self.ends]
 
-    def _rows(self, X: Any) -> Any:
+    def rows(self, X: Any) -> Any:
         """The samples of this level; all of them without a copy."""
         return X if self.stride == 1 else X[:: self.stride]
 
@@ -304,9 +334,9 @@ class _FeatureLevel(Level):
         """The scores Z w, also in V."""
         for X, factor, a in zip(self.hulls.tables, self.side[:, 2], self._split(self.V[2])):
             if sparse.issparse(X):
-                a[:] = self._rows(X) @ (factor * self.w)
+                a[:] = self.rows(X) @ (factor * self.w)
             else:
-                np.matmul(self._rows(X), factor * self.w, out=a)
+                np.matmul(self.rows(X), factor * self.w, out=a)
         self["passes"] += 0.5
         return self.V[2]
 
@@ -324,10 +354,10 @@ class _FeatureLevel(Level):
         return done
 
     def told(self, row: list[float], monitor: Monitor) -> tuple[float, float]:
-        passes, gap, norm = row
+        passes, gap, value = row
         monitor.passes += self.share * (passes - self.spent)
         self.spent = passes
-        return -norm * self.hulls.unit, gap
+        return self.hulls.objective(value), gap
 
     def ended(self, monitor: Monitor) -> str | None:
         return "converged" if self["status"] > 0.0 else None
