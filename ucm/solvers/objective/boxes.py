@@ -13,15 +13,12 @@ import numpy as np
 from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.forms.monitor import Monitor
-from ucm.solvers.distance.newton_hull import FeatureLevel, SampleTables
-from ucm.solvers.levels import descend
+from ucm.solvers.tables import FeatureLevel, SampleTables
 
 __all__ = ["Boxes"]
 
 _COARSE = 1500  # fewest samples of a coarse level
-_COARSE_GAP = 0.1  # of one
 _BLUNT = 0.5  # offsets over the width of the first kinks
-_WHOLE = 1_000_000  # entries of the samples up to which all outer steps are one compiled call
 
 
 class Boxes(SampleTables):
@@ -72,7 +69,7 @@ class Boxes(SampleTables):
             rest, level = [], FeatureLevel(self, 1)
             q = np.concatenate([near[0][rows] for rows in self.rows])
             level.begin_near(q, near[1] * (2.0 * self.c / self.unit))
-        level, ended = descend(level, rest, monitor, _COARSE_GAP, self.entries <= _WHOLE)
+        level, ended = self.descend(level, rest, monitor)
         parts = level.weights()
         if level.stride > 1:  # of all samples, those that w stands for
             parts = np.split(level.refined(1).V[0], self.sizes[:1])
