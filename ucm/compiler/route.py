@@ -14,6 +14,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.nearest import NearestPoint
 from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver
 from ucm.forms.pair import HingeDual
+from ucm.forms.rows import RowHulls
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import Capped
@@ -48,6 +49,7 @@ from ucm.solvers import (
     ScaledNewton,
     Secular,
     SecularSphere,
+    Sieve,
     Simplex,
     Subgradient,
 )
@@ -152,6 +154,11 @@ ROUTES = (
     Route(GSK(), "reduced convex hulls: steps to extreme points", _never),
     Route(MDM(), "reduced convex hulls: weight to extreme points; may stall", _never),
     Route(ClipGSK(), "reduced convex hulls: clipped GSK; may stall", _never),
+    # rows that are read block by block
+    Route(
+        Sieve(NewtonHull()),
+        "two hulls of rows: a sample, the rows near the thresholds, a proof over all",
+    ),
     # 0 in U: the unit sphere
     Route(SecularSphere(), "one ellipsoid, p = 2: the global minimum by one scalar root"),
     Route(Facets(), "up to three dimensions, any norm: the global minimum"),
@@ -194,6 +201,7 @@ newton (semismooth projections), apg (exact projections), newton-cg, alm (couple
 clip-mdm (inner products only) |
 | `MinNorm`, other norms | highs-distance (1 and inf, polyhedral), scaled-newton (with growing-ball), \
 clarabel |
+| `RowHulls` | sieve (rows that are read block by block) |
 | `UnitNorm` | secular-sphere, facets, faces: global minima; rapminos, linearize |
 | `HingeDual` | psmo (kernels, many features; with few features `Composite`) |
 | `Composite` | simplex, highs (piecewise linear, l1), prox-newton (smooth losses; l2, l1 and its \
@@ -223,6 +231,7 @@ _FAMILIES = {
 _WORDS = {
     MinNorm: "the minimum norm of a set",
     UnitNorm: "a set that holds 0",
+    RowHulls: "two hulls of rows that are read block by block",
     HingeDual: "hinge losses with the squared l2 norm",
     Composite: "a convex loss with a convex penalty",
     DifferenceOfConvex: "a difference of convex losses and penalties",

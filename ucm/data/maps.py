@@ -86,6 +86,9 @@ class SampleMap(LinearMap):
         signed = self.X if self.signs is None else sparse.diags_array(self.signs) @ self.X
         return sparse.csr_matrix(signed.T) if sparse.issparse(self.X) else np.asarray(signed).T
 
+    def sizes(self, q: Vec) -> Vec:
+        return np.asarray(abs(self.X).T @ np.abs(q))
+
 
 class UnitMap(LinearMap):
     """`q -> sum_i s_i q_i e_k(i)`: samples that are unit vectors of dimension m, signs s_i (None: all +1)."""
@@ -120,6 +123,9 @@ class UnitMap(LinearMap):
         entries = signs, (self.rows, np.arange(self.rows.size))
         return sparse.csr_matrix(entries, shape=self.shape)
 
+    def sizes(self, q: Vec) -> Vec:
+        return np.abs(self.matvec(q))
+
 
 class CenteredMap(LinearMap):
     """`q -> (X - 1 mean')' q / sqrt(m)`: a factor of the 1/m covariance, centring implicit. With weights c
@@ -153,6 +159,10 @@ class CenteredMap(LinearMap):
         dense = self.X.toarray() if sparse.issparse(self.X) else self.X
         return (dense - self.mean).T * (self.c / self.root)
 
+    def sizes(self, q: Vec) -> Vec:
+        weights = np.abs(self.c / self.root * q)
+        return np.asarray(abs(self.X).T @ weights) + np.abs(self.mean) * weights.sum()
+
 
 class MatrixMap(LinearMap):
     """`q -> M q` for an explicit matrix, dense or CSR."""
@@ -184,6 +194,9 @@ class MatrixMap(LinearMap):
     def matrix(self) -> Any:
         return self.M
 
+    def sizes(self, q: Vec) -> Vec:
+        return np.asarray(abs(self.M) @ np.abs(q))
+
 
 class IdentityMap(LinearMap):
     """`q -> factor q`."""
@@ -211,6 +224,9 @@ class IdentityMap(LinearMap):
     def matrix(self) -> Any:
         return self.factor * sparse.eye_array(self.shape[0], format="csr")
 
+    def sizes(self, q: Vec) -> Vec:
+        return abs(self.factor) * np.abs(q)
+
 
 class ZeroMap(LinearMap):
     """`q -> 0`: a block that meets the others only through a coupling."""
@@ -236,6 +252,9 @@ class ZeroMap(LinearMap):
 
     def matrix(self) -> Any:
         return sparse.csr_matrix(self.shape)
+
+    def sizes(self, q: Vec) -> Vec:
+        return np.zeros(self.shape[0])
 
 
 class ComposedMap(LinearMap):
@@ -281,6 +300,10 @@ class ComposedMap(LinearMap):
         inner = self.inner.matrix()
         return self.factor * (inner if self.M is None else self.M @ inner)
 
+    def sizes(self, q: Vec) -> Vec:
+        inner = abs(self.factor) * self.inner.sizes(q)
+        return inner if self.M is None else np.asarray(abs(self.M) @ inner)
+
 
 class StackedMap(LinearMap):
     """`(q_1, ..., q_k) -> sum_k A_k q_k`, the parameters stacked."""
@@ -324,6 +347,10 @@ class StackedMap(LinearMap):
         if any(sparse.issparse(part) for part in parts):
             return sparse.hstack(parts, format="csr")
         return np.hstack(parts)
+
+    def sizes(self, q: Vec) -> Vec:
+        parts = zip(self.maps, self._parts(q), strict=True)
+        return sum((A.sizes(p) for A, p in parts), start=np.zeros(self.shape[0]))
 
 
 class RowsMap(LinearMap):
@@ -394,6 +421,14 @@ class RowsMap(LinearMap):
 
     def matrix(self) -> Any:
         return self._dense
+
+    def sizes(self, q: Vec) -> Vec:
+        out = np.zeros(self.shape[0])
+        for A, places in self.parts.values():
+            size = A.sizes(q)
+            for rows, a in places:
+                out[rows] = abs(a) * size
+        return out
 
 
 def scaled(A: LinearMap, factor: float) -> LinearMap:

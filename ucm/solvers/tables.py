@@ -36,10 +36,12 @@ class SampleTables(ABC):
     share : passes over the bound data in one over the parts
     unit : what w and x are measured in
     offset : of a hinge loss, in units of w and x; NaN for hulls
+    center : the point from which x starts; None for 0
     joint : whether both classes make one point, and not the difference of two
     """
 
     offset: float = np.nan
+    center: Vec | None = None
     joint: bool = True
 
     def __init__(self, tables: list[Any], side: NDArray[np.float64], stored: int) -> None:
@@ -128,6 +130,8 @@ class FeatureLevel(Level):
             self.tags[lo:hi] = np.arange(0, 2 * (hi - lo), 2, dtype=np.uint32)
         self.H, self.S, self.system = np.zeros((n, n)), np.zeros((2, n)), np.empty((n, n))
         self.w, self.x = np.zeros(n), np.zeros(n)
+        if hulls.center is not None:
+            self.x += hulls.center
 
     def begin(self, q: Vec) -> None:
         """Start at the weights q: `w = x = Z'q`, sigma by the spread of the scores."""
@@ -149,7 +153,7 @@ class FeatureLevel(Level):
             self.begin(self.hulls.uniform(self))
 
     def _place(self, q: Vec) -> None:
-        """q in V, and `x = Z'q`."""
+        """q in V, and `x = Z'q`, from the centre on."""
         points = [
             factor * (self.rows(X).T @ part)
             for X, factor, part in zip(self.hulls.tables, self.side[:, 2], self._split(q))
@@ -160,6 +164,9 @@ class FeatureLevel(Level):
         if self.hulls.joint:
             points = [self.x]
         self["largest"] = sum(float(np.linalg.norm(point)) for point in points)
+        if self.hulls.center is not None:
+            self.x += self.hulls.center
+            self["largest"] += float(np.linalg.norm(self.hulls.center))
 
     def refined(self, stride: int) -> FeatureLevel:
         """The level of more samples, from the w and theta of this one: the kinks begin twice as wide

@@ -1,4 +1,4 @@
-"""Nearest point of two hulls: semismooth Newton over a band of samples, level after level.
+"""Nearest point of two hulls, and a point: semismooth Newton over a band of samples, level after level.
 
 The method is that of `ucm.numerics.newton_hull`, its course that of `ucm.solvers.levels`. Zhao, Sun and Toh
 (2010) give the augmented Lagrangian; Ito, Takeda and Toh (2015), equation (12), the problem.
@@ -53,8 +53,8 @@ class NewtonHull(Solver[MinNorm]):
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm != 2.0:
             return "it takes the Euclidean norm only"
-        if form.couplings or form.center.any():
-            return "it takes two hulls, and there are intersections or points"
+        if form.couplings:
+            return "it takes two hulls, and there are intersections"
         hulls = [b.groups for b in form.blocks if _samples(b.map) is not None]
         if (
             len(hulls) != len(form.blocks)
@@ -62,7 +62,10 @@ class NewtonHull(Solver[MinNorm]):
             or None in hulls
         ):
             return "it takes two hulls of samples, with caps or without"
-        order = min(form.n, sum(b.map.shape[1] for b in form.blocks))
+        samples = sum(b.map.shape[1] for b in form.blocks)
+        if form.center.any() and form.n > samples:
+            return "a point beside the hulls may lie outside of the span of the samples"
+        order = min(form.n, samples)
         if order > self.max_order:
             return f"its linear systems would have order {order}, above {self.max_order}"
         return None
@@ -121,6 +124,7 @@ class _Sides(SampleTables):
         if form.n > sum(X.shape[0] for X in tables):
             tables = self._in_span(tables, side, monitor)
         super().__init__(tables, side, form.stored)
+        self.center = form.center / self.unit if form.center.any() else None
 
     def _in_span(self, tables: list[Any], side: NDArray[np.float64], monitor: Monitor) -> list[Any]:
         """The samples in coordinates of their span."""
