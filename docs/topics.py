@@ -51,7 +51,13 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
     ),
     "plot": ("Pictures", {"Displays": "plot.*"}),
     "solvers": ("Solvers", {"By name or as an instance": "solvers.*"}),
-    "data": ("Data sets", {"Loading": "datasets.*"}),
+    "data": (
+        "Data sets",
+        {
+            "Loading": "datasets.*",
+            "Rows that are read block by block": "row_source RowSource Rounds",
+        },
+    ),
     "testing": ("Checks for classes of one's own", {"Laws": "testing.*"}),
     "extend": (
         "Contracts",

@@ -17,6 +17,7 @@ from ucm.compiler.recover import BIAS_RULES
 from ucm.compiler.route import choose, table, unknown, verdicts
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
+from ucm.data.survey import RowData, refuse_gathering
 from ucm.errors import (
     ConvergenceWarning,
     ParameterError,
@@ -348,6 +349,7 @@ class Plan:
             int(monitor.kernel_operations),
             int(monitor.systems),
             float(monitor.forming),
+            int(monitor.reads),
         )
 
     def reference(self, at: Solution | None = None) -> cp.Problem:
@@ -491,6 +493,8 @@ class Plan:
         elif not isinstance(solution, Solution):
             raise ParameterError(f"guarantees: solution is a Solution, got {brief(solution)}")
         plan = solution.plan or self
+        if isinstance(plan.data, RowData):
+            refuse_gathering(plan.data.source, "a bound on the errors of new data")
         return guarantees(self.model, plan.data, solution, X_test, y_test, level)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Nearest point of two hulls: semismooth Newton over a band of samples, level after level.
+"""Nearest point of two hulls, and a point: semismooth Newton over a band of samples, level after level.
 
 The method is that of `ucm.numerics.newton_hull`, its course that of `ucm.solvers.levels`. Zhao, Sun and Toh
 (2010) give the augmented Lagrangian; Ito, Takeda and Toh (2015), equation (12), the problem.
@@ -56,8 +56,8 @@ class NewtonHull(Solver[MinNorm]):
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm != 2.0:
             return "it takes the Euclidean norm only"
-        if form.couplings or form.center.any():
-            return "it takes two hulls, and there are intersections or points"
+        if form.couplings:
+            return "it takes two hulls, and there are intersections"
         hulls = [b.groups for b in form.blocks if _samples(b.map) is not None]
         if (
             len(hulls) != len(form.blocks)
@@ -65,7 +65,10 @@ class NewtonHull(Solver[MinNorm]):
             or None in hulls
         ):
             return "it takes two hulls of samples, with caps or without"
-        order = min(form.n, sum(b.map.shape[1] for b in form.blocks))
+        samples = sum(b.map.shape[1] for b in form.blocks)
+        if form.center.any() and form.n > samples:
+            return "a point beside the hulls may lie outside of the span of the samples"
+        order = min(form.n, samples)
         if order > self.max_order:
             return f"its linear systems would have order {order}, above {self.max_order}"
         return None
@@ -119,6 +122,7 @@ class _Sides:
     sizes : how many samples it has
     share : passes over the bound data in one over the parts
     unit : what w and x are measured in
+    center : the point from which x starts; None for 0
     """
 
     def __init__(self, form: MinNorm, monitor: Monitor) -> None:
@@ -141,6 +145,7 @@ class _Sides:
         self.tables = [_table(X) for X in tables]
         self.unit = max(_largest(X) for X in tables) or 1.0
         self.side[:, 2] /= self.unit
+        self.center = form.center / self.unit if form.center.any() else None
         self.parts = tuple(_part(X) for X in self.tables)
         self.entries = sum(X.nnz if sparse.issparse(X) else X.size for X in tables)
         self.share = self.entries / max(1, form.stored)
@@ -246,6 +251,8 @@ class _FeatureLevel(Level):
             self.tags[lo:hi] = np.arange(0, 2 * (hi - lo), 2, dtype=np.uint32)
         self.H, self.S, self.system = np.zeros((n, n)), np.zeros((2, n)), np.empty((n, n))
         self.w, self.x = np.zeros(n), np.zeros(n)
+        if hulls.center is not None:
+            self.x += hulls.center
 
     def begin(self, q: Vec) -> None:
         """Start at the weights q: `w = x = Z'q`, sigma by the spread of the scores."""
@@ -267,7 +274,7 @@ class _FeatureLevel(Level):
             self.begin(self.hulls.uniform(self))
 
     def _place(self, q: Vec) -> None:
-        """q in V, and `x = Z'q`."""
+        """q in V, and `x = Z'q`, from the centre on."""
         points = [
             factor * (self._rows(X).T @ part)
             for X, factor, part in zip(self.hulls.tables, self.side[:, 2], self._split(q))
@@ -278,6 +285,9 @@ class _FeatureLevel(Level):
         if len(self.hulls.form.blocks) == 1:  # both hulls make one point
             points = [self.x]
         self["largest"] = sum(float(np.linalg.norm(point)) for point in points)
+        if self.hulls.center is not None:
+            self.x += self.hulls.center
+            self["largest"] += float(np.linalg.norm(self.hulls.center))
 
     def refined(self, stride: int) -> _FeatureLevel:
         """The level of more samples, from the w and theta of this one: the kinks begin twice as wide
