@@ -12,7 +12,7 @@ import numpy as np
 from ucm.compiler.kernelised import by_rows, check_kernel, gram_of, in_span
 from ucm.compiler.lowering import Lowering
 from ucm.compiler.objective import ToObjective
-from ucm.compiler.over_rows import ToRows
+from ucm.compiler.over_rows import ToRows, by_moments, stays
 from ucm.compiler.pair import ToPair
 from ucm.compiler.plan import Plan, options_of
 from ucm.compiler.robust import ToDistance
@@ -21,6 +21,7 @@ from ucm.data.bound import Data, bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import KERNEL_OPTIONS
 from ucm.data.linear import Vec
+from ucm.data.moments import of_moments
 from ucm.data.source import RowSource
 from ucm.data.stored import is_stored, row_source
 from ucm.data.survey import refuse_gathering, survey
@@ -132,6 +133,11 @@ def _over_rows(
     if isinstance(model, Objective) or model.relative_names():
         refuse_gathering(rows, f"{model!r}")
     check_class_weight(class_weight)
+    if not isinstance(model, Objective) and by_moments(model.set):
+        lowering: Lowering[Any] = ToDistance(
+            model, of_moments(rows, class_weight, stays(model.set)), *_sides(solver)
+        )
+        return replace(Plan.of((lowering,)), setup_time=time.perf_counter() - began)
     data = survey(rows)
     if class_weight is not None:
         data = replace(data, weighing=Weighing(factors_of(data.sizes, class_weight)))
@@ -221,13 +227,18 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
     return (loss.p, C, lam, c) if c.all() else None
 
 
+def _sides(solver: str | Solver[Any]) -> tuple[Any, Any]:
+    """The solver that is wanted, and the one where 0 lies in U."""
+    beyond = "auto" if solver == "auto" else solver if named(solver, UnitNorm) else None
+    return "auto" if beyond is not None else solver, beyond
+
+
 def _of_set(
     model: RobustMargin, data: Data, gram: Gram | None, solver: str | Solver[Any]
 ) -> ToDistance:
     """In the features, in those that span the samples behind a kernel, or in inner products only."""
     model.set.dimension(data.n)
-    beyond = "auto" if solver == "auto" else solver if named(solver, UnitNorm) else None
-    asked = "auto" if beyond is not None else solver
+    asked, beyond = _sides(solver)
     if gram is not None:
         check_kernel(model)
         rows = by_rows(model, data, gram, asked)
