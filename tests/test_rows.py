@@ -496,6 +496,15 @@ def test_a_mean_far_from_zero_costs_no_accuracy() -> None:
         cov = (D.T @ D) / D.shape[0]
         assert np.abs(data.mean(kind) - mean).max() <= 2e-10
         assert np.abs(data.covariance(kind) - cov).max() <= 1e-12 * np.abs(cov).max()
+    for name in ("mm-mpm", "mm-fda", "gelbrich"):
+        far = ucm.solve(MOMENTS[name], blocks(shifted, y, 100))
+        near = ucm.solve(MOMENTS[name], shifted - 1e6, y)
+        assert far.objective == pytest.approx(near.objective, rel=1e-12)
+        assert far.b == pytest.approx(near.b - 1e6 * near.w.sum(), rel=1e-12)
+        if name == "mm-mpm":
+            plus, minus = far.parts or ((), ())
+            assert plus == pytest.approx((near.parts or ((),))[0] + 1e6, rel=1e-12)
+            assert plus - minus == pytest.approx(far.x, abs=1e-9)
 
 
 @pytest.mark.parametrize("weight", [None, (3.0, 1.0)])

@@ -134,10 +134,9 @@ def _over_rows(
         refuse_gathering(rows, f"{model!r}")
     check_class_weight(class_weight)
     if not isinstance(model, Objective) and by_moments(model.set):
-        lowering: Lowering[Any] = ToDistance(
-            model, of_moments(rows, class_weight, stays(model.set)), *_sides(solver)
-        )
-        return replace(Plan.of((lowering,)), setup_time=time.perf_counter() - began)
+        moments = of_moments(rows, class_weight, stays(model.set))
+        plan = Plan.of((_of_set(model, moments, None, solver),))
+        return replace(plan, setup_time=time.perf_counter() - began)
     data = survey(rows)
     if class_weight is not None:
         data = replace(data, weighing=Weighing(factors_of(data.sizes, class_weight)))
@@ -227,18 +226,13 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
     return (loss.p, C, lam, c) if c.all() else None
 
 
-def _sides(solver: str | Solver[Any]) -> tuple[Any, Any]:
-    """The solver that is wanted, and the one where 0 lies in U."""
-    beyond = "auto" if solver == "auto" else solver if named(solver, UnitNorm) else None
-    return "auto" if beyond is not None else solver, beyond
-
-
 def _of_set(
     model: RobustMargin, data: Data, gram: Gram | None, solver: str | Solver[Any]
 ) -> ToDistance:
     """In the features, in those that span the samples behind a kernel, or in inner products only."""
     model.set.dimension(data.n)
-    asked, beyond = _sides(solver)
+    beyond = "auto" if solver == "auto" else solver if named(solver, UnitNorm) else None
+    asked = "auto" if beyond is not None else solver
     if gram is not None:
         check_kernel(model)
         rows = by_rows(model, data, gram, asked)
