@@ -15,7 +15,7 @@ from scipy import sparse
 import ucm
 from ucm import neg, pos, signed
 from ucm.data import stored
-from ucm.data.moments import of_moments
+from ucm.data.row_moments import of_moments
 from ucm.data.source import Labelled, Rounds, RowSource, StateLostError
 from ucm.data.survey import survey
 from ucm.evidence.rows import below

@@ -21,7 +21,7 @@ from ucm.data.bound import Data, bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import KERNEL_OPTIONS
 from ucm.data.linear import Vec
-from ucm.data.moments import of_moments
+from ucm.data.row_moments import of_moments
 from ucm.data.source import RowSource
 from ucm.data.stored import is_stored, row_source
 from ucm.data.survey import refuse_gathering, survey

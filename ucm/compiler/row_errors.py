@@ -1,4 +1,4 @@
-"""The bias of least training error over rows: a histogram of scores, then the scores that it leaves open."""
+"""Training errors over rows: a histogram of scores, then the scores between which the least error lies."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 from ucm.data.linear import Vec
 from ucm.data.source import RowSource, as_double
 
-__all__ = ["least_error"]
+__all__ = ["undecided"]
 
 _BINS = 1 << 16
-_ROUNDING = 1e-12  # of the scores: the same one
-_OPEN = 1 << 22  # scores that may come; else the edges of the bins decide
 
 
 def _bins(X: Any, normal: Vec, first: float, width: float) -> tuple[Vec, NDArray[np.intp]]:
@@ -30,25 +28,26 @@ def _count(
     return state, np.array(counts, dtype=np.int64)
 
 
-def _bring(
-    X: Any, y: Any, state: Any, normal: Vec, first: float, width: float, wanted: NDArray[np.bool_]
-) -> tuple[Any, tuple[Vec, NDArray[np.bool_]]]:
-    scores, bins = _bins(X, normal, first, width)
-    rows = wanted[bins]
-    return state, (scores[rows], (np.asarray(y) > 0.0)[rows])
-
-
 def _added(a: Any, b: Any) -> Any:
     return a + b
 
 
-def least_error(
-    source: RowSource, normal: Vec, costs: tuple[float, float], center: float, spread: float
-) -> float:
-    """b of the least weighted training error, the middle of the widest gap that has it: two rounds.
+def _bring(
+    X: Any, y: Any, state: Any, normal: Vec, first: float, width: float, low: int, high: int
+) -> tuple[Any, tuple[Vec, NDArray[np.bool_]]]:
+    scores, bins = _bins(X, normal, first, width)
+    rows = (bins >= low) & (bins <= high)
+    return state, (scores[rows], (np.asarray(y) > 0.0)[rows])
 
-    Between two bins the error is known; within one it falls by its class -1 at most. The scores of the bins
-    that may hold the least error come, and decide.
+
+def undecided(
+    source: RowSource, normal: Vec, costs: tuple[float, float], center: float, spread: float
+) -> tuple[Vec, NDArray[np.bool_], float]:
+    """The scores between which the least error lies, whether of class +1, and the error with all of them
+    called positive: two rounds.
+
+    Before a bin the error is known; within it falls by the cost of its class -1 at most. One bin more comes
+    on either side.
 
     Parameters
     ----------
@@ -56,36 +55,15 @@ def least_error(
     center, spread : where the scores are about; those far out share the first or the last bin
     """
     rounds = source.rounds()
-    width = 16.0 * max(spread, 1e-300) / _BINS
-    first = center - 8.0 * max(spread, 1e-300)
+    width = 16.0 * max(spread, 1e-280) / _BINS
+    first = center - 0.5 * _BINS * width
     counts = rounds.merged(_count, _added, normal, first, width)
-    plus, minus = costs[0] * counts[0], costs[1] * counts[1]
-    edges = np.concatenate([[0.0], np.cumsum(plus - minus)]) + minus.sum()
-    wanted = edges[:-1] - minus <= edges.min() * (1.0 + 1e-12)
-    wanted &= counts.sum(axis=0) > 0
-    if counts[:, wanted].sum() > _OPEN:
-        k = int(np.argmin(edges))
-        return -(first + k * width)
-    found = rounds.run(_bring, normal, first, width, wanted)
+    P, N = costs[0] * counts[0], costs[1] * counts[1]
+    error = np.cumsum(P - N) - (P - N) + N.sum()
+    filled = np.flatnonzero(counts.any(axis=0))
+    least = error[filled].min() + 1e-12 * (P.sum() + N.sum())
+    near = np.flatnonzero((error - N)[filled] <= least)
+    low, high = filled[max(near[0] - 1, 0)], filled[min(near[-1] + 1, filled.size - 1)]
+    found = rounds.run(_bring, normal, first, width, int(low), int(high))
     scores = np.concatenate([s for s, _ in found])
-    positive = np.concatenate([p for _, p in found])
-    order = np.argsort(scores, kind="stable")
-    scores, positive = scores[order], positive[order]
-    bins = np.clip(np.floor((scores - first) / width), 0, _BINS - 1).astype(np.intp)
-    filled = np.cumsum(counts.sum(axis=0) > 0)[bins]  # what lies between full bins is empty
-    tiny = _ROUNDING * max(abs(first), abs(first + _BINS * width))
-    best, b = (np.inf, 0.0), -(first + int(np.argmin(edges)) * width)
-    for k in np.split(np.arange(scores.size), np.flatnonzero(np.diff(filled) > 1) + 1):
-        s, low, high = scores[k], int(bins[k[0]]), int(bins[k[-1]])
-        steps = np.where(positive[k], costs[0], -costs[1])
-        error = edges[low] + np.concatenate([[0.0], np.cumsum(steps)])
-        start = first + low * width if filled[k[0]] > 1 else s[0] - 2.0 * tiny
-        end = first + (high + 1) * width if high < _BINS - 1 else s[-1] + 2.0 * tiny
-        ends = np.concatenate([[min(start, s[0])], s, [max(end, s[-1])]])
-        gaps = np.diff(ends)
-        usable = np.flatnonzero(gaps > tiny)
-        for at in usable[error[usable] <= error[usable].min(initial=np.inf) + 1e-12 * max(costs)]:
-            if (error[at], -gaps[at]) < best:
-                best = float(error[at]), -float(gaps[at])
-                b = -0.5 * float(ends[at] + ends[at + 1])
-    return b
+    return scores, np.concatenate([p for _, p in found]), float(error[low])

@@ -1,127 +1,90 @@
-"""Means and covariances of rows in one pass: Chan, Golub and LeVeque (1983), Algorithms for computing the
-sample variance, equation (2.1) for matrices."""
+"""Count, mean and scatter of samples, which merge: those of many folds from one product with the samples."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from ucm.data.bound import Data, covariance_of
+from ucm.data.bound import Data
 from ucm.data.linear import Vec
-from ucm.data.look import Look, joined, look, refuse_bad
-from ucm.data.maps import MatrixMap
-from ucm.data.source import RowSource, as_double
-from ucm.data.weighing import Weighing, factors_of
+from ucm.data.rows import weighted_sums
 
-__all__ = ["Moments", "moments_of", "of_moments", "united"]
+__all__ = ["Moments", "known_by", "without_each"]
+
+_CONSTANT = 1e-14  # of the mean of a feature, as for `Data.covariance`
 
 
 class Moments(NamedTuple):
-    """Of some rows: their number (or weight), mean, and scatter `sum (x - mean)(x - mean)'`. The mean is
-    `origin + mean`, as a mean that is far from 0 rounds more than the distances from it."""
+    """What means and covariances of samples are made of.
+
+    Attributes
+    ----------
+    count : the sum of their weights
+    mean : (n,)
+    scatter : (n, n) `sum_i c_i (x_i - mean)(x_i - mean)'`
+    """
 
     count: float
-    origin: Vec
     mean: Vec
     scatter: NDArray[np.float64]
 
-    def times(self, factor: float, sign: float = 1.0) -> Moments:
-        """Of the rows times a sign, each as many times."""
-        return Moments(
-            factor * self.count, sign * self.origin, sign * self.mean, factor * self.scatter
-        )
+    @classmethod
+    def of(cls, X: Any, weights: Vec | None = None) -> Moments:
+        """Those of the rows of X, one at least."""
+        c = np.ones(X.shape[0]) if weights is None else weights
+        count = float(c.sum())
+        mean = np.asarray(X.T @ c).ravel() / count
+        return cls(count, mean, weighted_sums(X, c, mean)[0])
+
+    def merged(self, other: Moments) -> Moments:
+        """Those of both, `S = S_1 + S_2 + (m_1 m_2 / m) (mean_1 - mean_2)(mean_1 - mean_2)'`: nothing
+        cancels (Chan, Golub and LeVeque 1983, equation 2.1)."""
+        count = self.count + other.count
+        d = other.mean - self.mean
+        mean = self.mean + (other.count / count) * d
+        scatter = self.scatter + other.scatter
+        scatter += (self.count * other.count / count) * np.outer(d, d)
+        return Moments(count, mean, scatter)
+
+    @property
+    def covariance(self) -> NDArray[np.float64]:
+        """The 1/m covariance; exactly 0 for a feature that varies by rounding only."""
+        S = self.scatter / self.count
+        constant = np.sqrt(np.abs(np.diagonal(S))) <= _CONSTANT * np.abs(self.mean)
+        S[constant], S[:, constant] = 0.0, 0.0
+        return S
 
 
-def moments_of(X: Any) -> Moments:
-    """Of the rows of a table: two passes over it, and what rounding of the mean leaves."""
-    m, n = X.shape
-    if m == 0:
-        return Moments(0.0, np.zeros(n), np.zeros(n), np.zeros((n, n)))
-    if sparse.issparse(X):
-        mean = np.asarray(X.sum(axis=0), dtype=np.float64).ravel() / m
-        scatter = np.asarray((X.T @ X).toarray()) - m * np.outer(mean, mean)
-        return Moments(float(m), np.zeros(n), mean, scatter)
-    origin = X.mean(axis=0)
-    D = X - origin
-    mean = D.sum(axis=0) / m
-    return Moments(float(m), origin, mean, D.T @ D - m * np.outer(mean, mean))
+def _together(parts: Sequence[Moments | None]) -> list[Moments | None]:
+    """Those of the first part, of the first two, ..."""
+    found: list[Moments | None] = []
+    for part in parts:
+        last = found[-1] if found else None
+        found.append(part if last is None else last if part is None else last.merged(part))
+    return found
 
 
-def united(a: Moments, b: Moments) -> Moments:
-    """Of the rows of both: `S = S_a + S_b + (m_a m_b / m) d d'`, d the difference of the means."""
-    if a.count == 0.0 or b.count == 0.0:
-        return b if a.count == 0.0 else a
-    count, d = a.count + b.count, (b.origin - a.origin) + (b.mean - a.mean)
-    scatter = a.scatter + b.scatter + (a.count * b.count / count) * np.outer(d, d)
-    return Moments(count, a.origin, a.mean + (b.count / count) * d, scatter)
+def without_each(parts: Sequence[Moments | None]) -> list[Moments | None]:
+    """For every part the moments of all others; None for a part without samples, or where none are left.
 
-
-_Told = tuple[Look, Moments, Moments]
-
-
-def _moments(X: Any, y: Any, state: Any) -> tuple[Any, _Told]:
-    found, y = look(X, y)
-    if found.bad is not None:
-        nothing = moments_of(np.empty((0, X.shape[1])))
-        return None, (found, nothing, nothing)
-    X = as_double(X)
-    return None, (found, moments_of(X[y > 0.0]), moments_of(X[y < 0.0]))
-
-
-def _merge(a: _Told, b: _Told) -> _Told:
-    return joined(a[0], b[0]), united(a[1], b[1]), united(a[2], b[2])
-
-
-def of_moments(source: RowSource, class_weight: Any = None, apart: bool = False) -> Data:
-    """Bound data that know the means and covariances of all rows, and no row.
-
-    Parameters
-    ----------
-    apart : whether means count by their differences only; then they are from an origin near them
-
-    Raises
-    ------
-    DataError
-        NaN or inf, no samples, labels other than both -1 and +1.
+    Merged from the front and from the back: 3 merges a part, and no subtraction, which would lose what a
+    fold far away hides.
     """
-    told = source.rounds().merged(_moments, _merge)
-    refuse_bad(None if told is None else told[0])
-    found, plus, minus = told
-    weighing = Weighing(factors_of(found.counts, class_weight))
-    origin = plus.origin if apart else np.zeros(source.n)
-    plus, minus = (
-        own._replace(origin=origin, mean=(own.origin - origin) + own.mean) for own in (plus, minus)
-    )
-    means = np.array([plus.mean, minus.mean])
-    data = Data(means, np.array([1.0, -1.0]), weighing, source=source)
-    data.origin = origin if apart else None
-    data.m, data.scale, data.stored = source.m, found.top or 1.0, found.entries
-    data.counts = found.counts
-    up, down = weighing.classes
-    kinds = {
-        "pos": plus,
-        "neg": minus,
-        "signed": united(plus.times(up), minus.times(down, -1.0)),
-    }
-    if not apart:  # from 0 on
-        kinds = {kind: own._replace(mean=own.origin + own.mean) for kind, own in kinds.items()}
-    for kind, own in kinds.items():
-        F = MatrixMap(_factor(own.scatter / own.count))
-        for key, known in (
-            ("mean", own.mean),
-            ("centred", F),
-            ("covariance", covariance_of(F, own.mean)),
-        ):
-            data.once((key, kind, None), lambda known=known: known)
+    front, back = [None, *_together(parts)[:-1]], [None, *_together(parts[::-1])[:-1]][::-1]
+    return [
+        a if b is None else b if a is None else a.merged(b)
+        for a, b in zip(front, back, strict=True)
+    ]
+
+
+def known_by(moments: Mapping[str, Moments]) -> Data:
+    """Samples of which means and covariances are known, and no more; by "pos" and "neg"."""
+    n = next(iter(moments.values())).mean.size
+    data = Data(np.empty((0, n)), np.empty(0))
+    for kind, of in moments.items():
+        data.once(("mean", kind, None), lambda of=of: of.mean)
+        data.once(("covariance", kind, None), lambda of=of: of.covariance)
     return data
-
-
-def _factor(S: NDArray[np.float64]) -> NDArray[np.float64]:
-    """F with F F' = S, from the eigenvalues of the correlations: no unit of a feature matters."""
-    d = np.sqrt(np.diagonal(S))
-    unit = np.where(d > 0.0, d, 1.0)
-    values, V = np.linalg.eigh(S / np.outer(unit, unit))
-    return (unit[:, None] * V) * np.sqrt(np.maximum(values, 0.0))

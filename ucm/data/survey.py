@@ -82,7 +82,7 @@ class ElsewhereMap(LinearMap):
     def column_norms(self) -> Vec:
         self._refuse()
 
-    def sizes(self) -> Vec:
+    def sizes(self, q: Vec) -> Vec:
         self._refuse()
 
     def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
