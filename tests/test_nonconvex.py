@@ -455,6 +455,21 @@ def test_data_that_do_not_span_the_space() -> None:
     assert_allclose(inner.objective, sol.objective, rtol=1e-9)
 
 
+@pytest.mark.parametrize("constant", [1.0, 0.1, 100.1])
+@pytest.mark.parametrize("model", [ucm.models.mm_fda(2.0), ucm.models.mm_mpm(2.0)])
+def test_a_constant_feature_is_no_direction(model: Any, constant: float) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((13, 2)) @ rng.standard_normal(
+        (2, 29)
+    )  # few samples: centred implicitly
+    y = np.where(np.arange(13) < 5, 1, -1)
+    plain = ucm.solve(model, X, y)
+    beside = ucm.solve(model, np.column_stack([X, np.full(13, constant)]), y)
+    assert beside.status == plain.status == "optimal" and plain.objective > 0.1
+    assert beside.objective == pytest.approx(plain.objective, rel=1e-6)
+    assert abs(beside.w[-1]) < 1e-9
+
+
 def test_a_set_that_is_the_origin() -> None:
     X = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
     origin = ucm.Point(ucm.pos.mean) - ucm.Point(ucm.neg.mean)

@@ -18,6 +18,7 @@ from ucm.compiler.robust import ToSphere
 from ucm.compiler.route import choose, table, unknown, verdicts
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
+from ucm.data.survey import RowData, refuse_gathering
 from ucm.errors import (
     ConvergenceWarning,
     ParameterError,
@@ -239,16 +240,23 @@ class Plan:
         answers = [
             _named(answer, monitor) for answer in lowering.run(self.solver, monitor, start, starts)
         ]
-        proofs = [lowering.certify(answer, monitor.tol) for answer in answers]
-        proof = min(proofs, key=lambda proof: proof.certificate.primal)
-        further = lowering.elsewhere(proof, monitor)
-        if further is not None:
-            return self._cross(further, monitor, warm_start, starts, bias_rule)
+        with self.data.products():
+            proofs = [lowering.certify(answer, monitor.tol) for answer in answers]
+            proof = min(proofs, key=lambda proof: proof.certificate.primal)
+            further = lowering.elsewhere(proof, monitor)
+            if further is None:
+                return self._solution(proof, proofs, monitor, starts, bias_rule)
+        return self._cross(further, monitor, warm_start, starts, bias_rule)
+
+    def _solution(
+        self, proof: Proof, proofs: list[Proof], monitor: Monitor, starts: int, bias_rule: str
+    ) -> Solution:
+        """The best of the proofs, judged, with what is recovered from it."""
         status, message = self._judge(proof, monitor)
         ends = [each.objective for each in proofs] if len(proofs) > 1 else monitor.ends
         if starts > 1 and len(ends) > 1:
             message += _reached(np.array(ends))
-        parts = lowering.recover(proof, bias_rule).over(self.data.weighing)
+        parts = self.lowering.recover(proof, bias_rule).over(self.data.weighing)
         return Solution(
             objective=proof.objective,
             certificate=proof.certificate,
@@ -349,6 +357,7 @@ class Plan:
             int(monitor.kernel_operations),
             int(monitor.systems),
             float(monitor.forming),
+            int(monitor.reads),
         )
 
     def bound(
@@ -567,6 +576,8 @@ class Plan:
         elif not isinstance(solution, Solution):
             raise ParameterError(f"guarantees: solution is a Solution, got {brief(solution)}")
         plan = solution.plan or self
+        if isinstance(plan.data, RowData):
+            refuse_gathering(plan.data.source, "a bound on the errors of new data")
         return guarantees(self.model, plan.data, solution, X_test, y_test, level)
 
     @classmethod

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucm.data.bound import Data, GramSpace
 from ucm.data.gram import Gram
@@ -27,12 +28,15 @@ __all__ = [
     "class_points",
     "coefficients_of",
     "feature_normal",
+    "least_error",
+    "midpoint_of",
     "sample_weights",
     "summand_points",
 ]
 
 BIAS_RULES = ("auto", "kkt", "midpoint", "means", "error", "odds", "zero")
 _ROUNDING = 1e-12  # of the largest score
+_BINS = 1024  # of scores
 
 
 def sample_weights(form: MinNorm, q: Sequence[Vec], m: int) -> Vec | None:
@@ -150,7 +154,7 @@ def _levels(form: MinNorm, w: Vec) -> float | None:
             continue
         if not isinstance(b.domain, Leveled):
             return None
-        levels = b.domain.levels(-b.map.rmatvec(w), classes=b.classes)
+        levels = b.domain.levels(b.map.rmatvec(-w), classes=b.classes)
         # -A'w = -weight y w'x for signed samples, -weight w'x for one class
         labels = (1.0, -1.0) if b.classes is not None else (1.0,)
         for y, interval in zip(labels, levels, strict=True):
@@ -190,8 +194,13 @@ def summand_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec
 
 def class_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, Vec] | None:
     """The points x_+ and x_- of the classes, x = x_+ - x_-; None unless each summand uses one class."""
+    return _by_class((leaf, x) for leaf, _, x in _terms(U, data, iter(q)))
+
+
+def _by_class(summands: Iterable[tuple[UncertaintySet, Vec]]) -> tuple[Vec, Vec] | None:
+    """`class_points` of the summands and what stands of each in the sum."""
     point: dict[str, Any] = {}
-    for leaf, _, x in _terms(U, data, iter(q)):
+    for leaf, x in summands:
         kinds = kinds_of(leaf)
         if len(kinds) > 1 or kinds == {"signed"}:
             return None
@@ -218,8 +227,18 @@ def _moves(x: Any, factor: float = 1.0) -> Iterator[tuple[str, float]]:
 
 
 def _midpoint(U: UncertaintySet, data: Data, q: Sequence[Vec], w: Vec) -> float | None:
-    """The hyperplane half-way between the class points, each in the units of its samples."""
-    points = class_points(U, data, q)
+    summands = ((leaf, x) for leaf, _, x in _terms(U, data, iter(q)))
+    return midpoint_of(U, summands, lambda x: data.space.inner(w, x))
+
+
+def midpoint_of(
+    U: UncertaintySet,
+    summands: Iterable[tuple[UncertaintySet, Vec]],
+    score: Callable[[Vec], float],
+) -> float | None:
+    """b of the hyperplane half-way between the class points, each in the units of its samples, from the
+    summands of U, what stands of each in the nearest point, and w'x; None unless each uses one class."""
+    points = _by_class(summands)
     if points is None:
         return None
     moved = {"pos": 0.0, "neg": 0.0}
@@ -227,9 +246,7 @@ def _midpoint(U: UncertaintySet, data: Data, q: Sequence[Vec], w: Vec) -> float 
         moved[kind] += factor if kind == "pos" else -factor
     if min(moved.values()) <= _ROUNDING:  # it stays where it is while the samples move
         return None
-    return -0.5 * sum(
-        data.space.inner(w, x) / moved[kind] for kind, x in zip(moved, points, strict=True)
-    )
+    return -0.5 * sum(score(x) / moved[kind] for kind, x in zip(moved, points, strict=True))
 
 
 def _odds(data: Data, normal: Vec) -> float | None:
@@ -250,25 +267,84 @@ def _odds(data: Data, normal: Vec) -> float | None:
 
 
 def _least_error(data: Data, normal: Vec, costs: Vec) -> float:
-    """The middle of the widest interval of b with the least weighted training error: O(m log m)."""
-    scores = data.X @ normal
+    return least_error(data.X @ normal, data.y > 0, costs)
+
+
+def least_error(
+    scores: Vec,
+    positive: NDArray[np.bool_],
+    costs: Vec | None,
+    among: NDArray[np.bool_] | None = None,
+) -> float:
+    """The middle of the widest interval of b with the least weighted training error.
+
+    Of many scores only those near the least error are sorted. In `_BINS` parts of their range, with the cost
+    N of the negative samples in each, the error E before a part falls within it by N at most, so that no b
+    is best where E - N is above the least E.
+
+    Parameters
+    ----------
+    scores, positive : (m,) w'x, and whether the sample is of class +1
+    costs : (m,) of errors; None where each is 1
+    among : (m,) which samples count; None for all
+    """
+    low, high = float(scores.min()), float(scores.max())
+    span = high - low
+    if scores.size >= 4 * _BINS and 1e-280 < span < 1e280:
+        b = _by_parts(scores, positive, costs, among, low, _BINS * (1.0 - 1e-15) / span)
+        if b is not None:
+            return b
+    kept = slice(None) if among is None else among
+    own = np.ones(scores.size) if costs is None else costs
+    return _by_sorting(scores[kept], positive[kept], own[kept])[0]
+
+
+def _by_parts(
+    scores: Vec, positive: Any, costs: Vec | None, among: Any, low: float, scale: float
+) -> float | None:
+    """`least_error` by the parts; None where b is at an end, or next to scores that rounding tells apart."""
+    part = ((scores - low) * scale).astype(np.intp)
+    of_class = part + _BINS * positive
+    if among is not None:
+        of_class[~among] = 2 * _BINS
+    sums = np.bincount(of_class, costs, 2 * _BINS + 1)
+    N, P = sums[:_BINS], sums[_BINS : 2 * _BINS]
+    error = np.cumsum(P - N) - (P - N) + N.sum()  # before each part
+    filled = np.flatnonzero(N + P)
+    hair = 1e-12 * (P.sum() + N.sum())
+    least = error[filled].min()
+    near = np.flatnonzero((error - N)[filled] <= least + hair)
+    first, last = filled[max(near[0] - 1, 0)], filled[min(near[-1] + 1, filled.size - 1)]
+    rows = np.flatnonzero((part >= first) & (part <= last))
+    rows = rows if among is None else rows[among[rows]]
+    own = np.ones(rows.size) if costs is None else costs[rows]
+    b, found, inside = _by_sorting(scores[rows], positive[rows], own, float(error[first]))
+    return b if inside and found <= least + hair else None
+
+
+def _by_sorting(
+    scores: Vec, positive: Any, costs: Vec, before: float | None = None
+) -> tuple[float, float, bool]:
+    """`least_error` of these scores, the error, and whether b is between two of them; `before` is the error
+    with all of them called positive, where there are others."""
     order = np.argsort(scores)
     s = scores[order]
     weight = costs[order]
-    positive = data.y[order] > 0
+    positive = positive[order]
     # threshold after the first k samples: those k are called negative
     errors = np.concatenate([[0.0], np.cumsum(np.where(positive, weight, -weight))])
-    errors += weight[~positive].sum()
+    errors += weight[~positive].sum() if before is None else before
     gaps = np.concatenate([[np.inf], s[1:] - s[:-1], [np.inf]])
     usable = gaps > _ROUNDING * max(abs(float(s[0])), abs(float(s[-1])))  # else the same score
-    best = errors[usable].min()
+    best = float(errors[usable].min())
     ties = np.flatnonzero(usable & (errors <= best + 1e-12 * weight.sum()))
     inner = ties[(ties > 0) & (ties < s.size)]
     reach = float(s[-1] - s[0]) or max(abs(float(s[0])), 1.0)
     if inner.size == 0:
-        return -(float(s[0]) - reach) if ties[0] == 0 else -(float(s[-1]) + reach)
+        b = -(float(s[0]) - reach) if ties[0] == 0 else -(float(s[-1]) + reach)
+        return b, best, False
     k = int(inner[np.argmax(gaps[inner])])
-    return -0.5 * float(s[k - 1] + s[k])
+    return -0.5 * float(s[k - 1] + s[k]), best, True
 
 
 def coefficients_of(

@@ -352,8 +352,9 @@ class ToDistance(_Robust[MinNorm]):
             size = max(size, self.form.largest)
         inside, near = certificate.violation <= max(10.0 * tol, 1e-6), self.data.space.resolution
         # where a domain is curved, a small violation allows a point far outside: w may prove 0 to be one
-        far = 10.0 * max(tol, near, certificate.violation) * size + self._cancelled
-        if inside and norm <= max(tol, near) * size and not certificate.primal < -far:
+        far = 10.0 * max(tol, near, certificate.violation) * size
+        small = inside and norm <= max(tol, near) * size
+        if small and not certificate.primal < -(far + self._cancelled):
             certificate = Certificate(0.0, -norm, norm, 0.0, certificate.violation, "global")
             return Proof(answer, certificate, 0.0, zero, None, x, size)
         return Proof(answer, certificate, -norm, w, None, x, size)

@@ -349,6 +349,30 @@ class Data:
         return self.once(("centred", kind, group), make)
 
     @contextlib.contextmanager
+    def resting(self) -> Iterator[None]:
+        """Where nobody can change the samples, which are not looked at again."""
+        if self.seal is None:
+            yield
+            return
+        self.seal.rests = True
+        try:
+            yield
+        finally:
+            self.seal.rests = False
+
+    @contextlib.contextmanager
+    def products(self) -> Iterator[None]:
+        """Where the samples are multiplied by the same vectors again and again, each is multiplied once."""
+        maps = [A for A in self._cache.values() if isinstance(A, SampleMap)]
+        for A in maps:
+            A.kept = {}
+        try:
+            yield
+        finally:
+            for A in maps:
+                A.kept = None
+
+    @contextlib.contextmanager
     def powers(self) -> Iterator[None]:
         """Where powers of the entries may leave the numbers of double precision: NumPy does not warn of that,
         as answers are looked at, and what breaks is a SolverError that says so."""
@@ -384,8 +408,11 @@ class Data:
         """The largest absolute entry of X (1 when all are zero), or the largest norm of a sample."""
         if isinstance(self.space, GramSpace):
             return self.space.scale
-        entries = self.X.data if sparse.issparse(self.X) else self.X
-        top = max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
+        if self.seal is not None and self.seal.X is self.X:
+            top = self.seal.largest
+        else:
+            entries = self.X.data if sparse.issparse(self.X) else self.X
+            top = max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
         return top if top > 0.0 else 1.0
 
 

@@ -8,8 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import Tags
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -20,7 +19,8 @@ from ucm.data.groups import groups_of
 from ucm.data.kernels import Kernel
 from ucm.data.sound import refuse_unsound
 from ucm.data.weighing import read_weights
-from ucm.errors import ParameterError, SolverError
+from ucm.errors import SolverError
+from ucm.estimators.declared import OfModel
 from ucm.estimators.multiclass import Pair, one_vs_one_scores, pairs_of, solve_pairs
 from ucm.estimators.options import check_options, kernel_options
 from ucm.estimators.probability import agreeing, calibrated
@@ -38,16 +38,13 @@ from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language import models
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
 
 __all__ = ["Classifier"]
 
-_NESTED = "model__"
 
-
-class Classifier(ClassifierMixin, BaseEstimator):
+class Classifier(ClassifierMixin, OfModel):
     """A declared model as a scikit-learn estimator for two or more classes.
 
     `fit` compiles the model for the samples and solves it. The decision function is
@@ -237,41 +234,6 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.probability = probability
         self.verbose = verbose
-
-    # --- parameters ------------------------------------------------------------------------
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name; with `deep`, `model__<name>` for every `Param` of the model."""
-        params = super().get_params(deep=deep)
-        if deep and isinstance(self.model, Node):
-            params |= {_NESTED + name: x for name, x in self.model.params().items()}
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; `model__<name>` replaces the model by one with that value.
-
-        Raises
-        ------
-        ValueError
-            The estimator, or its model, has no parameter of that name.
-        """
-        own = {name: x for name, x in params.items() if not name.startswith(_NESTED)}
-        nested = {n.removeprefix(_NESTED): x for n, x in params.items() if n not in own}
-        super().set_params(**own)  # first: it may put the model there whose values follow
-        if not nested:
-            return self
-        if not isinstance(self.model, Node):
-            raise ParameterError(
-                f"set_params: {_NESTED}{next(iter(nested))} is a parameter of the model, and the "
-                f"model is {self.model!r}; give one first, such as ucm.models.psvm(2.0, 0.1)"
-            )
-        self.model = self.model.with_params(**nested)
-        return self
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        return tags
 
     # --- fit -------------------------------------------------------------------------------
     def fit(self, X: Any, y: Any, sample_weight: Any = None, subgroup: Any = None) -> Self:

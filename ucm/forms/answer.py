@@ -65,6 +65,7 @@ class Answer:
         monitor), or "indefinite" behind a kernel
     message : a sentence for the person, empty when all is well
     witness : of `UnitNorm`, what proves a lower bound of the optimum
+    rows : over a row source, what the last pass over it told
     """
 
     q: list[Vec] = field(default_factory=list)
@@ -75,6 +76,7 @@ class Answer:
     status: str = "converged"
     message: str = ""
     witness: Witness | None = None
+    rows: Any = None
 
     def ended(self, status: str, message: str) -> Answer:
         """The same with a status, and what the person should know."""

@@ -96,6 +96,7 @@ class Stats:
     kernel_operations : inner products of samples, where the solver counts them
     systems : linear systems solved, where the solver forms them
     forming : what forming them took, in passes (a row of n entries takes n^2 / 2 multiplications)
+    reads : how often all rows of a row source were read, to validate them too
     """
 
     solver: str
@@ -106,6 +107,7 @@ class Stats:
     kernel_operations: int = 0
     systems: int = 0
     forming: float = 0.0
+    reads: int = 0
 
 
 @dataclass(frozen=True)

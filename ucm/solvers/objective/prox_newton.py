@@ -28,8 +28,11 @@ __all__ = ["ProxNewton"]
 _ENOUGH = 0.3  # of the tolerance
 _DIRECT = 500  # order of a linear system, above which conjugate gradients take its place
 _FORCING, _CYCLES = 0.05, 200  # their relative residual, and their number
-_SYSTEMS = 4000  # of a penalty that joins features, after which the steps count as stalled
 _STUCK = 3  # steps in a row that gain nothing
+_WINDOW, _FALL = (
+    20,
+    0.01,
+)  # steps that leave so much of the objective and half of the gap have stalled
 _COUNTED = 10.0  # in tolerances, the gain at which the gap is looked at
 
 
@@ -118,7 +121,7 @@ class _Point(Session):
             status, left = self._descend(at, tol)
         self.w, self.b = at.w, at.b
         w = (at.w if self.span is None else self.span.outward(at.w)) + outside
-        if status == "stalled":
+        if status == "stalled" or (status == "max_iter" and self.monitor.max_iter is None):
             found = instead(self.options.rest, whole, slant, tol, self.monitor, (w, at.b))
             if found is not None:
                 self.other, answer = found
@@ -127,11 +130,12 @@ class _Point(Session):
 
     def _descend(self, at: Step, tol: float) -> tuple[str, str]:
         """How it ended, and what was left."""
-        monitor, step, stuck = self.monitor, 0, 0
+        monitor, step, stuck, known = self.monitor, 0, 0, (np.inf, np.inf)
         limit = monitor.limit(self.options.max_iter) if self.whole else self.options.max_iter
         for step in range(1, limit + 1):
             at.look()
-            if at.gain <= _COUNTED * tol * abs(at.value) or stuck or monitor.late:
+            looked = step % _WINDOW == 0
+            if at.gain <= _COUNTED * tol * abs(at.value) or stuck or looked or monitor.late:
                 at.measure()
             if self.whole and monitor.report(step, at.value, at.gap):
                 return "interrupted", ""
@@ -139,9 +143,13 @@ class _Point(Session):
                 return "converged", ""
             if monitor.late:
                 return "interrupted", ""
+            if looked:
+                value, gap = known
+                if at.value > (1.0 - _FALL) * value and at.gap > 0.5 * gap:
+                    break
+                known = at.value, at.gap
             stuck = 0 if at.advance() else stuck + 1
-            spent = 0 if at.splitting is None else at.splitting.systems
-            if stuck == _STUCK or spent > _SYSTEMS or not np.isfinite(at.value):
+            if stuck == _STUCK or at.lost or not np.isfinite(at.value):
                 break
         at.look()
         at.measure()

@@ -5,7 +5,8 @@ At (w, b), with the slopes beta and the curvatures h of the losses at the margin
     R(w + d) - <Z'(beta + v) + r, d> - <y, beta + v> e + sum_i h_i (z_i'd + y_i e)^2 / 2
 
 over d and e: Z are the samples times their labels, v and r the tilts of the margins and of the normal. The
-bias e is eliminated, which leaves the Gram matrix of the samples about their mean, both weighted by h. For
+bias e is eliminated, which leaves the Gram matrix of the samples about their mean, both weighted by h; a
+form w'Qw in R is added to it. For
 `R = c ||w||_2^2` the step is a linear system; where the slopes of R have walls (l1 norms, weighted or of one
 sign) coordinate descent and Newton steps on its support take turns, on the matrix alone; for other penalties
 see `ucm.solvers.objective.splitting`. Large systems of L2 are solved by conjugate gradients.
@@ -47,6 +48,7 @@ LARGEST = 1000  # features, where a penalty joins them
 _SUFFICIENT = 1e-4  # of the decrease that the model foretells
 _EXACT = 1e-2  # of the largest violation, to which a quadratic program is solved
 _ROUNDS = 50  # of a quadratic program
+_LOST = 3  # quadratic functions in a row that were not minimised in the work allowed
 _PROXIMAL = 1e-7  # of the mean diagonal entry, where features may depend on each other
 _HALVINGS = 40
 _ROUNDING = 1e-14  # of the objective
@@ -65,9 +67,10 @@ _NONE = np.zeros((0, 0))  # with conjugate gradients
 
 def penalised(form: Composite, most: int = LARGEST) -> str | None:
     """Why steps do not take the penalty; None when they do."""
-    if not form.penalty.proximal():
+    Q, R = form.penalty.without_forms
+    if not R.proximal():
         return "the sum of the penalties has no proximal map"
-    if form.penalty.boxed is None and form.n > most:
+    if (R.boxed is None or Q is not None) and form.n > most:
         return f"its linear systems would have order {form.n}"
     return None
 
@@ -142,12 +145,11 @@ class Step:
     ) -> None:
         self.form, self.tilt, self.monitor, self.cost = form, tilt, monitor, cost
         self.losses: Losses = form if losses is None else losses
-        lower, upper, self.c = form.penalty.boxed or (0.0, 0.0, 0.0)
+        self.Q, self.R = form.penalty.without_forms
+        lower, upper, self.c = self.R.boxed or (0.0, 0.0, 0.0)
         self.lower, self.upper = _spread(lower, form.n), _spread(upper, form.n)
-        self.walls = form.penalty.walled
-        self.splitting = (
-            None if form.penalty.boxed else Splitting(form.penalty, lambda: monitor.late)
-        )
+        self.walls = self.R.walled
+        self.splitting = None if self.R.boxed else Splitting(self.R, lambda: monitor.late)
         self.systems = systems
         self.w, self.b = form.penalty.feasible(start[0]), start[1]
         self.t = form.margins(self.w, self.b)
@@ -157,10 +159,15 @@ class Step:
         self.squares = SampleMap(form.X).squares
         self.model: _Model | None = None
 
+    @property
+    def lost(self) -> bool:
+        """Whether quadratic functions with the penalty are too hard: steps count as stalled."""
+        return self.splitting is not None and self.splitting.failed >= _LOST
+
     def restart(self) -> None:
         """The objective at the point, of losses that may have changed."""
-        self.smooth = self._smooth(self.t)
-        fixed = self.form.penalty.value(self.w) - float(self.tilt.normal @ self.w)
+        self.smooth = self._smooth(self.t) + self._form(self.w, self.Q)
+        fixed = self.R.value(self.w) - float(self.tilt.normal @ self.w)
         self.value = self.smooth + fixed
         self.gain = self.before = np.inf
 
@@ -169,6 +176,8 @@ class Step:
         self.slopes = self.losses.gradient(self.t)
         beta = self.slopes + self.tilt.margin
         self.g = -(self.form.pull(beta) + self.tilt.normal)
+        if self.Q is not None:
+            self.g += 2.0 * (self.Q @ self.w)
         self.bend = -float(self.form.y @ beta)
         self.monitor.passes += 0.5 * self.cost
         if self.walls:
@@ -229,6 +238,8 @@ class Step:
             return self.model
         H, s = weighted_sums(X[::every] if every > 1 else X, h)
         H -= np.outer(s, s / mass)
+        if self.Q is not None:
+            H += 2.0 * (self.Q if features is None else self.Q[np.ix_(features, features)])
         self.monitor.forming += 0.5 * self.squares * share / every / form.entries * self.cost
         self.monitor.systems += 1
         self.model = _Model(features, X, H, s / mass, mass, every > 1, h)
@@ -248,10 +259,15 @@ class Step:
         move = self.form.y * (model.X @ d + e)
         self.monitor.passes += 0.5 * self.cost * w.size / self.w.size
         known, a = self.value - self.smooth - here, 1.0
+        Q = (
+            self.Q
+            if self.Q is None or model.features is None
+            else self.Q[model.features][:, model.features]
+        )
         slack = _ROUNDING * abs(self.value)
         for _ in range(_HALVINGS):
             t, new = self.t + a * move, w + a * d
-            smooth = self._smooth(t)
+            smooth = self._smooth(t) + self._form(new, Q)
             value = smooth + self._penalty(new, model) + known - a * linear
             if value <= self.value - _SUFFICIENT * a * self.gain + slack:
                 break
@@ -291,7 +307,7 @@ class Step:
         H = H.copy()
         if self.splitting is not None:
             top, mean = float(np.diagonal(H).max()) or 1.0, float(np.mean(np.diagonal(H))) or 1.0
-            away = w - self.form.penalty.prox(w - self.g / top, 1.0 / top)
+            away = w - self.R.prox(w - self.g / top, 1.0 / top)
             H[np.diag_indices_from(H)] += _PROXIMAL * mean
             return self.splitting.solve(H, r, w, _EXACT * top * float(np.abs(away).max())) - w
         H[np.diag_indices_from(H)] += ridge
@@ -306,10 +322,15 @@ class Step:
         """The losses less their tilt."""
         return self.losses.loss(t) - float(self.tilt.margin @ t)
 
+    @staticmethod
+    def _form(w: Vec, Q: Matrix | None) -> float:
+        """`w'Qw`."""
+        return 0.0 if Q is None else float(w @ (Q @ w))
+
     def _penalty(self, w: Vec, model: _Model) -> float:
         """R of the features that enter; the others are 0."""
         if self.splitting is not None:
-            return self.form.penalty.value(w)
+            return self.R.value(w)
         height = self.c * float(w @ w)
         if self.walls:
             wall = np.where(w > 0.0, model.of(self.upper), model.of(self.lower))

@@ -27,6 +27,7 @@ def instead(
     w, b = here
     height = form.value(form.margins(w, b), w, tilt)
     other = rest.open(form, monitor)
+    other.place(w, b)
     answer = other.solve(form, tilt, tol)
     w, b = answer.plane
     there = form.value(form.margins(w, b), w, tilt)
