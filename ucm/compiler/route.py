@@ -79,8 +79,11 @@ def _round(form: MinNorm) -> bool:
 
 
 def _many_features(form: HingeDual) -> bool:
-    """Where pair updates cost less than linear systems in w, of which a smooth loss takes few."""
-    return form.X is None or (form.p < 2.0 and form.X.shape[1] > 128)
+    """Where pair updates cost less than linear systems in w: few for a smooth loss, and for the hinge loss
+    of the samples near its kink only."""
+    if form.X is None:
+        return True
+    return form.p < 2.0 and form.X.shape[1] > (500 if form.p == 1.0 else 128)
 
 
 def _many_samples(form: Composite) -> bool:
