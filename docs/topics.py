@@ -47,11 +47,20 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
     "models": ("Named models", {"The papers' classifiers": "models.*"}),
     "estimators": (
         "Estimators",
-        {"scikit-learn": "Classifier", "Which model for these data": "compare Comparison Compared"},
+        {
+            "scikit-learn": "Classifier ClassifierCV",
+            "Which model for these data": "compare Comparison Compared",
+        },
     ),
     "plot": ("Pictures", {"Displays": "plot.*"}),
     "solvers": ("Solvers", {"By name or as an instance": "solvers.*"}),
-    "data": ("Data sets", {"Loading": "datasets.*"}),
+    "data": (
+        "Data sets",
+        {
+            "Loading": "datasets.*",
+            "Rows that are read block by block": "row_source RowSource Rounds",
+        },
+    ),
     "testing": ("Checks for classes of one's own", {"Laws": "testing.*"}),
     "extend": (
         "Contracts",

@@ -19,7 +19,7 @@ from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Certificate
 from ucm.forms.solver import Solver
-from ucm.language.contracts import UncertaintySet
+from ucm.language.contracts import UncertaintySet, height_of
 from ucm.language.robust import RobustMargin
 
 MODELS = {
@@ -263,3 +263,43 @@ def test_a_point_beside_two_discs_that_nearly_touch_is_none_of_both() -> None:
     assert proof.x is not None and proof.w is not None
     assert np.abs(proof.x).max() <= 1e-12 and proof.certificate.violation <= 1e-5
     assert proof.certificate.primal <= -0.9 * far and proof.w.any()
+
+
+class _Counted(np.ndarray):
+    """Samples that count the products with them."""
+
+    products = 0
+
+    def __matmul__(self, v: Any) -> Any:
+        _Counted.products += 1
+        return np.asarray(self) @ v
+
+
+@pytest.mark.parametrize("rule", ["auto", "midpoint"])
+def test_one_pass_is_enough_after_the_solver(rule: str) -> None:
+    """Point, scores, thresholds, size and bias of two hulls: two products a hull, one of each kind."""
+    X, y = load("wine")
+    model = ucm.models.nu_svm(0.3)
+    known = ucm.solve(model, X, y)
+
+    class Known(Fixed):
+        def solve(self, form: Any, monitor: Any, start: Any = None) -> Answer:
+            for b in form.blocks:
+                samples = getattr(b.map, "inner", b.map)
+                samples.X = samples.X.view(_Counted)
+            _Counted.products = 0
+            return known.answer
+
+    found = ucm.solve(model, X, y, solver=Known(), bias_rule=rule)
+    assert _Counted.products <= 4
+    slow = ucm.solve(model, X, y, bias_rule=rule)
+    assert (found.objective, found.b, found.size) == (slow.objective, slow.b, slow.size)
+    assert found.certificate == slow.certificate
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_heights_are_those_of_support_functions(name: str) -> None:
+    X, y = load("wine")
+    data, U = bind(X, y), MODELS[name]
+    for d in np.random.default_rng(0).standard_normal((5, X.shape[1])):
+        assert height_of(U, data, d, {}) == pytest.approx(U.support(data, d, {})[0], rel=1e-14)

@@ -314,6 +314,50 @@ def test_a_quick_bench_takes_the_first_sets_and_says_how_far_it_is(
     assert not COURSE.quick
 
 
+# --- predict ----------------------------------------------------------------------------------
+def test_what_fit_saved_predicts(run: Run, wine: Path, wine_libsvm: Path, tmp_path: Path) -> None:
+    X, y = ucm.datasets.load("wine")
+    saved, bare = tmp_path / "saved.json", tmp_path / "bare.csv"
+    np.savetxt(bare, X, delimiter=",")
+    for file, words in ((wine, ("blue", "red")), (wine_libsvm, ("-1", "1"))):
+        run("fit", file, "--model", "nu_svm", "--set", "nu=0.3", "--save", saved)
+        solution = ucm.solve(ucm.models.nu_svm(0.3), X, y)
+        expected = [words[int(score > 0.0)] for score in solution.decision(X)]
+        status, out, err = run("predict", saved, file)
+        share = np.mean(np.array(expected) == np.where(y > 0, words[1], words[0]))
+        assert (status, out.split()) == (0, expected)
+        assert err == f"ucm: accuracy {share:.4f} on {y.size} samples\n"
+        if file == wine:
+            status, out, err = run("predict", saved, bare, "--json")
+            answer = pure_json(out)
+            assert (status, err, answer["accuracy"], answer["labels"]) == (0, "", None, expected)
+            np.testing.assert_allclose(answer["scores"], solution.decision(X), atol=1e-3)
+
+
+def test_indices_that_a_fit_never_saw(run: Run, tmp_path: Path) -> None:
+    saved, other = tmp_path / "saved.json", tmp_path / "other"
+    for first in (0, 1):
+        rows = tmp_path / "rows"
+        rows.write_text(f"1 {first}:2 90:4\n-1 7:1\n1 {first}:3\n-1 7:4 90:1\n")
+        run("fit", rows, "--model", "nu_svm", "--set", "nu=0.7", "--save", saved)
+        other.write_text(f"1 {first}:2 900:1\n-1 7:3\n")
+        assert run("predict", saved, other, "--scores")[1].startswith("1,")
+        other.write_text("-1 7:3\n1 90:2\n")  # index 0 need not occur again
+        assert run("predict", saved, other)[1].split()[0] == "-1"
+    other.write_text("-1 0:3\n")
+    assert "indices from 1" in run("predict", saved, other)[2]
+
+
+def test_a_declaration_from_a_file(run: Run, wine: Path, tmp_path: Path) -> None:
+    file = tmp_path / "set.json"
+    file.write_text(ucm.to_json(ucm.models.mm_mpm(0.2)))
+    given = run("fit", wine, "--declaration", file, "--set", "kappa=0.4", "--json")
+    named = run("fit", wine, "--model", "mm_mpm", "--set", "kappa=0.4", "--json")
+    first, second = pure_json(given[1]), pure_json(named[1])
+    assert first["declaration"] == second["declaration"] and first["w"] == second["w"]
+    assert run("admissible", wine, "--declaration", file)[0] == 0
+
+
 # --- what is refused --------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("arguments", "says"),
@@ -348,6 +392,20 @@ def test_a_quick_bench_takes_the_first_sets_and_says_how_far_it_is(
         (["fit", "{junk}", "--model", "nu_svm"], "junk, line 1: binary content"),
         (["fit", "{text}", "--model", "nu_svm"], "text, line 2, column 2: 'x' is no finite number"),
         (["admissible", "{wine}", "--model", "nothing"], "'nothing': not known"),
+        (["fit", "{wine}", "--model", "nu_svm", "--declaration", "x"], "not allowed with"),
+        (["fit", "{wine}", "--declaration", "{missing}"], "cannot be read (No such file"),
+        (
+            ["fit", "{wine}", "--declaration", "{one_class}"],
+            "one: cannot be read (from_json: not JSON text",
+        ),
+        (["predict", "{missing}", "{wine}"], "cannot be read (No such file"),
+        (["predict", "{wine}", "{wine}"], "is no classifier that ucm fit --save wrote"),
+        (
+            ["predict", "{saved}", "{wine}"],
+            "14 values in a row, where the classifier was fitted on 2",
+        ),
+        (["predict", "{broken}", "{wine}"], "its normal does not fit its features"),
+        (["predict", "{other}", "{wine}"], "is no classifier that ucm fit --save wrote"),
         (["bench", "nothing"], "invalid choice: 'nothing'"),
         (["bench", "speed", "x"], "no part 'x'; it has linear"),
         (["bench", "speed", "--sets", "x"], "set 'x': not known"),
@@ -374,7 +432,16 @@ def test_bad_input_takes_one_line(
         "junk": tmp_path / "junk",
         "text": tmp_path / "text",
     }
-    label = ["--label", "last"] if "{one_class}" in arguments else []
+    fitted = {
+        "ucm_fit": 1, "model": json.loads(ucm.to_json(ucm.models.nu_svm(0.5))), "w": [1.0, 2.0], "b": 0.5,
+        "labels": ["a", "b"], "features": 2, "columns": None, "zero_based": None, "status": "optimal",
+        "objective": -1.0, "relative_gap": None,
+    }  # fmt: skip
+    odd = {"saved": {}, "broken": {"features": 3}, "other": {"labels": "a", "more": 1}}
+    for name, changed in odd.items():
+        files[name] = tmp_path / name
+        files[name].write_text(json.dumps(fitted | changed))
+    label = ["--label", "last"] if "{one_class}" in arguments[:2] else []
     status, out, err = run(*(str(a).format(**files) for a in arguments), *label, *options)
     assert status == 2
     assert out == ""

@@ -501,3 +501,16 @@ def test_the_smallest_l1_ball_around_the_uniform_weights_of_two_classes() -> Non
 def test_copies_are_of_one_dimension(D: Any) -> None:
     assert D.emptiness(2) is None
     assert "2 entries have copies, got dimension 3" in D.emptiness(3)
+
+
+def test_supports_whose_multipliers_no_root_finds_keep_their_masses() -> None:
+    """Equal scores of weighted samples; scores of one class that are rounding beside those of the other."""
+    counts = np.array([2.0, 7.0, 0.125, 0.125])
+    equal: Any = LossBall(Hinge(2), 1.0, copies=counts).on_simplex()
+    top, q = equal.support(np.full(4, 1.5))
+    assert (top, q.sum()) == pytest.approx((1.5, 1.0), rel=1e-12)
+    near: Any = NormBall(0.875, p=1.01, around="uniform").on_simplex()
+    classes = np.array([1.0, 1.0, -1.0, -1.0])
+    q = near.support(1e-12 * np.array([6.25e-10, 1.625e-9, -1.875e-9, 1.0]), classes=classes)[1]
+    assert [q[:2].sum(), q[2:].sum()] == pytest.approx([0.5, 0.5], rel=1e-12)
+    assert near.violation(q, classes=classes) == 0.0

@@ -14,7 +14,7 @@ from typed import known
 import ucm
 from ucm import neg, pos, signed
 from ucm.errors import ConvergenceWarning, ParameterError, SolverError
-from ucm.solvers import NewtonHull
+from ucm.solvers import Newton, NewtonHull
 
 
 def blobs(seed: int, m: int, n: int, apart: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -145,9 +145,8 @@ def test_refusals() -> None:
     X, y = load("iris")
     U = ucm.Hull(pos) - ucm.Hull(neg)
     for model, words in (
-        (U + np.ones(2), "there are intersections or points"),
-        (ucm.models.coherent_mm_fda(0.2), "there are intersections or points"),
-        (ucm.models.mm_mpm(0.2), "there are intersections or points"),
+        (ucm.models.coherent_mm_fda(0.2), "there are intersections"),
+        (ucm.models.mm_mpm(0.2), "two hulls of samples"),
         (ucm.models.l2_nu_svm(0.3), "two hulls of samples"),
         (U + ucm.Hull(pos), "two hulls of samples"),
         (np.array([[1.0, 2.0], [0.0, 1.0]]) @ U, "two hulls of samples"),
@@ -160,6 +159,17 @@ def test_refusals() -> None:
     for options in ({"max_order": 0}, {"coarse": 0}):
         with pytest.raises(ParameterError, match="at least 1"):
             NewtonHull(**options)
+
+
+@pytest.mark.parametrize("m", [200, 6_000])
+def test_a_point_beside_the_hulls(m: int) -> None:
+    X, y = blobs(8, m, 3, 1.5)
+    U = ucm.models.nu_svm(0.5) + np.array([0.5, -1.0, 0.25])
+    sol = ucm.solve(U, X, y, solver=NewtonHull())
+    other = ucm.solve(U, X, y, solver=Newton())
+    assert sol.status == other.status == "optimal"
+    assert sol.objective == pytest.approx(other.objective, rel=2e-6)
+    assert sol.bias_rule == other.bias_rule
 
 
 def test_a_path_of_warm_starts() -> None:

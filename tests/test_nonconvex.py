@@ -116,7 +116,9 @@ def test_a_local_minimum_on_real_data(name: str, p: float) -> None:
         X = X[:, :2]
     plan = ucm.compile(model, X, y, solver="rapminos")
     sol = plan.solve()
-    assert sol.status == "local" and sol.certificate.kind == "local"
+    assert sol.status == "local"
+    assert (sol.certificate.kind == "global") == (sol.certificate.dual > 0.0)
+    assert sol.certificate.dual <= sol.objective
     assert known(sol.certificate.residual) <= 1e-9
     assert sol.weights is not None and sol.weights.min() >= 0.0
     values = [record["objective"] for record in sol.history]
@@ -451,6 +453,21 @@ def test_data_that_do_not_span_the_space() -> None:
     # coordinates of the span, in which it is the small problem
     inner = ucm.solve(hulls(0.4), wide @ row_space.T, y)
     assert_allclose(inner.objective, sol.objective, rtol=1e-9)
+
+
+@pytest.mark.parametrize("constant", [1.0, 0.1, 100.1])
+@pytest.mark.parametrize("model", [ucm.models.mm_fda(2.0), ucm.models.mm_mpm(2.0)])
+def test_a_constant_feature_is_no_direction(model: Any, constant: float) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((13, 2)) @ rng.standard_normal(
+        (2, 29)
+    )  # few samples: centred implicitly
+    y = np.where(np.arange(13) < 5, 1, -1)
+    plain = ucm.solve(model, X, y)
+    beside = ucm.solve(model, np.column_stack([X, np.full(13, constant)]), y)
+    assert beside.status == plain.status == "optimal" and plain.objective > 0.1
+    assert beside.objective == pytest.approx(plain.objective, rel=1e-6)
+    assert abs(beside.w[-1]) < 1e-9
 
 
 def test_a_set_that_is_the_origin() -> None:

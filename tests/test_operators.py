@@ -90,6 +90,14 @@ def test_against_numpy(A: LinearMap, D: np.ndarray) -> None:
 
 
 @each
+def test_sizes_are_those_of_what_is_summed(A: LinearMap, D: np.ndarray) -> None:
+    q = np.random.default_rng(5).standard_normal(A.shape[1])
+    assert np.all(A.sizes(q) >= abs(D) @ np.abs(q) * (1.0 - 1e-14))
+    constant = CenteredMap(np.full((9, 1), 3.0), np.array([3.0]))
+    assert constant.sizes(np.ones(9)) == pytest.approx([18.0])
+
+
+@each
 def test_adjoint(A: LinearMap, D: np.ndarray) -> None:
     rng = np.random.default_rng(3)
     for _ in range(5):

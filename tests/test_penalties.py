@@ -109,8 +109,7 @@ def test_penalties_are_their_definitions(
         assert solution.status == "optimal", solution.certificate
         assert solution.objective == pytest.approx(reference, rel=1e-6, abs=1e-8)
         if loss.smooth() and case != "chain, sparse":
-            single = plan.form.penalty.boxed is not None
-            assert plan.solver.name == ("prox-newton" if single else "apg-primal")
+            assert plan.solver.name == "prox-newton"
 
 
 NEW_LOSSES = {
@@ -341,3 +340,69 @@ def test_a_penalty_without_slopes_alternates() -> None:
     known = ucm.solve(ucm.Logistic() + 3.0 * ucm.Norm(), X, y, solver="prox-newton")
     assert plain.status == known.status == "optimal"
     assert plain.objective == pytest.approx(known.objective, rel=1e-6)
+
+
+def conditioned(scale: float) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(2)
+    X = generator.standard_normal((60, 12))
+    y = np.where(X[:, 0] + 0.3 * generator.standard_normal(60) > 0, 1, -1)
+    return X * 10.0 ** np.linspace(0.0, scale, 12), y
+
+
+def test_quadratic_programs_that_take_too_long_are_left() -> None:
+    """Alternating directions on features of scales far apart: the next solver goes on, and proves."""
+    X, y = conditioned(4.0)
+    model = ucm.Logistic() + 0.5 * Plain()
+    with pytest.warns(ucm.errors.ConvergenceWarning):
+        alone = ucm.solve(model, X, y, solver=ucm.solvers.ProxNewton())
+    assert alone.status == "stalled" and alone.stats.systems <= 5
+    with_rest = ucm.solvers.ProxNewton(rest=ucm.solvers.ClarabelComposite())
+    solution = ucm.solve(model, X, y, solver=with_rest)
+    assert solution.status == "optimal"
+    known = ucm.solve(ucm.Logistic() + 0.5 * Norm(), X, y)
+    assert solution.objective == pytest.approx(known.objective, rel=1e-6)
+
+
+def test_losses_with_kinks_beside_smooth_ones_of_a_class() -> None:
+    X, y = ucm.datasets.load("breast_cancer")
+    X, y = (X - X.mean(axis=0)) / X.std(axis=0), np.where(y > 0, 1, -1)
+    for loss in (
+        Hinge() + ucm.SquaredHinge(on=ucm.neg),
+        Hinge(on=ucm.pos) + 2 * ucm.LeastSquares(on=ucm.neg),
+        Hinge(1.5) + ucm.HuberHinge(0.5),
+    ):
+        for penalty in (Norm(), 0.5 * L1(), ucm.LInf()):
+            plan = ucm.compile(loss + penalty, X, y)
+            solution = plan.solve()
+            assert (solution.status, plan.solver.name) == ("optimal", "prox-newton-alm")
+            other = ucm.solve(loss + penalty, X, y, solver="clarabel")
+            assert solution.objective == pytest.approx(other.objective, rel=2e-6), (loss, penalty)
+
+
+def test_forms_that_are_flat_along_a_line() -> None:
+    """w'Qw costs nothing along a direction, on features of large and small size."""
+    generator = np.random.default_rng(0)
+    root = generator.integers(-8, 9, (6, 2)) / 8.0
+    for size in (1e-3, 1.0, 1e3):
+        X = size * generator.standard_normal((40, 6))
+        y = np.where(X[:, 0] + size * generator.standard_normal(40) > 0, 1, -1)
+        for loss in (Logistic(), ucm.HuberHinge(0.5), ucm.SquaredHinge()):
+            model = loss + Quadratic(root @ root.T) + 0.1 * L1()
+            solution = ucm.solve(model, X, y, solver="prox-newton")
+            assert solution.status == "optimal", (size, loss, solution.certificate)
+
+
+def test_quadratic_programs_have_an_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where more features are in use accelerated gradients go on, which form no matrix."""
+    monkeypatch.setattr(ucm.solvers.objective.proximal_step, "_ORDER", 70)
+    generator = np.random.default_rng(6)
+    X, w = generator.standard_normal((300, 100)), generator.standard_normal(100)
+    y = np.where(X @ w + 20.0 * generator.standard_normal(300) > 0, 1, -1)
+    plan = ucm.compile(ucm.SquaredHinge() + 0.1 * L1() + L2(), X, y)
+    solution = plan.solve()
+    assert (solution.status, plan.solver.name) == ("optimal", "prox-newton")
+    assert solution.stats.systems < 5 < 30 < solution.stats.passes  # those of the gradients
+    monkeypatch.undo()
+    known = plan.solve()
+    assert known.stats.passes < 30
+    assert solution.objective == pytest.approx(known.objective, rel=1e-6)

@@ -7,6 +7,9 @@ from .compiler.path import Path as Path
 from .compiler.path import path as path
 from .compiler.plan import Plan as Plan
 from .data import datasets as datasets
+from .data.source import Rounds as Rounds
+from .data.source import RowSource as RowSource
+from .data.stored import row_source as row_source
 from .errors import CompositionError as CompositionError
 from .errors import ConvergenceWarning as ConvergenceWarning
 from .errors import DataError as DataError
@@ -16,6 +19,7 @@ from .errors import ParameterError as ParameterError
 from .errors import SolverError as SolverError
 from .errors import UCMError as UCMError
 from .estimators.classifier import Classifier as Classifier
+from .estimators.classifier_cv import ClassifierCV as ClassifierCV
 from .estimators.compare import Compared as Compared
 from .estimators.compare import Comparison as Comparison
 from .estimators.compare import compare as compare

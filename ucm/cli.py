@@ -1,4 +1,4 @@
-"""The command `ucm`: demo, models, fit, admissible, compare, bench.
+"""The command `ucm`: demo, models, fit, predict, admissible, compare, bench.
 
 Exit status: 0 done and certified, 1 an answer without the certificate or agreement asked for,
 2 bad input (one line on stderr), 130 interrupted.
@@ -36,14 +36,18 @@ from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
 from ucm.data import datasets
 from ucm.data.bound import bind
-from ucm.data.files import read_table
+from ucm.data.files import read
 from ucm.errors import ConvergenceWarning, DataError, ParameterError, UCMError
+from ucm.estimators.saved import Saved
+from ucm.estimators.validation import normal_in_features
 from ucm.evidence.admissible import admissible
 from ucm.evidence.relative import with_relative_sizes
 from ucm.forms.monitor import check_time_limit, time_left
 from ucm.language import models
-from ucm.language.json import to_json
+from ucm.language.json import from_json, to_json
 from ucm.language.node import TEXT
+from ucm.language.objective import Objective
+from ucm.language.robust import as_model
 
 __all__ = ["main"]
 
@@ -109,7 +113,9 @@ def _parser(with_benches: bool) -> argparse.ArgumentParser:
 
     def on_a_file(sub: Any) -> None:
         of_a_file(sub)
-        sub.add_argument("--model", required=True, metavar="NAME", help="see ucm models")
+        model = sub.add_mutually_exclusive_group(required=True)
+        model.add_argument("--model", metavar="NAME", help="see ucm models")
+        model.add_argument("--declaration", metavar="JSON", help="a file that ucm.to_json wrote")
         sub.add_argument(
             "--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter's value"
         )
@@ -120,7 +126,7 @@ def _parser(with_benches: bool) -> argparse.ArgumentParser:
     )
     demo.add_argument("--open", action="store_true", help="show the page in a browser")
     command("models", "the named models, with their mathematics", _models)
-    fit = command("fit", "fit a named model to a file", _fit)
+    fit = command("fit", "fit a model to a file", _fit)
     on_a_file(fit)
     fit.add_argument("--solver", default="auto", metavar="NAME", help="default: by the route table")
     fit.add_argument("--tol", type=float, default=1e-6, help="relative gap (default: 1e-6)")
@@ -128,8 +134,15 @@ def _parser(with_benches: bool) -> argparse.ArgumentParser:
     fit.add_argument("--time-limit", type=float, metavar="SECONDS", help="for compile and solve")
     fit.add_argument("--verify", action="store_true", help="compare with the CVXPY twin")
     fit.add_argument("--verbose", action="store_true", help="iterations, and every route")
+    fit.add_argument("--save", metavar="JSON", help="write the classifier, for ucm predict")
     fit.add_argument("--report", metavar="FILE", help="write a page with pictures, as HTML")
     fit.add_argument("--open", action="store_true", help="show the page in a browser")
+    predict = command("predict", "the labels of samples by a classifier that fit saved", _predict)
+    predict.add_argument("classifier", metavar="JSON", help="what ucm fit --save wrote")
+    of_a_file(predict)
+    predict.add_argument(
+        "--scores", action="store_true", help="w'x + b beside each label, separated by a comma"
+    )
     on_a_file(command("admissible", "where the model is not trivial on a file", _admissible))
     several = command("compare", "score models on the same folds of a file", _compare)
     of_a_file(several)
@@ -240,9 +253,10 @@ def _models(options: argparse.Namespace) -> int:
 
 
 def _fit(options: argparse.Namespace) -> int:
-    signature(options.model)  # an unknown model is reported before a long file is read
-    X, y, labels, features, columns = _read(options)
-    model = declare(options.model, _values(options.set), X, y)
+    model = _declared(options)  # what is wrong there is reported before a long file is read
+    X, y, labels, features, columns, zero_based = _read(options)
+    if model is None:
+        model = declare(options.model, _values(options.set), X, y)
     check_time_limit(options.time_limit, "fit")
     began = time.perf_counter()
     plan = compile(model, X, y, solver=options.solver)
@@ -264,7 +278,7 @@ def _fit(options: argparse.Namespace) -> int:
             "features": features,
             "columns": columns,
             "labels": dict(zip(("-1", "+1"), labels, strict=True)),
-            "model": options.model,
+            "model": options.model or options.declaration,
             "parameters": model.params(),
             "declaration": json.loads(to_json(model)),
             "status": solution.status,
@@ -297,8 +311,17 @@ def _fit(options: argparse.Namespace) -> int:
         out.print(lines)
         if check is not None:
             out.print(str(check), markup=False, highlight=False)
+    if options.save:
+        w = normal_in_features(plan.model, solution, X.shape[1])
+        kept = None if columns is None else (columns - 1).tolist()
+        proof = (solution.status, solution.objective, certificate.relative_gap)
+        saved = Saved(model, w, solution.b or 0.0, labels, features, kept, zero_based, *proof)
+        file = saved.write(options.save)
+        console(quiet=options.json).print(
+            f"for ucm predict: {file}", markup=False, highlight=False, soft_wrap=True
+        )
     if options.report or options.open:
-        title = f"{options.model} on {options.file}"
+        title = f"{options.model or options.declaration} on {options.file}"
         section = Section(title, plan, solution, check)
         file = write(options.report or _temporary("ucm-fit.html"), page(title, "", [], [section]))
         _announce(console(quiet=options.json), file, options.open)
@@ -308,8 +331,29 @@ def _fit(options: argparse.Namespace) -> int:
     return 0 if certified and (check is None or check.agrees) else 1
 
 
+def _predict(options: argparse.Namespace) -> int:
+    saved = Saved.read(options.classifier)
+    X, raw, _ = read(
+        options.file, label=options.label, features=saved.features, zero_based=saved.zero_based
+    )
+    scores = saved.decision(X)
+    found = np.where(scores > 0.0, saved.labels[1], saved.labels[0])
+    share = None if raw is None else float(np.mean(found == np.array(_words(raw))))
+    if options.json:
+        answer = {"labels": found.tolist(), "scores": scores, "accuracy": share}
+        print(as_json({"file": options.file, "classifier": options.classifier, **answer}))
+        return 0
+    for label, score in zip(found, scores, strict=True):
+        print(f"{label},{score:.9g}" if options.scores else label)
+    if share is not None:
+        print(f"ucm: accuracy {share:.4f} on {len(found)} samples", file=sys.stderr)
+    return 0
+
+
 def _admissible(options: argparse.Namespace) -> int:
-    model = sample(options.model, _values(options.set))
+    model = _declared(options)
+    if model is None:
+        model = sample(options.model, _values(options.set))
     X, y, *_ = _read(options)
     rows = [
         {"parameter": name, "lower": interval.lower, "upper": interval.upper, "how": interval.how}
@@ -319,13 +363,13 @@ def _admissible(options: argparse.Namespace) -> int:
         print(as_json({row.pop("parameter"): row for row in rows}))
         return 0
     console().print(str(model), markup=False, highlight=False)
-    return _listed(options, rows, f"{options.model} on {options.file}")
+    return _listed(options, rows, f"{options.model or options.declaration} on {options.file}")
 
 
 def _compare(options: argparse.Namespace) -> int:
     names = COMPARED if options.models is None else options.models.split(",")
     declared = {name: sample(name) for name in names}
-    X, y, labels, features, _ = _read(options)
+    X, y, labels, features, *_ = _read(options)
     data = bind(X, y)
     found = ucm.compare(  # loads scikit-learn
         {name: with_relative_sizes(model, data) for name, model in declared.items()},
@@ -379,6 +423,7 @@ class _Table(NamedTuple):
     labels : what these two stand for
     features : how many the file has
     columns : the indices, from 1, of those in X where others never occur; else None
+    zero_based : whether the indices of a LIBSVM file begin at 0
     """
 
     X: Any
@@ -386,20 +431,42 @@ class _Table(NamedTuple):
     labels: list[str]
     features: int
     columns: Any
+    zero_based: bool | None
+
+
+def _declared(options: argparse.Namespace) -> Any:
+    """The declaration of a file, with the values given; None of a named model, which is known."""
+    if options.declaration is None:
+        signature(options.model)
+        return None
+    try:
+        model: Any = from_json(Path(options.declaration).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:  # UCM's own among them
+        what = error.strerror if isinstance(error, OSError) else error
+        raise DataError(f"{options.declaration}: cannot be read ({what})") from None
+    if not isinstance(model, Objective):
+        as_model(model, options.declaration)  # or it is none
+    return model.with_params(**_values(options.set))
+
+
+def _words(labels: Any) -> list[str]:
+    """Labels as they are printed."""
+    return [f"{x:g}" if isinstance(x, float) else str(x) for x in labels.tolist()]
 
 
 def _read(options: argparse.Namespace) -> _Table:
-    X, raw = read_table(options.file, label=options.label)
+    X, raw, zero_based = read(options.file, label=options.label)
     features, columns = X.shape[1], None
     if sparse.issparse(X) and X.nnz < features:  # those that never occur have no weight
         columns, places = np.unique(X.indices, return_inverse=True)
         X = sparse.csr_matrix((X.data, places, X.indptr), shape=(X.shape[0], max(1, columns.size)))
     found, y = np.unique(raw, return_inverse=True)
-    labels = [f"{x:g}" if isinstance(x, float) else str(x) for x in found.tolist()]
+    labels = _words(found)
     if len(labels) != 2:
         some = ", ".join(labels[:5]) + (", ..." if len(labels) > 5 else "")
         raise DataError(f"{options.file}: {len(labels)} different labels ({some}); expected two")
-    return _Table(X, 2 * y - 1, labels, features, None if columns is None else columns + 1)
+    columns = None if columns is None else columns + 1
+    return _Table(X, 2 * y - 1, labels, features, columns, zero_based)
 
 
 def _values(assignments: Iterable[str]) -> dict[str, float]:

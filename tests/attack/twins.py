@@ -265,7 +265,9 @@ def penalty(term: Any, w: np.ndarray) -> float:
     if kind == "NonNegative":
         return 0.0 if w.min() >= 0.0 else math.inf
     if kind == "Quadratic":
-        return float(w @ np.asarray(term.Q) @ w)
+        sizes, axes = np.linalg.eigh(np.asarray(term.Q))  # no cancellation where w is far along 0
+        sizes[sizes < 1e-14 * sizes[-1]] = 0.0
+        return float(sizes @ (axes.T @ w) ** 2)
     if kind in ("GroupL2", "GroupMCP"):
         sizes = np.array([np.linalg.norm(w[term.groups == g]) for g in np.unique(term.groups)])
         if kind == "GroupL2":

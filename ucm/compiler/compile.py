@@ -12,15 +12,20 @@ import numpy as np
 from ucm.compiler.kernelised import by_rows, check_kernel, gram_of, in_span
 from ucm.compiler.lowering import Lowering
 from ucm.compiler.objective import ToObjective
+from ucm.compiler.over_rows import ToRows, by_moments, stays
 from ucm.compiler.pair import ToPair
 from ucm.compiler.plan import Plan, options_of
 from ucm.compiler.robust import ToDistance
-from ucm.compiler.route import check_asked, named
+from ucm.compiler.route import check_asked, choose, named
 from ucm.data.bound import Data, bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import KERNEL_OPTIONS
 from ucm.data.linear import Vec
-from ucm.data.weighing import ClassWeight
+from ucm.data.row_moments import of_moments
+from ucm.data.source import RowSource
+from ucm.data.stored import is_stored, row_source
+from ucm.data.survey import refuse_gathering, survey
+from ucm.data.weighing import ClassWeight, Weighing, check_class_weight, factors_of
 from ucm.errors import (
     CompositionError,
     EmptySetError,
@@ -48,7 +53,7 @@ __all__ = ["behind", "compile", "in_its_space", "plan_of", "solve"]
 def compile(
     model: UncertaintySet | RobustMargin | Objective,
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     kernel: str | Callable[..., Any] | None = None,
     solver: str | Solver[Any] = "auto",
@@ -63,10 +68,10 @@ def compile(
     ----------
     model
         Uncertainty set, RobustMargin, or Objective (`loss + lam * penalty`).
-    X : (m, n) array, data frame or sparse matrix
-        The samples, one a row; float64 is used as it is.
+    X : (m, n) array, data frame or sparse matrix, or what `ucm.row_source` takes
+        The samples, one a row; float64 is used as it is. What lies in a file is read block by block.
     y : (m,) labels -1 and +1
-        The class of every sample.
+        The class of every sample; of a file also the name of their column.
     kernel : None, "linear", "poly", "rbf", "sigmoid", "precomputed" (X holds k(x_i, x_j)) or a
         callable of two tables of samples
     solver : "auto", a name, or an instance such as `ucm.solvers.APG(stop="paper")`
@@ -107,12 +112,42 @@ def compile(
     'optimal'
     """
     declared = model if isinstance(model, Objective) else as_model(model, "compile")
+    if is_stored(X):
+        rows = row_source(X, y)
+        if kernel is not None or sample_weight is not None or subgroup is not None:
+            what = "kernel" if kernel is not None else "sample_weight or subgroup"
+            refuse_gathering(rows, f"{declared!r} with {what}")
+        behind(None, None, kernel_params)
+        return _over_rows(declared, rows, class_weight, solver)
     square = isinstance(kernel, str) and kernel == "precomputed"
     data = bind(X, y, class_weight, sample_weight, subgroup, square=square)
     return plan_of(declared, data, behind(kernel, data, kernel_params), solver)
 
 
-def behind(kernel: Any, data: Data, options: dict[str, Any]) -> Gram | None:
+def _over_rows(
+    model: RobustMargin | Objective, rows: RowSource, class_weight: ClassWeight, solver: Any
+) -> Plan:
+    """The plan of a model over rows that are read block by block."""
+    check_asked(solver)
+    began = time.perf_counter()
+    if isinstance(model, Objective) or model.relative_names():
+        refuse_gathering(rows, f"{model!r}")
+    check_class_weight(class_weight)
+    if not isinstance(model, Objective) and by_moments(model.set):
+        moments = of_moments(rows, class_weight, stays(model.set))
+        plan = Plan.of((_of_set(model, moments, None, solver),))
+        return replace(plan, setup_time=time.perf_counter() - began)
+    data = survey(rows)
+    if class_weight is not None:
+        data = replace(data, weighing=Weighing(factors_of(data.sizes, class_weight)))
+    lowering = ToRows(model, data, solver)
+    if solver == "auto" and choose(lowering.form, solver) is None:
+        refuse_gathering(rows, f"{model!r} with {rows.n} features")
+    plan = Plan.of((lowering,))
+    return replace(plan, setup_time=time.perf_counter() - began)
+
+
+def behind(kernel: Any, data: Any, options: dict[str, Any]) -> Gram | None:
     """The Gram matrix of a kernel; None without one, which then takes no options."""
     if kernel is not None:
         return gram_of(kernel, data, options)
@@ -214,7 +249,7 @@ def _of_set(
 def solve(
     model: UncertaintySet | RobustMargin | Objective,
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     kernel: str | Callable[..., Any] | None = None,
     solver: str | Solver[Any] = "auto",
@@ -253,4 +288,5 @@ def solve(
     check_time_limit(time_limit, "solve")
     began = time.perf_counter()
     plan = compile(model, X, y, kernel=kernel, solver=solver, **own)
-    return plan.solve(time_limit=time_left(time_limit, began), **options)
+    with plan.data.resting():  # what was sealed a moment ago
+        return plan.solve(time_limit=time_left(time_limit, began), **options)

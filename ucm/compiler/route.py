@@ -14,6 +14,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.nearest import NearestPoint
 from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver
 from ucm.forms.pair import HingeDual
+from ucm.forms.rows import RowHulls
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import Capped
@@ -48,6 +49,7 @@ from ucm.solvers import (
     ScaledNewton,
     Secular,
     SecularSphere,
+    Sieve,
     Simplex,
     Subgradient,
 )
@@ -77,13 +79,16 @@ def _round(form: MinNorm) -> bool:
 
 
 def _many_features(form: HingeDual) -> bool:
-    """Where pair updates cost less than linear systems in w, of which a smooth loss takes few."""
-    return form.X is None or (form.p < 2.0 and form.X.shape[1] > 128)
+    """Where pair updates cost less than linear systems in w: few for a smooth loss, and for the hinge loss
+    of the samples near its kink only."""
+    if form.X is None:
+        return True
+    return form.p < 2.0 and form.X.shape[1] > (500 if form.p == 1.0 else 128)
 
 
-def _single(form: Composite) -> bool:
-    """Whether the penalty is one of single weights: where it joins them, steps may be many on hard data."""
-    return form.penalty.boxed is not None
+def _many_samples(form: Composite) -> bool:
+    """Where an interior-point method takes longer than some tens of steps, which are not compiled."""
+    return form.entries >= 10_000
 
 
 def _soon(form: UnitNorm) -> bool:
@@ -149,6 +154,11 @@ ROUTES = (
     Route(GSK(), "reduced convex hulls: steps to extreme points", _never),
     Route(MDM(), "reduced convex hulls: weight to extreme points; may stall", _never),
     Route(ClipGSK(), "reduced convex hulls: clipped GSK; may stall", _never),
+    # rows that are read block by block
+    Route(
+        Sieve(NewtonHull()),
+        "two hulls of rows: a sample, the rows near the thresholds, a proof over all",
+    ),
     # 0 in U: the unit sphere
     Route(SecularSphere(), "one ellipsoid, p = 2: the global minimum by one scalar root"),
     Route(Facets(), "up to three dimensions, any norm: the global minimum"),
@@ -168,13 +178,12 @@ ROUTES = (
     Route(
         ProxNewton(rest=PrimalAPG(rest=ClarabelComposite())),
         "smooth losses: proximal Newton steps, features as needed",
-        _single,
     ),
     Route(DualNewton(), "one loss, squared l2 norm: some tens of products with the samples"),
     Route(
         KinkedNewton(rest=ClarabelComposite()),
         "losses with kinks: multipliers around proximal Newton steps",
-        _never,
+        _many_samples,
     ),
     Route(
         PrimalAPG(rest=ClarabelComposite()),
@@ -191,11 +200,11 @@ newton (semismooth projections), apg (exact projections), newton-cg, alm (couple
 clip-mdm (inner products only) |
 | `MinNorm`, other norms | highs-distance (1 and inf, polyhedral), scaled-newton (with growing-ball), \
 clarabel |
+| `RowHulls` | sieve (rows that are read block by block) |
 | `UnitNorm` | secular-sphere, facets, faces: global minima; rapminos, linearize |
 | `HingeDual` | psmo (kernels, many features; with few features `Composite`) |
-| `Composite` | simplex, highs (piecewise linear, l1), prox-newton (smooth losses; l2, l1 and its \
-kin), newton-dual (one loss, squared l2), prox-newton-alm (kinks), apg-primal (smooth), \
-clarabel-loss |
+| `Composite` | simplex, highs (piecewise linear, l1), prox-newton (smooth losses), newton-dual (one \
+loss, squared l2), prox-newton-alm (kinks, data that are not small), apg-primal (smooth), clarabel-loss |
 | `DifferenceOfConvex` | dca around the first row that takes the convex part |
 """
 
@@ -220,6 +229,7 @@ _FAMILIES = {
 _WORDS = {
     MinNorm: "the minimum norm of a set",
     UnitNorm: "a set that holds 0",
+    RowHulls: "two hulls of rows that are read block by block",
     HingeDual: "hinge losses with the squared l2 norm",
     Composite: "a convex loss with a convex penalty",
     DifferenceOfConvex: "a difference of convex losses and penalties",

@@ -19,6 +19,7 @@ from ucm.data.groups import Groups, groups_of
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import CenteredMap, SampleMap, UnitMap
 from ucm.data.sound import Seal, read, refuse_entry
+from ucm.data.source import RowSource
 from ucm.data.weighing import PLAIN, Weighing, check_class_weight, read_weights, weighing_of
 from ucm.errors import DataError, SolverError, UCMError
 
@@ -152,6 +153,8 @@ class Data:
         feature space
     seal : tells whether the samples that were given are still what they were
     groups : the group of every sample, where they have one
+    source, counts, origin : of means and covariances alone, the rows that they are of, how many of class +1
+        and of class -1, and the point from which the means are; then X holds the means
 
     The samples of one kind, `pos`, `neg` or `signed` (all, each times its label), and perhaps of one
     group are asked for as `rows(kind, group)`, `samples(kind, group)`, `mean(kind, group)`, ...
@@ -166,8 +169,12 @@ class Data:
         space: Space | None = None,
         seal: Seal | None = None,
         groups: Groups | None = None,
+        source: RowSource | None = None,
     ) -> None:
         self.X, self.y = X, y
+        self.source = source
+        self.counts: tuple[int, int] = (0, 0)
+        self.origin: Vec | None = None
         self.gram = gram
         self.seal = seal
         self.groups = groups
@@ -349,6 +356,30 @@ class Data:
         return self.once(("centred", kind, group), make)
 
     @contextlib.contextmanager
+    def resting(self) -> Iterator[None]:
+        """Where nobody can change the samples, which are not looked at again."""
+        if self.seal is None:
+            yield
+            return
+        self.seal.rests = True
+        try:
+            yield
+        finally:
+            self.seal.rests = False
+
+    @contextlib.contextmanager
+    def products(self) -> Iterator[None]:
+        """Where the samples are multiplied by the same vectors again and again, each is multiplied once."""
+        maps = [A for A in self._cache.values() if isinstance(A, SampleMap)]
+        for A in maps:
+            A.kept = {}
+        try:
+            yield
+        finally:
+            for A in maps:
+                A.kept = None
+
+    @contextlib.contextmanager
     def powers(self) -> Iterator[None]:
         """Where powers of the entries may leave the numbers of double precision: NumPy does not warn of that,
         as answers are looked at, and what breaks is a SolverError that says so."""
@@ -384,8 +415,11 @@ class Data:
         """The largest absolute entry of X (1 when all are zero), or the largest norm of a sample."""
         if isinstance(self.space, GramSpace):
             return self.space.scale
-        entries = self.X.data if sparse.issparse(self.X) else self.X
-        top = max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
+        if self.seal is not None and self.seal.X is self.X:
+            top = self.seal.largest
+        else:
+            entries = self.X.data if sparse.issparse(self.X) else self.X
+            top = max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
         return top if top > 0.0 else 1.0
 
 

@@ -11,14 +11,14 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ucm.errors import DataError
 
-__all__ = ["read_table"]
+__all__ = ["Table", "read", "read_table"]
 
 _LABEL_NAMES = ("label", "class", "target", "y")
 _OPENERS: dict[re.Pattern[bytes], Callable[[Path], gzip.GzipFile | bz2.BZ2File]] = {
@@ -28,6 +28,21 @@ _OPENERS: dict[re.Pattern[bytes], Callable[[Path], gzip.GzipFile | bz2.BZ2File]]
 }
 _LARGEST = 2**31 - 1  # index of a feature
 _PAIR = re.compile(r"\d+:[^,;]+")
+
+
+class Table(NamedTuple):
+    """What stands in a file.
+
+    Attributes
+    ----------
+    X : (m, n) float64 array, or CSR matrix for LIBSVM
+    y : the labels as they stand, numbers or else strings; None where the file has none
+    zero_based : whether the indices of a LIBSVM file begin at 0; None of a CSV file
+    """
+
+    X: Any
+    y: Any
+    zero_based: bool | None
 
 
 def read_table(path: str | Path, *, label: str | None = None) -> tuple[Any, NDArray[Any]]:
@@ -67,6 +82,28 @@ def read_table(path: str | Path, *, label: str | None = None) -> tuple[Any, NDAr
     >>> X.tolist(), y.tolist()
     ([[1.0, 2.0], [3.0, 4.0]], ['yes', 'no'])
     """
+    X, y, _ = read(path, label=label)
+    return X, np.asarray(y)
+
+
+def read(
+    path: str | Path,
+    *,
+    label: str | None = None,
+    features: int | None = None,
+    zero_based: bool | None = None,
+) -> Table:
+    """The content of a file, see `read_table`.
+
+    Parameters
+    ----------
+    path, label
+        As there.
+    features : int, optional
+        How many a CSV row has: with as many columns the file has no labels.
+    zero_based : bool, optional
+        Whether the indices of a LIBSVM file begin at 0; by default they do where one of them is 0.
+    """
     path = Path(path)
     text = _text(path)
     lines = text.splitlines()
@@ -76,8 +113,8 @@ def read_table(path: str | Path, *, label: str | None = None) -> tuple[Any, NDAr
     if any(_PAIR.fullmatch(token) for i in rows[:10] for token in lines[i].split()[1:]):
         if label is not None:
             raise DataError(f"{path}: a LIBSVM file has its labels first, got label={label!r}")
-        return _libsvm(path, text, lines, rows)
-    return _csv(path, text, label)
+        return _libsvm(path, text, lines, rows, zero_based)
+    return _csv(path, text, label, features)
 
 
 def _text(path: Path) -> str:
@@ -105,11 +142,13 @@ def _text(path: Path) -> str:
 
 
 # --- LIBSVM -----------------------------------------------------------------------------------
-def _libsvm(path: Path, text: str, lines: list[str], rows: list[int]) -> tuple[Any, NDArray[Any]]:
+def _libsvm(
+    path: Path, text: str, lines: list[str], rows: list[int], zero_based: bool | None
+) -> Table:
     from sklearn.datasets import load_svmlight_file
 
     try:
-        X, y = load_svmlight_file(io.BytesIO(text.encode()), zero_based="auto")
+        X, y = load_svmlight_file(io.BytesIO(text.encode()), zero_based=True)  # pyright: ignore[reportArgumentType]
         failure = None if np.isfinite(X.data).all() and np.isfinite(y).all() else "NaN or inf"
     except (ValueError, OverflowError) as error:
         X, y, failure = None, None, str(error)
@@ -121,7 +160,11 @@ def _libsvm(path: Path, text: str, lines: list[str], rows: list[int]) -> tuple[A
         raise DataError(f"{path}: not readable as LIBSVM ({failure})")
     if X.shape[1] == 0:
         raise DataError(f"{path}: no row has a feature; expected index:value pairs")
-    return X, y
+    occurs = bool((X.indices == 0).any())
+    if zero_based is False and occurs:
+        raise DataError(f"{path}: index 0, where the classifier was fitted on indices from 1")
+    zero_based = occurs if zero_based is None else zero_based
+    return Table(X if zero_based else X[:, 1:], y, zero_based)
 
 
 def _libsvm_problem(tokens: list[str]) -> str | None:
@@ -147,7 +190,7 @@ def _libsvm_problem(tokens: list[str]) -> str | None:
 
 
 # --- CSV --------------------------------------------------------------------------------------
-def _csv(path: Path, text: str, label: str | None) -> tuple[NDArray[np.float64], NDArray[Any]]:
+def _csv(path: Path, text: str, label: str | None, features: int | None) -> Table:
     rows = list(_cells(path, text))
     header = _header(rows)
     names = header or [f"column {j + 1}" for j in range(len(rows[0][1]))]
@@ -159,19 +202,25 @@ def _csv(path: Path, text: str, label: str | None) -> tuple[NDArray[np.float64],
     for line, cells in rows:
         if len(cells) != width:
             raise DataError(f"{path}, line {line}: {_count(len(cells))}, the first row has {width}")
-    if width == 1:
+    bare = width == features
+    if features is not None and width not in (features, features + 1):
+        raise DataError(
+            f"{path}: {_count(width)} in a row, where the classifier was fitted on {features} features; "
+            "give these, with the label or without"
+        )
+    if width == 1 and not bare:
         raise DataError(f"{path}: one column only; expected features and a label in every row")
-    where = _label_column(path, rows, header, label)
-    y = _labels(path, [(line, cells[where]) for line, cells in rows])
-    X = np.empty((len(rows), width - 1))
-    features = [j for j in range(width) if j != where]
+    where = -1 if bare else _label_column(path, rows, header, label)
+    y = None if bare else _labels(path, [(line, cells[where]) for line, cells in rows])
+    columns = [j for j in range(width) if j != where]
+    X = np.empty((len(rows), len(columns)))
     for i, (line, cells) in enumerate(rows):
-        for k, j in enumerate(features):
+        for k, j in enumerate(columns):
             entry = _number(cells[j])
             if entry is None:
                 raise DataError(f"{path}, line {line}, {names[j]}: {_wrong(cells[j])}")
             X[i, k] = entry
-    return X, y
+    return Table(X, y, None)
 
 
 def _cells(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:

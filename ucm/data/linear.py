@@ -43,3 +43,7 @@ class LinearMap(ABC):
     @abstractmethod
     def matrix(self) -> Any:
         """The matrix itself, dense or CSR: for conic solvers and tests only."""
+
+    @abstractmethod
+    def sizes(self, q: Vec) -> Vec:
+        """`|A| |q|`, shape (n,), of the entries that are multiplied: what rounding in `A q` is a part of."""

@@ -40,19 +40,38 @@ def _squares(X: Matrix) -> float:
 
 
 class SampleMap(LinearMap):
-    """`q -> sum_i s_i q_i x_i`, the samples x_i in the rows of X, signs s_i (None: all +1)."""
+    """`q -> sum_i s_i q_i x_i`, the samples x_i in the rows of X, signs s_i (None: all +1).
+
+    Attributes
+    ----------
+    kept : None, or the last vector of either product and what it gave: the same one is not multiplied again
+    """
 
     def __init__(self, X: Matrix, signs: Vec | None = None) -> None:
         self.X, self.signs = X, signs
         self.shape = (X.shape[1], X.shape[0])
         self.entries, self.squares = _stored(X), _squares(X)
+        self.kept: dict[bool, tuple[Vec, Vec]] | None = None
 
     def matvec(self, q: Vec) -> Vec:
-        return self.X.T @ (q if self.signs is None else self.signs * q)
+        return self._product(q, False)
 
     def rmatvec(self, w: Vec) -> Vec:
-        g = self.X @ w
-        return g if self.signs is None else self.signs * g
+        return self._product(w, True)
+
+    def _product(self, v: Vec, scores: bool) -> Vec:
+        kept = self.kept
+        if kept is not None and scores in kept and np.array_equal(kept[scores][0], v):
+            return kept[scores][1].copy()
+        if scores:
+            found = self.X @ v
+            if self.signs is not None:
+                found *= self.signs
+        else:
+            found = self.X.T @ (v if self.signs is None else self.signs * v)
+        if kept is not None:
+            kept[scores] = v.copy(), found.copy()
+        return found
 
     def column_norms(self) -> Vec:
         return row_norms(self.X)
@@ -66,6 +85,9 @@ class SampleMap(LinearMap):
     def matrix(self) -> Any:
         signed = self.X if self.signs is None else sparse.diags_array(self.signs) @ self.X
         return sparse.csr_matrix(signed.T) if sparse.issparse(self.X) else np.asarray(signed).T
+
+    def sizes(self, q: Vec) -> Vec:
+        return np.asarray(abs(self.X).T @ np.abs(q))
 
 
 class UnitMap(LinearMap):
@@ -101,6 +123,9 @@ class UnitMap(LinearMap):
         entries = signs, (self.rows, np.arange(self.rows.size))
         return sparse.csr_matrix(entries, shape=self.shape)
 
+    def sizes(self, q: Vec) -> Vec:
+        return np.abs(self.matvec(q))
+
 
 class CenteredMap(LinearMap):
     """`q -> (X - 1 mean')' q / sqrt(m)`: a factor of the 1/m covariance, centring implicit. With weights c
@@ -134,6 +159,10 @@ class CenteredMap(LinearMap):
         dense = self.X.toarray() if sparse.issparse(self.X) else self.X
         return (dense - self.mean).T * (self.c / self.root)
 
+    def sizes(self, q: Vec) -> Vec:
+        weights = np.abs(self.c / self.root * q)
+        return np.asarray(abs(self.X).T @ weights) + np.abs(self.mean) * weights.sum()
+
 
 class MatrixMap(LinearMap):
     """`q -> M q` for an explicit matrix, dense or CSR."""
@@ -165,6 +194,9 @@ class MatrixMap(LinearMap):
     def matrix(self) -> Any:
         return self.M
 
+    def sizes(self, q: Vec) -> Vec:
+        return np.asarray(abs(self.M) @ np.abs(q))
+
 
 class IdentityMap(LinearMap):
     """`q -> factor q`."""
@@ -192,6 +224,9 @@ class IdentityMap(LinearMap):
     def matrix(self) -> Any:
         return self.factor * sparse.eye_array(self.shape[0], format="csr")
 
+    def sizes(self, q: Vec) -> Vec:
+        return abs(self.factor) * np.abs(q)
+
 
 class ZeroMap(LinearMap):
     """`q -> 0`: a block that meets the others only through a coupling."""
@@ -217,6 +252,9 @@ class ZeroMap(LinearMap):
 
     def matrix(self) -> Any:
         return sparse.csr_matrix(self.shape)
+
+    def sizes(self, q: Vec) -> Vec:
+        return np.zeros(self.shape[0])
 
 
 class ComposedMap(LinearMap):
@@ -262,6 +300,10 @@ class ComposedMap(LinearMap):
         inner = self.inner.matrix()
         return self.factor * (inner if self.M is None else self.M @ inner)
 
+    def sizes(self, q: Vec) -> Vec:
+        inner = abs(self.factor) * self.inner.sizes(q)
+        return inner if self.M is None else np.asarray(abs(self.M) @ inner)
+
 
 class StackedMap(LinearMap):
     """`(q_1, ..., q_k) -> sum_k A_k q_k`, the parameters stacked."""
@@ -305,6 +347,10 @@ class StackedMap(LinearMap):
         if any(sparse.issparse(part) for part in parts):
             return sparse.hstack(parts, format="csr")
         return np.hstack(parts)
+
+    def sizes(self, q: Vec) -> Vec:
+        parts = zip(self.maps, self._parts(q), strict=True)
+        return sum((A.sizes(p) for A, p in parts), start=np.zeros(self.shape[0]))
 
 
 class RowsMap(LinearMap):
@@ -375,6 +421,14 @@ class RowsMap(LinearMap):
 
     def matrix(self) -> Any:
         return self._dense
+
+    def sizes(self, q: Vec) -> Vec:
+        out = np.zeros(self.shape[0])
+        for A, places in self.parts.values():
+            size = A.sizes(q)
+            for rows, a in places:
+                out[rows] = abs(a) * size
+        return out
 
 
 def scaled(A: LinearMap, factor: float) -> LinearMap:

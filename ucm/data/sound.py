@@ -14,6 +14,7 @@ from ucm.errors import DataError
 
 __all__ = ["Seal", "finite", "malformed", "read", "refuse_entry", "refuse_unsound", "table"]
 
+_INFINITE = 0x7FF0000000000000  # the bits of inf; those of NaN are larger
 _COMPRESSED = ("csr", "csc", "bsr")
 
 
@@ -135,7 +136,7 @@ def finite(v: NDArray[np.float64]) -> bool:
     if not v.flags.c_contiguous:
         return bool(np.isfinite(v).all())
     flat = v if v.ndim == 1 else v.reshape(-1)
-    return not numerics.checksum(flat.view(np.int64))[1]
+    return numerics.checksum(flat.view(np.int64))[1] < _INFINITE
 
 
 def _hidden(X: Any) -> bool:
@@ -155,12 +156,16 @@ class Seal:
     Attributes
     ----------
     finite : whether all entries of X were finite numbers
+    largest : the largest absolute one
+    rests : whether nobody can have changed them, within one call
     """
 
     def __init__(self, X: Any, y: Vec) -> None:
         self.X, self.y = X, y
+        self.rests = False
         self._sums = self._taken()
-        self.finite = not self._sums[0][1]
+        self.finite = self._sums[0][1] < _INFINITE
+        self.largest = float(np.int64(self._sums[0][1]).view(np.float64))
 
     def _taken(self) -> list[tuple[int, int]]:
         X = self.X
@@ -169,7 +174,7 @@ class Seal:
 
     def check(self) -> None:
         """Raises `DataError` where the samples or the labels are others now: one pass over them."""
-        if self._taken() != self._sums:
+        if not self.rests and self._taken() != self._sums:
             raise DataError(
                 "X or y: expected the samples that were compiled, got arrays that were changed in place "
                 "since; compile the model anew, or give compile a copy"

@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 from ucm.data.linear import Vec
 from ucm.errors import DataError, ParameterError, brief
 
-__all__ = ["PLAIN", "ClassWeight", "Weighing", "check_class_weight", "read_weights", "weighing_of"]
+__all__ = [
+    "PLAIN",
+    "ClassWeight",
+    "Weighing",
+    "check_class_weight",
+    "factors_of",
+    "read_weights",
+    "weighing_of",
+]
 
 ClassWeight = tuple[float, float] | Mapping[int, float] | str | None
 """(factor of class +1, factor of class -1), {1: ..., -1: ...}, "balanced" or None."""
@@ -157,15 +165,20 @@ def weighing_of(y: Vec, weights: Vec | None, class_weight: Any) -> Weighing:
             kept = np.flatnonzero(weights)
             samples = weights[kept]
             samples = None if (samples == 1.0).all() else samples
-    if class_weight is None:
-        pair = 1.0, 1.0
-    elif isinstance(class_weight, str):
+    totals = 0.0, 0.0
+    if isinstance(class_weight, str):
         counts = np.ones(y.size) if weights is None else weights
-        pair = tuple(
-            float(counts.sum() / (2.0 * counts[y == label].sum())) for label in (1.0, -1.0)
-        )
-    elif isinstance(class_weight, Mapping):
-        pair = float(class_weight.get(1, 1.0)), float(class_weight.get(-1, 1.0))
-    else:
-        pair = float(class_weight[0]), float(class_weight[1])
-    return Weighing(pair, samples, kept, y.size)  # type: ignore[arg-type]
+        totals = float(counts[y == 1.0].sum()), float(counts[y == -1.0].sum())
+    return Weighing(factors_of(totals, class_weight), samples, kept, y.size)
+
+
+def factors_of(totals: tuple[float, float], class_weight: Any) -> tuple[float, float]:
+    """The factors of class +1 and class -1, of which there are so many samples; read before."""
+    if class_weight is None:
+        return 1.0, 1.0
+    if isinstance(class_weight, str):
+        plus, minus = totals
+        return (plus + minus) / (2.0 * plus), (plus + minus) / (2.0 * minus)
+    if isinstance(class_weight, Mapping):
+        return float(class_weight.get(1, 1.0)), float(class_weight.get(-1, 1.0))
+    return float(class_weight[0]), float(class_weight[1])

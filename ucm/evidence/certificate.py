@@ -9,7 +9,7 @@ import numpy as np
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.forms.solution import Certificate
-from ucm.language.contracts import Splits, UncertaintySet
+from ucm.language.contracts import Splits, UncertaintySet, height_of
 from ucm.language.robust import RobustMargin
 
 __all__ = ["certify"]
@@ -50,7 +50,7 @@ def certify(
     for v in (w, unit):
         if v is None or abs(primal + norm) <= tol * norm:
             continue
-        height = U.support(data, -v, splits)[0]
+        height = height_of(U, data, -v, splits)
         if height < primal:
             primal, chosen = height, v
     if w is None and unit is None:

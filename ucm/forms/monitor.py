@@ -47,8 +47,10 @@ class Monitor:
     forming : what forming them took, in passes: n^2 / 2 multiplications for a row that enters or leaves,
         and one for each entry that a product with the low-rank part of a Jacobian touches
     kernel_operations : inner products of samples, where the solver counts them
+    reads : how often all rows of a row source were read
     iterations, history : what was reported: how far, and every record
     started : when it began, by `time.perf_counter`
+    bound : whether a lower bound is looked for where 0 lies in U
     stop : (1,) not 0 once the time is over, for compiled loops; see `alarm`
     """
 
@@ -66,9 +68,11 @@ class Monitor:
     systems: int = 0
     forming: float = 0.0
     kernel_operations: int = 0
+    reads: int = 0
     iterations: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
+    bound: bool = True
     stop: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1), repr=False)
 
     def limit(self, own: int) -> int:

@@ -30,8 +30,8 @@ class Certificate:
     gap : `primal - dual`, not negative but for rounding; it bounds the error of the objective
     relative_gap : gap / ||x||_q
     violation : how far x is outside of U, relative
-    kind : "global" (the gap bounds the distance to the optimum), "local" or "none": a side is missing, and
-        infinite, as for an answer from elsewhere (`plan.certify`)
+    kind : "global" (the gap bounds the distance to the optimum, however large it is), "local" or "none": a
+        side is missing, and infinite, as for an answer from elsewhere (`plan.certify`)
     residual : where 0 lies in U, else None: how far w is from stationary: `dist(df(w), f(w) d||w||_p)`
     """
 
@@ -96,6 +96,7 @@ class Stats:
     kernel_operations : inner products of samples, where the solver counts them
     systems : linear systems solved, where the solver forms them
     forming : what forming them took, in passes (a row of n entries takes n^2 / 2 multiplications)
+    reads : how often all rows of a row source were read, to validate them too
     """
 
     solver: str
@@ -106,6 +107,7 @@ class Stats:
     kernel_operations: int = 0
     systems: int = 0
     forming: float = 0.0
+    reads: int = 0
 
 
 @dataclass(frozen=True)

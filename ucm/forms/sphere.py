@@ -229,7 +229,7 @@ def _directions(image: MinNorm) -> tuple[NDArray[np.float64], Vec]:
         rows.append(image.matvec(q) - center)
         if k == 0:  # without cancellation: signed samples may sum to rounding
             for b, p in zip(image.blocks, q, strict=True):
-                large = large + np.asarray(abs(b.map.matrix()) @ np.abs(p)).ravel()
+                large = large + b.map.sizes(p)
     return np.array(rows), large
 
 

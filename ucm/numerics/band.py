@@ -10,9 +10,11 @@ import numpy as np
 from numba import types
 
 from ucm.numerics._jit import f8, inner
-from ucm.numerics.root import solve
+from ucm.numerics.root import clipped, solve
 
-__all__ = ["ROWS", "A", "P", "Q", "R", "beneath", "compact", "least", "project", "slope"]
+__all__ = [
+    "ROWS", "A", "P", "Q", "R", "balance", "beneath", "clip", "compact", "held", "least", "project", "slope",
+]  # fmt: skip
 
 ROWS = types.Array(f8, 2, "C")
 Q, P, A, R = 0, 1, 2, 3
@@ -51,6 +53,58 @@ def project(q, a, b, t, sigma, theta, cap, mass, out):
     if free == 0 and below > -np.inf and above < np.inf:
         shift += 0.5 * (below + above)
     return theta - (ref + shift) / sigma
+
+
+@inner()
+def balance(first, second, cap, other, excess):
+    """s with `sum clip(first - s, 0, cap) + excess = sum clip(second + s, 0, other)`: the difference is
+    piecewise linear and does not grow with s, as in `ucm.numerics.root`."""
+    s = 0.0
+    lo, hi, far = -np.inf, np.inf, max(cap, other)
+    over = under = at_cap = at_other = -1  # counts at the last s
+    direct = False
+    for _ in range(200):
+        up, more, capped = clipped(first, s, cap)
+        down, less, filled = clipped(second, -s, other)
+        rest = up - down + excess
+        same = more == over and less == under and capped == at_cap and filled == at_other
+        if abs(rest) <= 1e-15 * (up + down) or (direct and same):
+            break
+        over, under, at_cap, at_other = more, less, capped, filled
+        if rest > 0.0:
+            lo = s
+        else:
+            hi = s
+        free = more - capped + less - filled
+        if free > 0:
+            step = rest / free
+        else:
+            step = far if rest > 0.0 else -far
+            far *= 2.0
+        after = s + step
+        direct = free > 0 and lo < after < hi
+        if not lo < after < hi:
+            after = lo + 0.5 * (hi - lo)
+            if not lo < after < hi:
+                break
+        s = after
+    return s
+
+
+@inner()
+def clip(v, s, cap):
+    """`v <- clip(v - s, 0, cap)`."""
+    for i in range(v.size):
+        v[i] = min(max(v[i] - s, 0.0), cap)
+
+
+@inner(reduction=True)
+def held(p):
+    """`sum p`."""
+    total = 0.0
+    for i in range(p.size):
+        total += p[i]
+    return total
 
 
 @inner(reduction=True)

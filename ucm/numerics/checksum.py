@@ -13,21 +13,21 @@ _LONG = types.Array(types.int64, 1, "C", readonly=True)
 _SHORT = types.Array(types.int32, 1, "C", readonly=True)
 _ODD = 0x5851F42D4C957F2D
 _LOW = 0xFFFFFFFF
-_EXPONENT = 0x7FF0000000000000  # all ones: inf or NaN
+_MAGNITUDE = 0x7FFFFFFFFFFFFFFF  # all but the sign
 
 
 @jit([types.UniTuple(i8, 2)(_LONG), types.UniTuple(i8, 2)(_SHORT)])
 def checksum(words):
-    """A number that another order or another content of the words changes, and how many of them, read as
-    numbers of double precision, are not finite.
+    """A number that another order or another content of the words changes, and the bits of the largest
+    absolute value, the words read as numbers of double precision.
 
     `sum_i w_i + low(w_i + k_i) high(w_i + k_i)`, the halves of the word at place i and `k_i = i odd`: sums
     alone do not see an exchange, nor two changed signs. As one of XXH3 it vectorises.
     """
-    total, strange = 0, 0
+    total, top = 0, 0
     for i in range(words.size):
         word = np.int64(words[i])
-        strange += (word & _EXPONENT) == _EXPONENT
+        top = max(top, word & _MAGNITUDE)
         moved = word + i * _ODD
         total += word + (moved & _LOW) * ((moved >> 32) & _LOW)
-    return total, strange
+    return total, top

@@ -1,4 +1,4 @@
-"""One level of the banded semismooth Newton augmented Lagrangian for the nearest point of two hulls.
+"""One level of the banded semismooth Newton augmented Lagrangian for two hulls, or for two boxes.
 
 `min |x|^2 / 2` over `x = sum_c Z_c'q_c`, `0 <= q_c <= cap_c`, `sum q_c = mass_c`. From q, an outer step
 minimises over w
@@ -9,6 +9,11 @@ whose gradient is `w - x(p)` and whose generalised Hessian is
 `I + sigma (sum over free rows of z z' - sum_c s_c s_c' / f_c)`, s_c the sum and f_c the number of the
 free rows of a class. Then q becomes p, and sigma grows. Rows far from their kinks are held at 0 or at
 the cap: only the others, the band, are looked at.
+
+The hinge loss is the same without masses: the dual of `|w|^2 / 2 + sum cap_i max(0, o - t_i)`, with the
+margins `t_i = a_i + y_i b`, is `max o sum p - |x|^2 / 2` over the boxes `0 <= p <= cap` with
+`sum y_i p_i = 0`. One multiplier b stands for both thetas, `theta_c = o - y_c b`, and `s_1 - s_2` in the
+Hessian for both sums.
 """
 
 from __future__ import annotations
@@ -18,7 +23,21 @@ from numba import types
 
 from ucm.numerics._jit import READ, WRITE, i8, inner, jit
 from ucm.numerics._lapack import SQUARE
-from ucm.numerics.band import ROWS, A, P, Q, R, beneath, compact, least, project, slope
+from ucm.numerics.band import (
+    ROWS,
+    A,
+    P,
+    Q,
+    R,
+    balance,
+    beneath,
+    clip,
+    compact,
+    held,
+    least,
+    project,
+    slope,
+)  # fmt: skip
 from ucm.numerics.palm import MOST, growth, line_search, ridge_solve
 from ucm.numerics.rows import PART, TAGS, exchange, move, pull
 from ucm.numerics.vectors import dot, plus
@@ -40,10 +59,13 @@ STATE = (
     "zero",  # the part of that below which |x| counts as 0
     "verify",  # whether a gap found on the band is checked on all rows
     "travel",  # how far scores have moved within this outer step
+    "offset",  # o of the hinge loss; NaN for hulls
+    "value",  # |x|, or the objective of the hinge loss
 )
-SIGMA, TOL, REACH, SLACK, PASSES, SYSTEMS, FORMING, GAP, STEPS, STATUS, LARGEST, ZERO, VERIFY, TRAVEL = (
-    range(len(STATE))
-)  # fmt: skip
+(
+    SIGMA, TOL, REACH, SLACK, PASSES, SYSTEMS, FORMING, GAP, STEPS, STATUS, LARGEST, ZERO, VERIFY, TRAVEL,
+    OFFSET, VALUE,
+) = range(len(STATE))  # fmt: skip
 SIDE = ("cap", "mass", "factor", "theta", "held mass", "held step", "old theta", "free")
 """For each class: cap, mass and factor of its rows; theta; the mass of the rows outside the band and
 the square of their proximal step; theta when last compared; the number of free rows in H."""
@@ -65,17 +87,42 @@ def score(parts, stride, ends, side, state, w, V, tags):
     state[SLACK] = np.inf
 
 
+@inner()
+def targets(ends, side, state, V, along, t, theta, work):
+    """p at the scores `a + t along` over the band, in the second row of `work`; theta with them."""
+    sigma = state[SIGMA]
+    if np.isnan(state[OFFSET]):
+        for c in range(side.shape[0]):
+            lo, mid = ends[c, 0], ends[c, 1]
+            theta[c] = project(
+                V[Q, lo:mid], V[A, lo:mid], along[lo:mid], t, sigma, theta[c],
+                side[c, CAP], side[c, MASS] - side[c, HELD], work[1, lo:mid],
+            )  # fmt: skip
+        return
+    b = 0.5 * (theta[1] - theta[0])
+    theta[0], theta[1] = state[OFFSET] - b, state[OFFSET] + b
+    for c in range(side.shape[0]):
+        for i in range(ends[c, 0], ends[c, 1]):
+            work[1, i] = V[Q, i] - sigma * ((V[A, i] + t * along[i]) - theta[c])
+    first, second = work[1, ends[0, 0] : ends[0, 1]], work[1, ends[1, 0] : ends[1, 1]]
+    s = balance(first, second, side[0, CAP], side[1, CAP], side[0, HELD] - side[1, HELD])
+    clip(first, s, side[0, CAP])
+    clip(second, -s, side[1, CAP])
+    theta[0] -= s / sigma
+    theta[1] += s / sigma
+
+
 @inner(inline=True)
 def settle(parts, stride, ends, side, state, x, V, tags, work):
     """theta and p at the scores a, over the band; x with them."""
     changed = 0
+    theta = np.empty(2)
+    theta[0], theta[1] = side[0, THETA], side[1, THETA]
+    targets(ends, side, state, V, V[A], 0.0, theta, work)
     for c in range(side.shape[0]):
         lo, mid = ends[c, 0], ends[c, 1]
-        a, target = V[A, lo:mid], work[1, lo:mid]
-        side[c, THETA] = project(
-            V[Q, lo:mid], a, a, 0.0, state[SIGMA], side[c, THETA],
-            side[c, CAP], side[c, MASS] - side[c, HELD], target,
-        )  # fmt: skip
+        side[c, THETA] = theta[c]
+        target = work[1, lo:mid]
         changed += move(parts[c], stride, side[c, FACTOR], tags[lo:mid], target, V[P, lo:mid], x)
     state[PASSES] += 0.5 * changed / V.shape[1]
 
@@ -121,9 +168,22 @@ def relative_gap(ends, side, state, w, x, V, work, far):
     """`(|x| - bound) / |x|`, the bound from w: `min over p' of <Z w, p'> / |w|`.
 
     The minimum is bounded at theta first, which is enough where the gap is proven, or beyond `far`.
+    For the hinge loss `|w - x|^2 / 2 + sum cap max(theta - a, 0) - (theta - a) p` over the objective.
     """
+    if not np.isnan(state[OFFSET]):
+        apart = 0.5 * (dot(w, w) + dot(x, x)) - dot(w, x)
+        total = 0.0
+        for c in range(side.shape[0]):
+            lo, mid = ends[c, 0], ends[c, 1]
+            p = V[P, lo:mid]
+            mass = held(p)
+            apart -= beneath(V[A, lo:mid], p, side[c, CAP], mass, side[c, THETA])
+            total += mass + side[c, HELD]
+        state[VALUE] = state[OFFSET] * total - 0.5 * dot(x, x) + apart
+        return apart / abs(state[VALUE])
     size = np.sqrt(dot(x, x))
     length = np.sqrt(dot(w, w))
+    state[VALUE] = size
     if not (size > 0.0 and length > 0.0):
         return np.inf
     gap = 0.0
@@ -151,9 +211,14 @@ def relative_gap(ends, side, state, w, x, V, work, far):
 def sharpen(ends, side, state, w, x, V, work):
     """sigma for a start: kinks 0.2 times as wide as the scores are off in the mean, which its gap says.
     Most of that gap is of q, and w is nearer (along paths 0.1 to 0.8 cost the same)."""
-    mass = side[0, MASS] + side[1, MASS]
     gap = relative_gap(ends, side, state, w, x, V, work, np.inf)
-    gap = max(gap, 0.1 * state[TOL]) * np.sqrt(dot(x, x) * dot(w, w))
+    gap = max(gap, 0.1 * state[TOL])
+    if np.isnan(state[OFFSET]):
+        mass = side[0, MASS] + side[1, MASS]
+        gap *= np.sqrt(dot(x, x) * dot(w, w))
+    else:
+        mass = held(V[P])
+        gap *= abs(state[VALUE])
     state[SIGMA] = max(side[0, CAP], side[1, CAP]) * mass / (0.4 * gap)
     state[REACH] = 20.0 * gap / mass
 
@@ -176,11 +241,11 @@ def count_free(parts, stride, ends, side, state, V, tags, H, S):
 @inner(reduction=True)
 def hessian(parts, ridge, work):
     """The upper triangle of `ridge I + sigma (H - sum_c s_c s_c' / f_c)`."""
-    side, sigma, H, S = parts
+    counts, sigma, H, S = parts
     n = H.shape[0]
     for i in range(n):
-        first = S[0, i] / max(side[0, COUNT], 1.0)
-        second = S[1, i] / max(side[1, COUNT], 1.0)
+        first = S[0, i] / max(counts[0], 1.0)
+        second = S[1, i] / max(counts[1], 1.0)
         for j in range(i, n):
             work[i, j] = sigma * (H[i, j] - first * S[0, j] - second * S[1, j])
         work[i, i] += ridge
@@ -195,7 +260,15 @@ def direction(parts, stride, ends, side, state, g, V, tags, H, S, work, d):
         d[i] = -g[i]
         top = max(top, H[i, i])
     sigma = state[SIGMA]
-    if not ridge_solve(hessian, (side, sigma, H, S), 1.0, sigma * top, work, d):
+    counts = np.empty(2)
+    counts[0], counts[1] = side[0, COUNT], side[1, COUNT]
+    sums = S
+    if not np.isnan(state[OFFSET]):  # one multiplier for both
+        counts[0] += counts[1]
+        sums = np.zeros_like(S)
+        for i in range(g.size):
+            sums[0, i] = S[0, i] - S[1, i]
+    if not ridge_solve(hessian, (counts, sigma, H, sums), 1.0, sigma * top, work, d):
         return False
     state[SYSTEMS] += 1.0
     return True
@@ -204,16 +277,12 @@ def direction(parts, stride, ends, side, state, g, V, tags, H, S, work, d):
 @inner()
 def slope_along(t, parts):
     """The slope of the augmented Lagrangian at w + t d, with theta and p there."""
-    ends, side, sigma, V, start, square, theta, work = parts
+    ends, side, state, V, start, square, theta, work = parts
+    targets(ends, side, state, V, work[0], t, theta, work)
     f = start + t * square
     for c in range(side.shape[0]):
         lo, mid = ends[c, 0], ends[c, 1]
-        b, target = work[0, lo:mid], work[1, lo:mid]
-        theta[c] = project(
-            V[Q, lo:mid], V[A, lo:mid], b, t, sigma, theta[c],
-            side[c, CAP], side[c, MASS] - side[c, HELD], target,
-        )  # fmt: skip
-        f -= slope(target, V[P, lo:mid], b, V[Q, lo:mid])[0]
+        f -= slope(work[1, lo:mid], V[P, lo:mid], work[0, lo:mid], V[Q, lo:mid])[0]
     return f
 
 
@@ -231,7 +300,7 @@ def descend(parts, stride, ends, side, state, w, x, g, d, V, tags, work):
     state[PASSES] += 0.5 * rows / V.shape[1]
     theta = np.empty(2)
     theta[0], theta[1] = side[0, THETA], side[1, THETA]
-    along = (ends, side, state[SIGMA], V, start, dot(d, d), theta, work)
+    along = (ends, side, state, V, start, dot(d, d), theta, work)
     t = line_search(slope_along, along, start)
     changed = 0
     plus(w, t, d, w)
@@ -271,7 +340,7 @@ def minimise(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work
         gap = relative_gap(ends, side, state, w, x, V, work, 8.0 * state[TOL])
         state[GAP] = gap
         whole = ends[0, 1] == ends[0, 2] and ends[1, 1] == ends[1, 2]
-        if np.sqrt(dot(x, x)) <= state[ZERO] * state[LARGEST]:
+        if np.isnan(state[OFFSET]) and np.sqrt(dot(x, x)) <= state[ZERO] * state[LARGEST]:
             state[STATUS] = 2.0
             return
         if gap <= 0.8 * state[TOL]:
@@ -323,11 +392,11 @@ def march(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work, s
     tags : (M,) the samples in the order of V, see `ucm.numerics.rows`
     H, S : (n, n), (2, n) sums over the free rows; system, work : (n, n), (2, M) scratch
     stop : (1,) not 0 when it is to stop, also within a step
-    log : passes, relative gap and |x| after each outer step
+    log : passes, relative gap and `value` after each outer step
     """
     for k in range(log.shape[0]):
         minimise(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work, stop)
-        log[k, 0], log[k, 1], log[k, 2] = state[PASSES], state[GAP], np.sqrt(dot(x, x))
+        log[k, 0], log[k, 1], log[k, 2] = state[PASSES], state[GAP], state[VALUE]
         if state[STATUS] > 0.0 or stop[0] > 0.0:
             return k + 1
         for i in range(V.shape[1]):

@@ -15,7 +15,7 @@ import numpy as np
 
 from ucm.numerics._jit import inner
 
-__all__ = ["bracket", "newton", "solve"]
+__all__ = ["bracket", "clipped", "newton", "solve"]
 
 _LOST = 1e3
 

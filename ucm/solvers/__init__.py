@@ -1,5 +1,6 @@
 """Algorithms for the standard forms: one file a method, and what several of them share."""
 
+from ucm.solvers.blocks.sieve import Sieve
 from ucm.solvers.distance.alm import ALM
 from ucm.solvers.distance.apg import APG
 from ucm.solvers.distance.conic import ECOS, SCS, Clarabel
@@ -61,6 +62,7 @@ __all__ = [
     "ScaledNewton",
     "Secular",
     "SecularSphere",
+    "Sieve",
     "Simplex",
     "Subgradient",
 ]

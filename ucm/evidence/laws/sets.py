@@ -11,7 +11,7 @@ from ucm.data.bound import Data, bind
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.evidence.laws.judge import Judge, check_size, check_support, optimum
-from ucm.language.contracts import AffineImage, UncertaintySet
+from ucm.language.contracts import AffineImage, UncertaintySet, height_of
 from ucm.language.json import from_json, to_json
 from ucm.language.parameter import Parameters
 from ucm.language.statistics.samples import Samples
@@ -114,7 +114,11 @@ class _Case(Judge):
         return d / np.linalg.norm(d)
 
     def support(self, d: Vec) -> tuple[float, Vec | None]:
-        return self.U.support(self.data, d, {})
+        found, height = self.U.support(self.data, d, {}), height_of(self.U, self.data, d, {})
+        if height != found[0]:
+            apart = abs(height - found[0])
+            self.at_most("`height` is that of `support`", apart, self.tol * (1.0 + abs(height)))
+        return found
 
     def x(self, blocks: list[Vec]) -> Vec:
         """The point of the lowered form."""

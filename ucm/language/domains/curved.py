@@ -298,6 +298,8 @@ def _mix(
             most = float(w_o.sum())
             if 0.0 < most < np.inf:
                 q_o = np.maximum(q_o + (missing / most) * w_o, 0.0)
+        elif missing < mass:  # near p = 1 no theta near rounding comes near the mass
+            q_o = q_o * (mass / (mass - missing))
         q[index], w[index], normal[index] = q_o, w_o, normal_o
     theta_ = tuple(float(top + x) for top, x in zip(tops, theta, strict=True))
     return Point(q, w, normal, lam, theta_)

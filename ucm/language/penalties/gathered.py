@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ucm.data.linear import Vec
 from ucm.language import boxes
 from ucm.language.penalties.norms import LInf
+from ucm.language.penalties.quadratic import Quadratic
 from ucm.language.term_algebra import ScaledPenalty
 from ucm.language.terms import (
     Bound,
@@ -123,6 +124,14 @@ class Gathered:
     def walled(self) -> bool:
         """Whether a box is all there is besides L2, not the point 0."""
         return self._box is not None and not self._others
+
+    @functools.cached_property
+    def without_forms(self) -> tuple[NDArray[np.float64] | None, Gathered]:
+        """(Q, R): the sum is `w'Qw + R(w)`, R without `Quadratic` terms; Q is None where there are none."""
+        known = [(R, *_unwrapped(R)) for R in self.terms]
+        forms = [c * S.dense for _, c, S in known if isinstance(S, Quadratic)]
+        rest = tuple(R for R, _, S in known if not isinstance(S, Quadratic))
+        return (sum(forms[1:], start=forms[0]), Gathered(rest)) if forms else (None, self)
 
     @property
     def square(self) -> float | None:

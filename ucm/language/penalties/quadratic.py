@@ -6,6 +6,7 @@ import functools
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear import Vec
@@ -59,7 +60,7 @@ class Quadratic(Conic, Differentiable, ForFeatures):
                 f"Quadratic: Q is a square matrix, one row for each feature, got {brief(self.Q)}; write "
                 "for example Quadratic(A.T @ A)"
             )
-        Q = self._dense
+        Q = self.dense
         top = float(np.abs(Q).max())
         if np.abs(Q - Q.T).max() > _ROUNDING * top:
             raise CompositionError(
@@ -74,12 +75,13 @@ class Quadratic(Conic, Differentiable, ForFeatures):
             )
 
     @property
-    def _dense(self) -> Vec:
+    def dense(self) -> NDArray[np.float64]:
+        """Q as an array."""
         return self.Q.toarray() if sparse.issparse(self.Q) else self.Q
 
     @functools.cached_property
     def _spectrum(self) -> tuple[Vec, Vec]:
-        e, V = np.linalg.eigh(self._dense)
+        e, V = np.linalg.eigh(self.dense)
         return e, V
 
     @functools.cached_property

@@ -19,11 +19,13 @@ from ucm.language.arithmetic import in_parentheses
 from ucm.language.contracts import (
     AffineImage,
     Block,
+    Measured,
     Scope,
     Size,
     Splits,
     UncertaintySet,
     common_dimension,
+    height_of,
 )
 from ucm.language.node import (
     CoordinateFree,
@@ -43,7 +45,7 @@ from ucm.language.sets.weights import below, placed
 __all__ = ["Combination", "LinearImage", "Scaled", "Sum", "is_number", "times"]
 
 
-class Combination(UncertaintySet):
+class Combination(Measured):
     """The sum `{sum_k L_k x_k : x_k in U_k}` of images of sets, the L_k numbers or matrices.
 
     Its terms say everything: how it lowers, its support function `sum_k sigma_k(L_k' d)`, its twin. A
@@ -116,6 +118,12 @@ class Combination(UncertaintySet):
             points.append(x if x is None else times(L, x))
         known = all(x is not None for x in points)
         return height, reduce(add, points) if known else None
+
+    def height(self, data: Data, d: Vec, splits: Splits) -> float:
+        return sum(
+            height_of(U, data, times(L if is_number(L) else L.T, d), below(splits, str(k)))
+            for k, (U, L) in enumerate(self.terms())
+        )
 
 
 class Sum(Combination, CoordinateFree):

@@ -15,10 +15,10 @@ from ucm.language import cvx as cp
 from ucm.language.contracts import (
     AffineImage,
     Block,
+    Measured,
     Scope,
     Size,
     Splits,
-    UncertaintySet,
     common_dimension,
 )
 from ucm.language.domains import NormBall
@@ -29,7 +29,7 @@ from ucm.language.statistics.vectors import VectorNode, as_vector, offset
 __all__ = ["Ellipsoid"]
 
 
-class Ellipsoid(UncertaintySet, CoordinateFree):
+class Ellipsoid(Measured, CoordinateFree):
     """The ellipsoid `{c + S^(1/2) u : ||u||_2 <= radius}`.
 
     Parameters
@@ -94,22 +94,29 @@ class Ellipsoid(UncertaintySet, CoordinateFree):
         return x, self._domain.constraints(u, scope.scalar(self._domain.size()))
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
-        # sigma(d) = <c, d> + r sqrt(d' S d), with d' S d = sum_k ||F_k' d||^2 from the samples
-        c = self.center.evaluate(data)
-        factors = self.shape.factors(data)
+        c, factors = self.center.evaluate(data), self.shape.factors(data)
         parts = [F.rmatvec(d) for F in factors]
-        height = float(np.sqrt(sum(np.einsum("i,i->", p, p) for p in parts)))  # in this thread
-        radius = self._domain.size().number
-        if height == 0.0:
+        length, radius = _length(parts), self._domain.size().number
+        if length == 0.0:
             return float(c @ d), c
         step = sum((F.matvec(p) for F, p in zip(factors, parts, strict=True)), start=0.0 * c)
-        return float(c @ d) + radius * height, c + (radius / height) * step
+        return float(c @ d) + radius * length, c + (radius / length) * step
+
+    def height(self, data: Data, d: Vec, splits: Splits) -> float:
+        # <c, d> + r sqrt(d' S d), with d' S d = sum_k ||F_k' d||^2 from the samples
+        length = _length([F.rmatvec(d) for F in self.shape.factors(data)])
+        return float(self.center.evaluate(data) @ d) + self._domain.size().number * length
 
     def formula(self, notation: Notation) -> str:
         shape = self.shape.formula(notation)
         root = notation.power(f"({shape})" if " " in shape else shape, "(1/2)")
         norm = notation.norm("u", "2") + notation.leq + notation.scalar(self.radius)
         return notation.set_of(offset(self.center, f"{root} u", notation), norm)
+
+
+def _length(parts: list[Vec]) -> float:
+    """Of the parts of one vector; summed in this thread."""
+    return float(np.sqrt(sum(np.einsum("i,i->", p, p) for p in parts)))
 
 
 def _root(F: LinearMap) -> Any:

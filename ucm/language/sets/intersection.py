@@ -20,6 +20,7 @@ from ucm.language.contracts import (
     Splits,
     UncertaintySet,
     common_dimension,
+    height_of,
 )
 from ucm.language.node import CoordinateFree, Notation
 from ucm.language.sets.weights import below, placed
@@ -77,7 +78,7 @@ class Intersection(UncertaintySet, CoordinateFree):
         if apart > 1e-9 * unit:
             # where they meet at 0, the distance counts in units of the operands themselves
             u = (a - b) / apart
-            ends = [s.support(data, e * u, {})[0] for s in (self.left, self.right) for e in (1, -1)]
+            ends = [height_of(s, data, e * u, {}) for s in (self.left, self.right) for e in (1, -1)]
             reach = max((abs(h) for h in ends if np.isfinite(h)), default=0.0)
             unit = reach if unit <= 1e-6 * reach else unit
         return a, max(outside, too, apart / unit if apart > 0.0 else 0.0)
@@ -92,7 +93,7 @@ class Intersection(UncertaintySet, CoordinateFree):
         at_left, at_right = below(splits, "left"), below(splits, "right")
 
         def heights(a: Vec, b: Vec) -> tuple[float, float]:
-            return self.left.support(data, a, at_left)[0], self.right.support(data, b, at_right)[0]
+            return height_of(self.left, data, a, at_left), height_of(self.right, data, b, at_right)
 
         bound = min(heights(d, d))
         if () in splits:

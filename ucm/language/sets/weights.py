@@ -24,10 +24,10 @@ from ucm.language.contracts import (
     Block,
     Coupling,
     Domain,
+    Measured,
     Path,
     Scope,
     Splits,
-    UncertaintySet,
     Weighable,
 )
 
@@ -97,8 +97,11 @@ class WeightSpace:
 
     def violation(self, q: Vec) -> float:
         """How far q is outside, relative, from the definitions."""
-        simplex = [domains.Simplex()] if self.simplex else []
-        return max(d.violation(q, classes=self.classes) for d in (*simplex, *self.pieces))
+        first, *rest = self.pieces
+        outside = max(d.violation(q, classes=self.classes) for d in (first, *rest))
+        if not self.simplex or type(first) in (domains.Simplex, domains.CappedSimplex):
+            return outside  # these look at the simplex themselves
+        return max(outside, domains.Simplex().violation(q, classes=self.classes))
 
     def support(self, g: Vec, splits: Splits) -> tuple[float, Vec | None]:
         """An upper bound of `max <g, q>`; a maximiser unless there is an intersection.
@@ -142,7 +145,7 @@ def _operands(domain: Domain) -> list[Domain]:
     return [domain]
 
 
-class OfWeights(UncertaintySet):
+class OfWeights(Measured):
     """`{c + A q : q in D}`, D a space of weights."""
 
     @abstractmethod
@@ -173,10 +176,21 @@ class OfWeights(UncertaintySet):
         return c + A.matvec(first), space.violation(first)
 
     def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
+        height, q = self._highest(data, d, splits)
+        if q is None:
+            return height, None
+        c, A = self.image(data)
+        return height, c + A.matvec(q)
+
+    def height(self, data: Data, d: Vec, splits: Splits) -> float:
+        return self._highest(data, d, splits)[0]
+
+    def _highest(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
+        """The support, and the weights of its point."""
         c, A = self.image(data)
         space, g = self.bound_space(data), A.rmatvec(d)
         height, q = space.support(g, splits)
         if height == np.inf:  # along a line of weights, rounding of g is enough
             rounding = _ROUNDING * A.column_norms() * float(np.linalg.norm(d))
             height, q = space.support(np.where(np.abs(g) <= rounding, 0.0, g), splits)
-        return float(c @ d) + height, None if q is None else c + A.matvec(q)
+        return float(c @ d) + height, q

@@ -37,6 +37,7 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
 from ucm.numerics.steps import accuracy
 from ucm.solvers.coordinates import ByInnerProducts, Orthonormal, Span
+from ucm.solvers.objective.boxes import Boxes
 from ucm.solvers.palm import Lagrangian, WeightedSum, ridge_solve, run
 
 __all__ = ["DualNewton"]
@@ -162,10 +163,15 @@ class _Multipliers(Session):
                 normal = self.span.inward(tilt.normal)
                 outside = (tilt.normal - self.span.outward(normal)) / (2.0 * form.norms[1])
             form, tilt = replace(form, X=self.form.X), Tilt(tilt.margin, normal)
+        tops = self._tops(form)
         watched = self.whole and (self.monitor.callback is not None or self.monitor.verbose)
         small = self.kinked and form.m * (form.n + 1) <= _COMPILED
         if small and not watched and not tilt.normal.any():
             status, left = self._compiled(form, tilt.margin, tol)
+        elif self.whole and tops is not None and not tilt.margin.any():
+            status, left = self._in_boxes(form, tops), ""
+            if status == "max_iter" and self.monitor.goes_on:
+                status, left = self._interpreted(form, tilt, tol)
         else:
             status, left = self._interpreted(form, tilt, tol)
         self.sigma = _AGAIN * self.first
@@ -179,6 +185,23 @@ class _Multipliers(Session):
         status = run(at, self._limit(), self._report, lambda: self.monitor.late)
         self.z, self.alpha = at.kept
         return status, _left(at.steps, at.best)
+
+    def _tops(self, form: Composite) -> tuple[float, float] | None:
+        """The largest slope in each class, where the loss is a slanted plus function of one in each."""
+        if not self.kinked:
+            return None
+        own = [form.caps[form.y > 0.0], form.caps[form.y < 0.0]]
+        tops = [float(caps.max(initial=0.0)) for caps in own]
+        same = all(caps.min(initial=top) == top > 0.0 for caps, top in zip(own, tops, strict=True))
+        return (tops[0], tops[1]) if same else None
+
+    def _in_boxes(self, form: Composite, tops: tuple[float, float]) -> str:
+        """By the samples near their kinks; answers how it ended."""
+        boxes = Boxes(form.X, form.y, tops, form.norms[1], form.losses[0].offset, self.entries)
+        near = (self.alpha, self.z[:-1]) if self.z.any() else None
+        w, b, self.alpha, ended = boxes.solve(self.monitor, near)
+        self.z = np.append(w, b)
+        return ended
 
     def _compiled(self, form: Composite, v: Vec, tol: float) -> tuple[str, str]:
         monitor, Z = self.monitor, self.table

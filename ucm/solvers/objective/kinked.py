@@ -24,7 +24,7 @@ from ucm.forms.objective import Composite, InnerSolver, Session, Tilt, curvature
 from ucm.language.terms import ConvexLoss
 from ucm.numerics.steps import MOST, PATIENCE, growth, idle
 from ucm.solvers.objective.proximal_step import Step, penalised
-from ucm.solvers.objective.rest import instead
+from ucm.solvers.objective.rest import instead, moderate
 
 __all__ = ["KinkedNewton"]
 
@@ -34,8 +34,7 @@ _AT_ONCE = 9.0
 _LARGEST = 1e16  # sigma, in slopes
 _ENOUGH = 0.3  # of the tolerance
 _INNER = 0.1  # of what the proximal step counts in the objective, the gain at which steps end
-_ROUNDING = 1e-15  # of the objective
-_SYSTEMS = 20_000  # of a penalty that joins features, after which the steps count as stalled
+_FALLS = 0.25  # of one gain to the next, where rounding hides both: the slopes still get better
 _STILL = 1e-12  # of the objective, the proximal step that sigma need not grow for
 
 
@@ -106,7 +105,7 @@ class _Enveloped:
         total = 0.0
         for k, (loss, c) in enumerate(self.parts):
             if not self.kinked[k]:
-                total += loss.value(margin, self.y, c)
+                total += loss.value(margin, self.y, np.where(self.counted[k], c, 0.0))
                 continue
             a, _ = self._maximiser(k, margin)
             height = c * (a * (loss.offset - margin) - loss.conjugate(a))
@@ -132,11 +131,11 @@ class _Enveloped:
         total = np.zeros(margin.size)
         for k, (loss, c) in enumerate(self.parts):
             if not self.kinked[k]:
-                total += c * curvature(loss, margin)
+                bend = c * curvature(loss, margin)
             else:
                 a, v = self._maximiser(k, margin)
                 bend = self.sigma * loss.conjugate_prox_slope(v, self.sigma / c, a)
-                total += np.where(self.counted[k], bend, 0.0)
+            total += np.where(self.counted[k], bend, 0.0)
         return total
 
     def advance(self, margin: Vec) -> float:
@@ -178,15 +177,18 @@ class _Multipliers(Session):
         for outer in range(1, limit + 1):
             with np.errstate(over="ignore", invalid="ignore"):
                 steps = self._minimise(at)
+            at.t = form.margins(at.w, at.b)  # without the rounding of the steps
             moved = self.losses.advance(at.t)
             value = form.value(at.t, at.w, tilt)
             bound, missed = form.lower_bound(at.slopes, at.t, tilt, at.w)
-            self.monitor.passes += 0.5
+            self.monitor.passes += 1.0
             gap = (value - bound) / max(abs(value), 1e-300)
             left = max(gap, missed)
             since = idle(since, left, best)
             if left <= best:
-                best, kept = left, Answer(w=at.w, b=at.b, slopes=at.slopes)
+                # the dual point that the bound is of
+                best, slopes = left, sum(form.shares(at.slopes, at.t), start=np.zeros(form.m))
+                kept = Answer(w=at.w, b=at.b, slopes=slopes)
             stop = self.whole and self.monitor.report(outer, value, gap)
             if gap <= _ENOUGH * tol and missed <= tol:
                 status = "converged"
@@ -194,8 +196,7 @@ class _Multipliers(Session):
             if stop or self.monitor.late:
                 status = "interrupted"
                 break
-            spent = 0 if at.splitting is None else at.splitting.systems
-            if since >= PATIENCE or spent > _SYSTEMS:
+            if since >= PATIENCE or at.lost:
                 break
             factor = growth(steps, _AT_ONCE) if moved > _STILL * abs(value) else 1.0
             self.losses.sigma = min(factor * self.losses.sigma, _LARGEST * self.typical)
@@ -204,8 +205,9 @@ class _Multipliers(Session):
             status = "converged"
         self.w, self.b = kept.plane
         self.losses.sigma = _AGAIN * self.typical
-        if status == "max_iter" and outer < limit:
-            found = instead(self.options.rest, form, tilt, tol, self.monitor, kept.plane)
+        if status == "max_iter" and (outer < limit or self.monitor.max_iter is None):
+            rest = self.options.rest if moderate(self.options.rest, form) else None
+            found = instead(rest, form, tilt, tol, self.monitor, kept.plane)
             if found is not None:
                 self.other, answer = found
                 return answer
@@ -217,10 +219,11 @@ class _Multipliers(Session):
         """Newton steps on the envelopes; their number."""
         for step in range(MOST):
             at.look()
-            enough = max(_INNER * self.losses.step(at.t), _ROUNDING * abs(at.value))
-            if at.gain <= enough or self.monitor.late:
+            if at.gain <= _INNER * self.losses.step(at.t) or self.monitor.late:
                 return step
-            if not at.advance() and at.exact:
+            seen = at.advance()
+            hidden = at.exact and not seen and at.gain > _FALLS * at.before
+            if at.lost or hidden:
                 return step + 1
         at.look()
         return MOST

@@ -13,23 +13,24 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.linear import Vec
-from ucm.data.maps import SampleMap
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
 from ucm.solvers.coordinates import ByInnerProducts, Orthonormal, Span
-from ucm.solvers.curvature import ConjugateGradients
 from ucm.solvers.objective.proximal_step import LARGEST, Step, penalised
-from ucm.solvers.objective.rest import instead
+from ucm.solvers.objective.rest import instead, moderate
+from ucm.solvers.objective.truncated import Truncated
 
 __all__ = ["ProxNewton"]
 
 _ENOUGH = 0.3  # of the tolerance
 _DIRECT = 500  # order of a linear system, above which conjugate gradients take its place
-_FORCING, _CYCLES = 0.05, 200  # their relative residual, and their number
-_SYSTEMS = 4000  # of a penalty that joins features, after which the steps count as stalled
 _STUCK = 3  # steps in a row that gain nothing
+_WINDOW, _FALL = (
+    20,
+    0.01,
+)  # steps that leave so much of the objective and half of the gap have stalled
 _COUNTED = 10.0  # in tolerances, the gain at which the gap is looked at
 
 
@@ -80,6 +81,7 @@ class _Point(Session):
     ----------
     form : the samples as they are worked on
     span : these coordinates, or None
+    handed : whether another solver goes on where the steps have stalled
     systems : those of L2 where they are too large to be formed, or None
     """
 
@@ -87,17 +89,15 @@ class _Point(Session):
         self.monitor, self.options, self.entries = monitor, options, form.entries
         self.other: Session | None = None  # that goes on where the steps have stalled
         self.span: Span | None = None
-        self.systems: ConjugateGradients | None = None
+        self.systems: Truncated | None = None
         if form.penalty.square is not None and min(form.m, form.n) > _DIRECT:
-            self.systems = ConjugateGradients(
-                [SampleMap(form.X)], form.entries, _FORCING, _CYCLES, lambda: monitor.late
-            )
+            self.systems = Truncated(form.X, lambda: monitor.late)
         elif form.n > form.m and form.penalty.square is not None:
             X = form.X
             self.span = ByInnerProducts([X]) if sparse.issparse(X) else Orthonormal(X)
             form = replace(form, X=self.span.tables[0])
             monitor.forming += 0.5 * self.span.forming / self.entries
-        self.form = form
+        self.form, self.handed = form, moderate(options.rest, form)
         self.w, self.b = np.zeros(form.n), 0.0
 
     def place(self, w: Vec, b: float) -> None:
@@ -118,8 +118,9 @@ class _Point(Session):
             status, left = self._descend(at, tol)
         self.w, self.b = at.w, at.b
         w = (at.w if self.span is None else self.span.outward(at.w)) + outside
-        if status == "stalled":
-            found = instead(self.options.rest, whole, slant, tol, self.monitor, (w, at.b))
+        if status == "stalled" or (status == "max_iter" and self.monitor.max_iter is None):
+            rest = self.options.rest if self.handed or at.large else None
+            found = instead(rest, whole, slant, tol, self.monitor, (w, at.b))
             if found is not None:
                 self.other, answer = found
                 return answer
@@ -127,11 +128,12 @@ class _Point(Session):
 
     def _descend(self, at: Step, tol: float) -> tuple[str, str]:
         """How it ended, and what was left."""
-        monitor, step, stuck = self.monitor, 0, 0
+        monitor, step, stuck, known = self.monitor, 0, 0, (np.inf, np.inf)
         limit = monitor.limit(self.options.max_iter) if self.whole else self.options.max_iter
         for step in range(1, limit + 1):
             at.look()
-            if at.gain <= _COUNTED * tol * abs(at.value) or stuck or monitor.late:
+            looked = self.handed and step % _WINDOW == 0
+            if at.gain <= _COUNTED * tol * abs(at.value) or stuck or looked or monitor.late:
                 at.measure()
             if self.whole and monitor.report(step, at.value, at.gap):
                 return "interrupted", ""
@@ -139,9 +141,13 @@ class _Point(Session):
                 return "converged", ""
             if monitor.late:
                 return "interrupted", ""
+            if looked:
+                value, gap = known
+                if at.value > (1.0 - _FALL) * value and at.gap > 0.5 * gap:
+                    break
+                known = at.value, at.gap
             stuck = 0 if at.advance() else stuck + 1
-            spent = 0 if at.splitting is None else at.splitting.systems
-            if stuck == _STUCK or spent > _SYSTEMS or not np.isfinite(at.value):
+            if stuck == _STUCK or at.lost or not np.isfinite(at.value):
                 break
         at.look()
         at.measure()

@@ -5,7 +5,8 @@ At (w, b), with the slopes beta and the curvatures h of the losses at the margin
     R(w + d) - <Z'(beta + v) + r, d> - <y, beta + v> e + sum_i h_i (z_i'd + y_i e)^2 / 2
 
 over d and e: Z are the samples times their labels, v and r the tilts of the margins and of the normal. The
-bias e is eliminated, which leaves the Gram matrix of the samples about their mean, both weighted by h. For
+bias e is eliminated, which leaves the Gram matrix of the samples about their mean, both weighted by h; a
+form w'Qw in R is added to it. For
 `R = c ||w||_2^2` the step is a linear system; where the slopes of R have walls (l1 norms, weighted or of one
 sign) coordinate descent and Newton steps on its support take turns, on the matrix alone; for other penalties
 see `ucm.solvers.objective.splitting`. Large systems of L2 are solved by conjugate gradients.
@@ -35,10 +36,10 @@ from ucm.data.maps import SampleMap
 from ucm.data.rows import weighted_sums
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, Tilt
-from ucm.language.masses import Jacobian
 from ucm.language.terms import Bound
-from ucm.solvers.curvature import ConjugateGradients
+from ucm.numerics.steps import line_search
 from ucm.solvers.objective.splitting import Splitting
+from ucm.solvers.objective.truncated import Truncated
 from ucm.solvers.palm import ridge_solve
 
 __all__ = ["LARGEST", "Losses", "Step", "penalised"]
@@ -46,11 +47,14 @@ __all__ = ["LARGEST", "Losses", "Step", "penalised"]
 LARGEST = 1000  # features, where a penalty joins them
 _SUFFICIENT = 1e-4  # of the decrease that the model foretells
 _EXACT = 1e-2  # of the largest violation, to which a quadratic program is solved
+_ORDER = 2000  # features of a quadratic program, above which the steps count as stalled
 _ROUNDS = 50  # of a quadratic program
+_LOST = 3  # quadratic functions in a row that were not minimised in the work allowed
 _PROXIMAL = 1e-7  # of the mean diagonal entry, where features may depend on each other
 _HALVINGS = 40
 _ROUNDING = 1e-14  # of the objective
 _NEW = 32  # features that may enter at once, beside as many as are not 0
+_SHARE = 0.2  # of the largest violation, with which one of very many features enters
 _FEW = 64  # features that enter without choice
 _MOST = 0.7  # share of the features from which on all enter
 _SAMPLED = 30  # samples for each feature that give a rough matrix
@@ -65,9 +69,10 @@ _NONE = np.zeros((0, 0))  # with conjugate gradients
 
 def penalised(form: Composite, most: int = LARGEST) -> str | None:
     """Why steps do not take the penalty; None when they do."""
-    if not form.penalty.proximal():
+    Q, R = form.penalty.without_forms
+    if not R.proximal():
         return "the sum of the penalties has no proximal map"
-    if form.penalty.boxed is None and form.n > most:
+    if (R.boxed is None or Q is not None) and form.n > most:
         return f"its linear systems would have order {form.n}"
     return None
 
@@ -127,6 +132,7 @@ class Step:
     gain, before : what the last step was foretold to gain, and the one before it
     damping : the curvature of samples that have none, in that of a parabola with their slope
     exact : whether rough models have done their part
+    large : whether more features are in use than a quadratic program may have
     gap, missed : the relative gap and the violation of the dual point, where they were last measured
     """
 
@@ -137,30 +143,34 @@ class Step:
         start: tuple[Vec, float],
         monitor: Monitor,
         cost: float,
-        systems: ConjugateGradients | None,
+        systems: Truncated | None,
         losses: Losses | None = None,
     ) -> None:
         self.form, self.tilt, self.monitor, self.cost = form, tilt, monitor, cost
         self.losses: Losses = form if losses is None else losses
-        lower, upper, self.c = form.penalty.boxed or (0.0, 0.0, 0.0)
+        self.Q, self.R = form.penalty.without_forms
+        lower, upper, self.c = self.R.boxed or (0.0, 0.0, 0.0)
         self.lower, self.upper = _spread(lower, form.n), _spread(upper, form.n)
-        self.walls = form.penalty.walled
-        self.splitting = (
-            None if form.penalty.boxed else Splitting(form.penalty, lambda: monitor.late)
-        )
+        self.walls = self.R.walled
+        self.splitting = None if self.R.boxed else Splitting(self.R, lambda: monitor.late)
         self.systems = systems
         self.w, self.b = form.penalty.feasible(start[0]), start[1]
         self.t = form.margins(self.w, self.b)
         self.restart()
-        self.exact, self.damping = False, 1.0
+        self.exact, self.large, self.damping = False, False, 1.0
         self.gap = self.missed = np.inf
         self.squares = SampleMap(form.X).squares
         self.model: _Model | None = None
 
+    @property
+    def lost(self) -> bool:
+        """Whether quadratic functions with the penalty are too hard, or have too many features."""
+        return self.large or (self.splitting is not None and self.splitting.failed >= _LOST)
+
     def restart(self) -> None:
         """The objective at the point, of losses that may have changed."""
-        self.smooth = self._smooth(self.t)
-        fixed = self.form.penalty.value(self.w) - float(self.tilt.normal @ self.w)
+        self.smooth = self._smooth(self.t) + self._form(self.w, self.Q)
+        fixed = self.R.value(self.w) - float(self.tilt.normal @ self.w)
         self.value = self.smooth + fixed
         self.gain = self.before = np.inf
 
@@ -169,6 +179,8 @@ class Step:
         self.slopes = self.losses.gradient(self.t)
         beta = self.slopes + self.tilt.margin
         self.g = -(self.form.pull(beta) + self.tilt.normal)
+        if self.Q is not None:
+            self.g += 2.0 * (self.Q @ self.w)
         self.bend = -float(self.form.y @ beta)
         self.monitor.passes += 0.5 * self.cost
         if self.walls:
@@ -190,7 +202,8 @@ class Step:
         if not self.walls or self.form.n <= _FEW:
             return None
         used = self.w != 0.0
-        new = np.flatnonzero((self.over > 0.0) & ~used)
+        least = _SHARE * float(self.over.max()) if self.form.n > LARGEST else 0.0
+        new = np.flatnonzero((self.over > least) & ~used)
         most = np.count_nonzero(used) + _NEW
         if new.size > most:
             new = new[np.argpartition(-self.over[new], most)[:most]]
@@ -198,9 +211,9 @@ class Step:
         features = np.flatnonzero(used) if used.any() else np.zeros(1, dtype=np.intp)
         return None if features.size > _MOST * used.size else features
 
-    def _formed(self) -> _Model:
+    def _formed(self, features: NDArray[np.intp] | None) -> _Model:
         """The model at the point, or the last one where that will do."""
-        last, features, form = self.model, self._features(), self.form
+        last, form = self.model, self.form
         share = (1.0 if features is None else features.size / form.n) ** 2
         dear = self.squares * share > _DEAR * form.entries and self.systems is None
         known = last is not None and (
@@ -229,6 +242,8 @@ class Step:
             return self.model
         H, s = weighted_sums(X[::every] if every > 1 else X, h)
         H -= np.outer(s, s / mass)
+        if self.Q is not None:
+            H += 2.0 * (self.Q if features is None else self.Q[np.ix_(features, features)])
         self.monitor.forming += 0.5 * self.squares * share / every / form.entries * self.cost
         self.monitor.systems += 1
         self.model = _Model(features, X, H, s / mass, mass, every > 1, h)
@@ -236,7 +251,13 @@ class Step:
 
     def advance(self) -> bool:
         """A step; whether it gained anything."""
-        model = self._formed()
+        features = self._features()
+        self.large = (
+            self.systems is None and (self.form.n if features is None else features.size) > _ORDER
+        )
+        if self.large:
+            return False
+        model = self._formed(features)
         g, w = model.of(self.g), model.of(self.w)
         d = self._direction(model, g - self.bend * model.mean, w)
         e = -self.bend / model.mass - float(model.mean @ d)
@@ -247,11 +268,16 @@ class Step:
             return self._doubt(model)
         move = self.form.y * (model.X @ d + e)
         self.monitor.passes += 0.5 * self.cost * w.size / self.w.size
-        known, a = self.value - self.smooth - here, 1.0
+        known, a = self.value - self.smooth - here, self._first(w, d, move, linear)
+        Q = (
+            self.Q
+            if self.Q is None or model.features is None
+            else self.Q[model.features][:, model.features]
+        )
         slack = _ROUNDING * abs(self.value)
         for _ in range(_HALVINGS):
             t, new = self.t + a * move, w + a * d
-            smooth = self._smooth(t)
+            smooth = self._smooth(t) + self._form(new, Q)
             value = smooth + self._penalty(new, model) + known - a * linear
             if value <= self.value - _SUFFICIENT * a * self.gain + slack:
                 break
@@ -272,6 +298,20 @@ class Step:
         self.b, self.t, self.smooth, self.value = self.b + a * e, t, smooth, value
         return gained
 
+    def _first(self, w: Vec, d: Vec, move: Vec, linear: float) -> float:
+        """The first step along a direction: 1, or where R is smooth that of a line search."""
+        if self.walls or self.splitting is not None:  # whole steps keep the zeros of d
+            return 1.0
+        curved = 2.0 * self.c * d + (0.0 if self.Q is None else 2.0 * (self.Q @ d))
+        fixed = float(w @ curved) - linear - float(self.tilt.margin @ move)
+        curve, t = float(d @ curved), self.t
+
+        def slope(a: float, move: Vec) -> float:
+            return fixed + a * curve - float(self.losses.gradient(t + a * move) @ move)
+
+        start = fixed - float(self.slopes @ move)
+        return line_search(slope, move, start) if start < 0.0 else 1.0
+
     def _direction(self, model: _Model, r: Vec, w: Vec) -> Vec:
         """d of the step, once the bias is eliminated."""
         ridge, H = 2.0 * self.c, model.H
@@ -279,19 +319,25 @@ class Step:
             new = w.copy()
             tol = _EXACT * float(model.of(self.over).max(initial=0.0))
             numerics.boxed_quadratic(
-                H, r, new, model.of(self.lower), model.of(self.upper), ridge, tol, _ROUNDS
+                H,
+                r,
+                new,
+                model.of(self.lower),
+                model.of(self.upper),
+                ridge,
+                tol,
+                _ROUNDS,
+                self.monitor.stop,
             )
             return new - w
         if self.systems is not None:
-            h = model.h[:, None]
-            curve = Jacobian(model.h, h, np.full((1, 1), -1.0 / model.mass))
-            step = self.systems.step([curve], [1.0], np.full(w.size, ridge), r + ridge * w)
-            self.monitor.passes += step.passes
-            return step.d
+            d, passes = self.systems.solve(model.h, model.mean, ridge, -(r + ridge * w))
+            self.monitor.passes += passes * self.cost
+            return d
         H = H.copy()
         if self.splitting is not None:
             top, mean = float(np.diagonal(H).max()) or 1.0, float(np.mean(np.diagonal(H))) or 1.0
-            away = w - self.form.penalty.prox(w - self.g / top, 1.0 / top)
+            away = w - self.R.prox(w - self.g / top, 1.0 / top)
             H[np.diag_indices_from(H)] += _PROXIMAL * mean
             return self.splitting.solve(H, r, w, _EXACT * top * float(np.abs(away).max())) - w
         H[np.diag_indices_from(H)] += ridge
@@ -306,10 +352,15 @@ class Step:
         """The losses less their tilt."""
         return self.losses.loss(t) - float(self.tilt.margin @ t)
 
+    @staticmethod
+    def _form(w: Vec, Q: Matrix | None) -> float:
+        """`w'Qw`."""
+        return 0.0 if Q is None else float(w @ (Q @ w))
+
     def _penalty(self, w: Vec, model: _Model) -> float:
         """R of the features that enter; the others are 0."""
         if self.splitting is not None:
-            return self.form.penalty.value(w)
+            return self.R.value(w)
         height = self.c * float(w @ w)
         if self.walls:
             wall = np.where(w > 0.0, model.of(self.upper), model.of(self.lower))

@@ -32,6 +32,7 @@ _EVERY = 10  # iterations between two looks at the residuals
 _BALANCE, _FACTOR = 4.0, 3.0  # ratio of both from which on rho changes, and by how much at least
 _ALTERNATIONS = 2000
 _MULTIPLIERS = 40  # steps
+_SYSTEMS = 120  # of one quadratic function
 _INNER = 0.3  # of the tolerance, for Newton steps
 _BESIDE = 0.1  # of the slope of R
 _AT_ONCE = 9.0  # growth of rho where no Newton step was needed
@@ -47,26 +48,28 @@ class Splitting:
     R : the function
     late : whether the time is over
     rho : the weight of `x = z`, 0 before the first
-    systems : linear systems so far
+    failed : how many of the last quadratic functions, one after the other, took all the work that is allowed
+        and were not solved
     slope : (n,) a subgradient of R at the last point, `rho u`
     """
 
     def __init__(self, R: Gathered, late: Callable[[], bool]) -> None:
         self.R, self.late, self.rho, self.slope = R, late, 0.0, np.zeros(0)
-        self.systems = 0
+        self.failed = 0
 
     def solve(self, H: Matrix, r: Vec, w: Vec, tol: float) -> Vec:
         """The minimiser, with a subgradient of the whole of at most tol in each coordinate, or where
-        the iterations or the time end."""
+        the work or the time ends."""
         if not self.rho:
             self.rho = float(np.sqrt(np.mean(np.diagonal(H) ** 2))) or 1.0
             self.slope = np.zeros(w.size)
-        if self.R.prox_slope(w, 1.0) is None:
-            return self._alternate(H, r, w, tol)
-        return self._multiply(H, r, w, tol)
+        way = self._alternate if self.R.prox_slope(w, 1.0) is None else self._multiply
+        z, solved = way(H, r, w, tol)
+        self.failed = 0 if solved else self.failed + 1
+        return z
 
-    def _multiply(self, H: Matrix, r: Vec, w: Vec, tol: float) -> Vec:
-        R, rho, x, z, step = self.R, self.rho, w, w, 0
+    def _multiply(self, H: Matrix, r: Vec, w: Vec, tol: float) -> tuple[Vec, bool]:
+        R, rho, x, z, step, systems, solved = self.R, self.rho, w, w, 0, 0, False
         for _ in range(_MULTIPLIERS):
             u = self.slope / rho
             top = float(np.abs(self.slope).max())
@@ -79,7 +82,7 @@ class Splitting:
                     break
                 system = H - rho * np.asarray(R.prox_slope(v, 1.0 / rho))
                 system[np.diag_indices_from(system)] += rho
-                self.systems += 1
+                systems += 1
                 d = -ridge_solve(system, g)
                 start = float(g @ d)
                 if not start < 0.0:
@@ -100,17 +103,18 @@ class Splitting:
                 x = x + line_search(along, d, start) * d
             if step < MOST:
                 self.slope = rho * (x + u - z)
-                if self._ended(H, r, z - w, tol) or self.late():
-                    break
+                solved = self._ended(H, r, z - w, tol)
+            if solved or systems > _SYSTEMS or self.late():
+                break
             rho *= growth(step, _AT_ONCE)
         size, steep = float(np.linalg.norm(z)), float(np.linalg.norm(self.slope))
         if size > 0.0 and steep > 0.0:
             self.rho = steep / size
-        return z
+        return z, solved
 
-    def _alternate(self, H: Matrix, r: Vec, w: Vec, tol: float) -> Vec:
+    def _alternate(self, H: Matrix, r: Vec, w: Vec, tol: float) -> tuple[Vec, bool]:
         lapack: Any = linalg.lapack
-        rho, u = self.rho, self.slope / self.rho
+        rho, u, solved = self.rho, self.slope / self.rho, False
         factor, z = None, w
         for k in range(_ALTERNATIONS):
             if factor is None:
@@ -124,7 +128,8 @@ class Splitting:
             u = u + mixed - z
             if k % _EVERY == 0:
                 self.slope = rho * u
-                if self._ended(H, r, z - w, tol) or self.late():
+                solved = self._ended(H, r, z - w, tol)
+                if solved or self.late():
                     break
                 primal, dual = np.abs(x - z).max(), np.abs(z - before).max()
                 balance = float(np.sqrt(primal / dual)) if primal > 0.0 and dual > 0.0 else 1.0
@@ -132,7 +137,7 @@ class Splitting:
                     new = rho * min(max(balance, 1.0 / _FACTOR**2), _FACTOR**2)
                     u, rho, factor = u * (rho / new), new, None
         self.rho, self.slope = rho, rho * u
-        return z
+        return z, solved
 
     def _ended(self, H: Matrix, r: Vec, d: Vec, tol: float) -> bool:
         """Whether a subgradient at w + d is small, also beside that of R: else R may be far off."""

@@ -1,0 +1,94 @@
+"""The hinge loss with L2 by the samples near its kinks, beside Clarabel and pair updates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import ucm
+from ucm.solvers.objective import dual_newton
+from ucm.solvers.objective.boxes import Boxes
+
+RNG = np.random.default_rng(5)
+
+
+def _samples(m: int, n: int, apart: float, share: float = 0.5) -> tuple[Any, Any]:
+    y = np.where(RNG.random(m) < share, 1.0, -1.0)
+    y[:2] = 1.0, -1.0
+    return RNG.standard_normal((m, n)) + apart * y[:, None], y
+
+
+CASES = {
+    "mixed": (_samples(60, 4, 0.3), {}),
+    "separable": (_samples(40, 3, 4.0), {}),
+    "one of a class": (_samples(30, 3, 0.5, 0.0), {}),
+    "more features than samples": (_samples(12, 30, 0.2), {}),
+    "weights of classes": (_samples(50, 4, 0.3, 0.2), {"class_weight": (4.0, 1.0)}),
+    "same means": (_samples(50, 3, 0.0), {}),
+    "all zero": ((np.zeros((9, 2)), np.where(np.arange(9) < 4, 1.0, -1.0)), {}),
+    "large units": (
+        (1e6 * RNG.standard_normal((40, 3)), np.where(np.arange(40) % 3, 1.0, -1.0)),
+        {},
+    ),
+}
+
+
+@pytest.fixture
+def boxed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Few samples by the loop for many, too; how often it was taken."""
+    calls: list[int] = []
+    kept = Boxes.solve
+
+    def counted(self: Boxes, *args: Any) -> Any:
+        calls.append(int(self.sizes.sum()))
+        return kept(self, *args)
+
+    monkeypatch.setattr(dual_newton, "_COMPILED", 0)
+    monkeypatch.setattr(Boxes, "solve", counted)
+    return calls
+
+
+@pytest.mark.parametrize("lam", [1e-3, 0.5, 50.0])
+@pytest.mark.parametrize("case", CASES)
+def test_against_clarabel(case: str, lam: float, boxed: list[int]) -> None:
+    (X, y), options = CASES[case]
+    model = ucm.models.svm(lam)
+    found = ucm.solve(model, X, y, solver="newton-dual", tol=1e-8, **options)
+    other = ucm.solve(model, X, y, solver="clarabel", **options)
+    assert boxed and found.status == "optimal"
+    assert found.objective <= other.objective * (1.0 + 1e-7)
+    assert found.certificate.dual <= other.objective * (1.0 + 1e-9)
+    assert found.weights is not None and (found.weights @ y) == pytest.approx(0.0, abs=1e-8)
+
+
+def test_levels_against_pair_updates() -> None:
+    X, y = _samples(6000, 40, 0.15)
+    X[RNG.random(X.shape) < 0.8] = 0.0
+    for table in (X, sparse.csr_matrix(X)):
+        plan = ucm.compile(ucm.models.svm(2.0), table, y)
+        found, other = plan.solve(), ucm.solve(ucm.models.svm(2.0), table, y, solver="psmo")
+        assert plan.solver.name == "newton-dual"
+        assert found.objective == pytest.approx(other.objective, rel=1e-6)
+        assert found.stats.passes < 20.0  # most steps are of few samples
+
+
+def test_a_warm_start_takes_fewer_steps(boxed: list[int]) -> None:
+    X, y = _samples(3000, 5, 0.3)
+    plan = ucm.compile(ucm.models.svm(1.0), X, y)
+    cold = plan.solve()
+    warm = ucm.compile(ucm.models.svm(1.1), X, y).solve(warm_start=cold)
+    assert warm.status == "optimal" and warm.stats.systems < cold.stats.systems
+
+
+def test_limits_end_it(boxed: list[int]) -> None:
+    X, y = _samples(20_000, 5, 0.3)
+    plan = ucm.compile(ucm.models.svm(1e-3), X, y)
+    with pytest.warns(ucm.ConvergenceWarning):
+        short = plan.solve(max_iter=1, tol=1e-9)
+    assert short.stats.iterations == 1 and short.certificate.dual <= plan.solve().objective
+    seen: list[float] = []
+    plan.solve(callback=lambda record: seen.append(record["objective"]))
+    assert seen[-1] == pytest.approx(plan.solve().objective, rel=1e-5)

@@ -1,0 +1,585 @@
+"""Rows that are read block by block, beside the same samples in memory and CVXPY twins."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import ucm
+from ucm import neg, pos, signed
+from ucm.data import stored
+from ucm.data.row_moments import of_moments
+from ucm.data.source import Labelled, Rounds, RowSource, StateLostError
+from ucm.data.survey import survey
+from ucm.evidence.rows import below
+from ucm.solvers import NewtonHull, Sieve
+
+
+def samples(m: int = 900, n: int = 4, seed: int = 0, part: float = 0.4) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(m) < part, 1.0, -1.0)
+    X = rng.standard_normal((m, n))
+    X[:, 0] += 1.5 * y
+    return X, y
+
+
+def blocks(X: Any, y: Any, rows: int = 100, threads: int = 1) -> RowSource:
+    return ucm.row_source(X, y, block=rows, threads=threads)
+
+
+MODELS = {
+    "nu": ucm.models.nu_svm(0.4),
+    "caps": ucm.ReducedHull(pos, eta=0.01) - ucm.ReducedHull(neg, eta=0.004),
+    "hull and reduced": ucm.Hull(pos, weights=ucm.CappedSimplex(0.006))
+    - ucm.ReducedHull(neg, nu=0.5),
+    "signed": 2.0 * ucm.Hull(signed, weights=ucm.CappedSimplex(0.004)),
+    "factors": 2.0 * ucm.ReducedHull(pos, nu=0.4) - 0.5 * ucm.ReducedHull(neg, nu=0.4),
+    "relative cap": ucm.Hull(pos, weights=ucm.CappedSimplex(3.0, relative=True))
+    - ucm.ReducedHull(neg, nu=0.4),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_answers_are_those_in_memory(name: str) -> None:
+    X, y = samples()
+    rows, memory = ucm.solve(MODELS[name], blocks(X, y)), ucm.solve(MODELS[name], X, y)
+    assert rows.status == memory.status == "optimal"
+    assert rows.stats.solver == "sieve" and memory.stats.solver == "newton-hull"
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+    assert rows.certificate.dual <= memory.certificate.primal + 1e-12
+    assert memory.certificate.dual <= rows.certificate.primal + 1e-12
+    assert rows.x == pytest.approx(memory.x, abs=3e-3)
+    assert rows.b == pytest.approx(memory.b, abs=3e-3)
+    assert rows.bias_rule == memory.bias_rule
+    for ours, theirs in zip(rows.parts or (), memory.parts or (), strict=True):
+        assert ours == pytest.approx(theirs, abs=3e-3)
+
+
+@pytest.mark.parametrize("name", ["nu", "factors", "signed"])
+def test_the_twin_agrees(name: str) -> None:
+    X, y = samples(400)
+    plan = ucm.compile(MODELS[name], blocks(X, y, 37))
+    solution = plan.solve()
+    whole = ucm.compile(plan.model, X, y).reference()
+    whole.solve(solver="CLARABEL")
+    assert solution.objective == pytest.approx(float(whole.value), rel=1e-5)  # type: ignore[arg-type]
+    assert plan.verify().agrees
+    band = plan.reference(solution)
+    band.solve(solver="CLARABEL")
+    assert float(band.value) == pytest.approx(solution.objective, rel=1e-5)  # type: ignore[arg-type]
+
+
+def test_separable_classes_have_a_hard_margin() -> None:
+    X, y = samples(400)
+    X[:, 0] += 8.0 * y
+    U = ucm.Hull(pos) - ucm.Hull(neg)
+    rows, memory = ucm.solve(U, blocks(X, y)), ucm.solve(U, X, y)
+    assert rows.status == "optimal"
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+
+
+def test_weights_are_those_of_the_rows() -> None:
+    X, y = samples(3000)
+    model = MODELS["nu"]
+    rows, memory = ucm.solve(model, blocks(X, y)), ucm.solve(model, X, y)
+    weights: Any = rows.weights
+    assert not weights.known and weights.shape == (3000,)
+    assert rows.x == pytest.approx(X.T @ (y * weights), abs=1e-12)
+    assert weights[y > 0].sum() == pytest.approx(1.0) and weights.max() <= 2 / (3000 * 0.4) + 1e-15
+    assert np.mean((weights > 0) == (np.asarray(memory.weights) > 0)) > 0.98
+    again = pickle.loads(pickle.dumps(rows))
+    assert np.array_equal(np.asarray(again.weights), np.asarray(weights))
+    unseen = pickle.loads(pickle.dumps(ucm.solve(model, blocks(X, y))))
+    assert unseen.objective == rows.objective
+    with pytest.raises(AttributeError, match="left out of the pickle"):
+        np.asarray(unseen.weights)
+
+
+def test_a_few_passes_and_few_rows() -> None:
+    X, y = samples(60_000, 5)
+    plan = ucm.compile(ucm.models.nu_svm(0.4), ucm.row_source(X, y, threads=2))
+    solution = plan.solve()
+    assert solution.status == "optimal"
+    band = solution.answer.rows.rows.band
+    assert sum(p.size for p in band.p) < 0.25 * y.size
+    assert 3 <= solution.stats.reads <= 4
+    memory = ucm.solve(ucm.models.nu_svm(0.4), X, y, solver=NewtonHull())
+    assert solution.objective == pytest.approx(memory.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["heavy tails", "sorted", "rare", "ties", "far"])
+def test_hard_data(kind: str, seed: int) -> None:
+    X, y = samples(4000, 4, seed, part=0.02 if kind == "rare" else 0.5)
+    nu = 0.4
+    if kind == "heavy tails":
+        X *= np.abs(np.random.default_rng(seed).standard_t(1.5, (4000, 1)))
+        nu = 0.6
+    elif kind == "sorted":
+        order = np.argsort(y, kind="stable")
+        X, y = X[order], y[order]
+    elif kind == "rare":
+        nu = 0.03
+    elif kind == "ties":
+        X = np.round(X)
+    else:
+        X = X + 1e4
+    rows, memory = (
+        ucm.solve(ucm.models.nu_svm(nu), blocks(X, y, 333)),
+        ucm.solve(ucm.models.nu_svm(nu), X, y),
+    )
+    assert rows.status == memory.status
+    assert rows.objective == pytest.approx(memory.objective, rel=3e-6)
+
+
+def test_class_weights_are_factors_of_the_caps() -> None:
+    X, y = samples()
+    for weight in ((1.5, 0.8), "balanced", {1: 2.0}):
+        rows = ucm.solve(MODELS["nu"], blocks(X, y), class_weight=weight)
+        memory = ucm.solve(MODELS["nu"], X, y, class_weight=weight)
+        assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+
+
+def test_bias_rules() -> None:
+    X, y = samples(3000)
+    for rule in ("kkt", "midpoint", "zero"):
+        rows = ucm.solve(MODELS["nu"], blocks(X, y), bias_rule=rule)
+        memory = ucm.solve(MODELS["nu"], X, y, bias_rule=rule)
+        assert rows.bias_rule == rule
+        assert rows.b == pytest.approx(memory.b, abs=2e-3)
+
+
+def test_zero_in_the_set_is_proven() -> None:
+    X, y = samples(2000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ucm.ConvergenceWarning)
+        solution = ucm.solve(ucm.models.nu_svm(0.05), blocks(X, y))
+    assert solution.status == "zero_in_set" and not solution.w.any()
+    assert "gather" in solution.message
+    assert np.linalg.norm(solution.x) <= 1e-5
+
+
+def test_limits_and_callbacks_end_between_rounds() -> None:
+    X, y = samples(20_000, part=0.5)
+    model, seen = ucm.models.nu_svm(0.4), []
+    with pytest.warns(ucm.ConvergenceWarning):
+        late = ucm.solve(model, blocks(X, y), time_limit=1e-6)
+    assert late.status == "time_limit" and late.certificate.primal < 0.0
+    X *= np.abs(np.random.default_rng(0).standard_t(1.5, (20_000, 1)))
+    with pytest.warns(ucm.ConvergenceWarning):
+        stopped = ucm.solve(
+            ucm.models.nu_svm(0.6),
+            blocks(X, y),
+            callback=lambda record: seen.append(record) or True,
+        )
+    assert stopped.status == "interrupted" and len(seen) == 1
+    assert 0.0 <= stopped.certificate.relative_gap < 0.1
+
+
+def test_a_band_over_the_budget_says_so() -> None:
+    X, y = samples(20_000)
+    with pytest.warns(ucm.ConvergenceWarning, match="budget"):
+        found = ucm.solve(
+            ucm.models.nu_svm(0.4), blocks(X, y), solver=Sieve(NewtonHull(), budget=2000)
+        )
+    assert found.status == "stalled"
+
+
+# --- sources -----------------------------------------------------------------------------------
+def written(kind: str, folder: Path, X: Any, y: Any) -> tuple[Any, Any]:
+    if kind == "array":
+        return ucm.row_source(X, y, block=100), None
+    if kind == "fortran":
+        return ucm.row_source(np.asfortranarray(X), y, block=100), None
+    if kind == "csr":
+        return ucm.row_source(
+            sparse.csr_matrix(np.where(np.abs(X) > 0.3, X, 0.0)), y, block=64
+        ), None
+    if kind in ("npy", "float32", "integers"):
+        own = {
+            "npy": X,
+            "float32": X.astype(np.float32),
+            "integers": np.round(9 * X).astype(np.int16),
+        }
+        np.save(folder / "X.npy", own[kind])
+        np.save(folder / "y.npy", y.astype(np.int8))
+        return folder / "X.npy", folder / "y.npy"
+    if kind == "memmap":
+        np.save(folder / "X.npy", X)
+        return ucm.row_source(np.load(folder / "X.npy", mmap_mode="r"), y, block=50), None
+    if kind in ("parquet", "arrow"):
+        pa = pytest.importorskip("pyarrow")
+        table = pa.table({"label": y.astype(int), **{f"x{j}": X[:, j] for j in range(X.shape[1])}})
+        if kind == "arrow":
+            return ucm.row_source(table, block=70), None
+        pytest.importorskip("pyarrow.parquet").write_table(
+            table, folder / "X.parquet", row_group_size=130
+        )
+        return str(folder / "X.parquet"), None
+    if kind == "hdf5":
+        with pytest.importorskip("h5py").File(folder / "X.h5", "w") as file:
+            file["X"], file["y"] = X, y
+        return folder / "X.h5", None
+    zarr = pytest.importorskip("zarr")
+    group = zarr.open_group(str(folder / "X.zarr"), mode="w")
+    for name, own in (("X", X), ("y", y)):
+        group.create_array(name, data=own, chunks=(99, *own.shape[1:]))
+    return folder / "X.zarr", None
+
+
+KINDS = "array fortran csr npy float32 integers memmap parquet arrow hdf5 zarr".split()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_source_gives_the_same_answer(kind: str, tmp_path: Path) -> None:
+    X, y = samples(500)
+    given = written(kind, tmp_path, X, y)
+    before = sorted(os.listdir(tmp_path))
+    if kind == "csr":
+        X = np.where(np.abs(X) > 0.3, X, 0.0)
+    if kind == "float32":
+        X = X.astype(np.float32).astype(np.float64)
+    if kind == "integers":
+        X = np.round(9 * X)
+    memory = ucm.solve(MODELS["nu"], X, y)
+    source = ucm.row_source(*given)
+    rows = ucm.solve(MODELS["nu"], *given)
+    assert rows.status == "optimal"
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+    assert (source.m, source.n) == X.shape
+    assert source.labels().tolist() == [-1, 1]
+    gathered = source.gather()
+    table = gathered[0].toarray() if sparse.issparse(gathered[0]) else gathered[0]
+    assert np.array_equal(table, X) and np.array_equal(gathered[1], y)
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_threads_and_blocks_change_nothing() -> None:
+    X, y = samples(5000)
+    answers = [
+        ucm.solve(MODELS["nu"], blocks(X, y, rows, threads))
+        for rows, threads in ((5000, 1), (77, 1), (77, 3))
+    ]
+    for other in answers[1:]:
+        assert other.objective == pytest.approx(answers[0].objective, rel=2e-6)
+    assert answers[1].objective == pytest.approx(answers[2].objective, rel=1e-12)
+
+
+def test_a_read_only_folder_is_enough(tmp_path: Path) -> None:
+    X, y = samples(500)
+    given = written("npy", tmp_path, X, y)
+    tmp_path.chmod(0o500)
+    try:
+        assert ucm.solve(MODELS["nu"], *given).status == "optimal"
+    finally:
+        tmp_path.chmod(0o700)
+
+
+class Losing(RowSource):
+    """A source whose rounds lose their states at the given numbers."""
+
+    def __init__(self, inner: RowSource, lost: set[int]) -> None:
+        self.inner, self.lost, self.number = inner, lost, 0
+        self.m, self.n, self.nbytes = inner.m, inner.n, inner.nbytes
+
+    def rounds(self) -> Rounds:
+        return _LosingRounds(self, self.inner.rounds())
+
+    def labels(self) -> Any:
+        return self.inner.labels()
+
+
+class _LosingRounds(Rounds):
+    def __init__(self, source: Losing, inner: Rounds) -> None:
+        self.source, self.inner = source, inner
+
+    def run(self, kernel: Any, *message: Any) -> list[Any]:
+        self.source.number += 1
+        if self.source.number in self.source.lost:
+            raise StateLostError
+        return self.inner.run(kernel, *message)
+
+    def merged(self, kernel: Any, merge: Any, *message: Any) -> Any:
+        return self.inner.merged(kernel, merge, *message)
+
+    def recover(self) -> None:
+        self.inner.recover()
+
+
+@pytest.mark.parametrize("lost", [{2}, {3}, {4}, {2, 4}])
+def test_a_lost_state_costs_at_most_two_passes(lost: set[int]) -> None:
+    X, y = samples(30_000)
+    whole = ucm.solve(MODELS["nu"], blocks(X, y, 3000))
+    source = Losing(blocks(X, y, 3000), lost)
+    found = ucm.solve(MODELS["nu"], source)
+    assert found.status == "optimal"
+    assert found.objective == pytest.approx(whole.objective, rel=2e-6)
+    assert found.stats.passes <= whole.stats.passes + 2.0 * len(lost) + 0.5
+
+
+def test_any_two_labels() -> None:
+    X, y = samples(500)
+    words = np.where(y > 0, "yes", "no")
+    source = Labelled(blocks(X, words), "yes")
+    memory = ucm.solve(MODELS["nu"], X, y)
+    assert ucm.solve(MODELS["nu"], source).objective == pytest.approx(memory.objective, rel=2e-6)
+
+
+def test_the_terms_of_the_bound() -> None:
+    d, positive = np.array([-2.0, 1.0, -0.5, 3.0]), np.array([True, True, False, False])
+    assert below(d, positive) == (2.0, 0.5)
+
+
+def test_a_sample_has_both_classes() -> None:
+    X, y = samples(20_000, part=0.001)
+    data = survey(blocks(X, y))
+    assert sum(data.sizes) == 20_000 and data.sizes[0] == (y > 0).sum()
+    assert data.scale == np.abs(X).max()
+    assert 500 <= data.sample[1].size <= 2000
+
+
+# --- bad input ---------------------------------------------------------------------------------
+def test_nan_in_the_last_block_is_named() -> None:
+    X, y = samples(500)
+    X[-1, 2] = np.nan
+    with pytest.raises(ucm.DataError, match=r"entry \(499, 2\) is nan"):
+        ucm.solve(MODELS["nu"], blocks(X, y))
+    table = sparse.csr_matrix(X)
+    with pytest.raises(ucm.DataError, match=r"entry \(499, 2\) is nan"):
+        ucm.solve(MODELS["nu"], blocks(table, y))
+
+
+def test_labels_in_one_block_only() -> None:
+    X, y = samples(500)
+    order = np.argsort(-y, kind="stable")
+    rows = ucm.solve(MODELS["nu"], blocks(X[order], y[order], 450))
+    assert rows.objective == pytest.approx(ucm.solve(MODELS["nu"], X, y).objective, rel=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda X, y: (X, y[:-1]), "expected 500 labels, one per row of X, got 499"),
+        (lambda X, y: (X, np.where(y > 0, 2.0, y)), "labels -1 and \\+1, got the value"),
+        (lambda X, y: (X, np.ones(500)), "two classes, got one"),
+        (lambda X, y: (X, np.full(500, "a")), "no numbers"),
+        (lambda X, y: (X[:0], y[:0]), "0 rows"),
+        (lambda X, y: (X[:, :0], y), "expected a table"),
+        (lambda X, y: (X.astype(str), y), "real numbers"),
+        (lambda X, y: (X[:, 0], y), "expected a table"),
+        (lambda X, y: (X, None), "expected one label per row"),
+    ],
+)
+def test_bad_input_is_refused(change: Any, match: str) -> None:
+    with pytest.raises(ucm.DataError, match=match):
+        ucm.solve(MODELS["nu"], blocks(*change(*samples(500))))
+
+
+def test_a_file_that_shrinks_is_refused(tmp_path: Path) -> None:
+    X, y = samples(50_000)
+    given = written("npy", tmp_path, X, y)
+    source = ucm.row_source(*given)
+    plan = ucm.compile(MODELS["nu"], source)
+    os.truncate(given[0], 100_000)
+    with pytest.raises(ucm.DataError, match="stays as it is"):
+        plan.solve()
+    mapped = written("memmap", tmp_path, X, y)[0]
+    mapped.check = lambda: None  # between the look at the file and the read
+    os.truncate(tmp_path / "X.npy", 100_000)
+    with pytest.raises(ucm.DataError, match="ends after"):
+        ucm.solve(MODELS["nu"], mapped)
+
+
+def test_empty_row_groups_and_columns_of_words(tmp_path: Path) -> None:
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    X, y = samples(400)
+    table = pa.table({"label": y, **{f"x{j}": X[:, j] for j in range(4)}})
+    path = tmp_path / "X.parquet"
+    with parquet.ParquetWriter(path, table.schema) as writer:
+        for part in (table.slice(0, 150), table.slice(0, 0), table.slice(150)):
+            writer.write_table(part)
+    rows = ucm.solve(MODELS["nu"], path)
+    assert rows.objective == pytest.approx(ucm.solve(MODELS["nu"], X, y).objective, rel=2e-6)
+    words = table.append_column("town", pa.array(["a", "b"] * 200).dictionary_encode())
+    parquet.write_table(words, path)
+    with pytest.raises(ucm.DataError, match="'town'"):
+        ucm.solve(MODELS["nu"], path)
+    with pytest.raises(ucm.DataError, match="name of a column"):
+        ucm.solve(MODELS["nu"], path, "colour")
+    missing = table.set_column(0, "label", pa.array([None, *y[1:]]))
+    parquet.write_table(missing, path)
+    with pytest.raises(ucm.DataError, match="label for every sample"):
+        ucm.solve(MODELS["nu"], path)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ucm.Hull(signed, weights=ucm.NormBall(0.2)),
+        ucm.RobustMargin(ucm.models.nu_svm(0.4), norm=1.0),
+        ucm.Hull(pos, weights=ucm.KLBall(0.2)) - ucm.Hull(neg),
+        ucm.ReducedHull(pos, nu=0.4) - neg.mean,
+        ucm.Logistic() + 0.5 * ucm.L1(),
+        ucm.ReducedHull(pos.group("A"), nu=0.1) - ucm.Hull(neg),
+    ],
+)
+def test_other_models_say_what_they_would_gather(model: Any) -> None:
+    with pytest.raises(ucm.DataError, match=r"900 x 4 samples in memory.*gather"):
+        ucm.solve(model, blocks(*samples()))
+    with pytest.raises(ucm.DataError, match="gather"):
+        ucm.solve(MODELS["nu"], blocks(*samples()), kernel="rbf")
+
+
+def test_emptiness_names_the_range() -> None:
+    with pytest.raises(ucm.EmptySetError, match="nu must be at most"):
+        ucm.solve(ucm.models.nu_svm(0.95), blocks(*samples()))
+
+
+def test_options() -> None:
+    X, y = samples()
+    with pytest.raises(ucm.ParameterError, match="threads"):
+        ucm.row_source(X, y, threads=0)
+    with pytest.raises(ucm.ParameterError, match="budget"):
+        Sieve(NewtonHull(), budget=0)
+    with pytest.raises(ucm.DataError, match="no such file"):
+        ucm.solve(MODELS["nu"], "nowhere.npy", y)
+    with pytest.raises(ucm.DataError, match="has its own"):
+        ucm.solve(MODELS["nu"], blocks(X, y), y)
+    assert not stored.is_stored(X) and not stored.is_stored("words")
+    plan = ucm.compile(MODELS["nu"], blocks(X, y))
+    assert "block" in plan.explain() and "sieve" in plan.explain()
+
+
+# --- means and covariances ---------------------------------------------------------------------
+MOMENTS = {
+    "mm-mpm": ucm.models.mm_mpm(0.5),
+    "mm-fda": ucm.models.mm_fda(0.5),
+    "signed": ucm.Ellipsoid(signed.mean, signed.cov, 0.3),
+    "gelbrich": ucm.Gelbrich(pos, 0.1, 0.3) - ucm.Gelbrich(neg, 0.1, 0.3),
+    "p = 1": ucm.RobustMargin(ucm.models.mm_mpm(0.2), norm=1.0),
+}
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_sets_of_means_and_covariances_take_one_pass(name: str, kind: str) -> None:
+    X, y = samples(1200, 5)
+    X = X @ np.random.default_rng(1).standard_normal((5, 5))
+    if kind == "csr":
+        X = sparse.csr_matrix(np.where(np.abs(X) > 0.5, X, 0.0))
+    plan = ucm.compile(MOMENTS[name], blocks(X, y, 37, threads=2))
+    rows, memory = plan.solve(), ucm.solve(MOMENTS[name], X, y)
+    exact = 1e-6 if name == "p = 1" else 1e-12
+    assert rows.status == memory.status == "optimal"
+    assert rows.objective == pytest.approx(memory.objective, rel=exact)
+    assert rows.w == pytest.approx(memory.w, abs=1e-4 if name == "p = 1" else 1e-6)
+    assert rows.bias_rule == memory.bias_rule
+    assert rows.b == pytest.approx(memory.b, abs=1e-4 if name == "p = 1" else 1e-6)
+    if name != "p = 1":
+        assert plan.verify().agrees
+
+
+def test_a_mean_far_from_zero_costs_no_accuracy() -> None:
+    X, y = samples(3000, 5)
+    shifted = X + 1e6
+    exact = [np.longdouble(shifted[y == c]).mean(axis=0) for c in (1.0, -1.0)]
+    data = of_moments(blocks(shifted, y, 100))
+    for kind, mean, c in zip(("pos", "neg"), exact, (1.0, -1.0), strict=True):
+        D = np.longdouble(shifted[y == c]) - mean
+        cov = (D.T @ D) / D.shape[0]
+        assert np.abs(data.mean(kind) - mean).max() <= 2e-10
+        assert np.abs(data.covariance(kind) - cov).max() <= 1e-12 * np.abs(cov).max()
+    for name in ("mm-mpm", "mm-fda", "gelbrich"):
+        far = ucm.solve(MOMENTS[name], blocks(shifted, y, 100))
+        near = ucm.solve(MOMENTS[name], shifted - 1e6, y)
+        assert far.objective == pytest.approx(near.objective, rel=1e-12)
+        assert far.b == pytest.approx(near.b - 1e6 * near.w.sum(), rel=1e-12)
+        if name == "mm-mpm":
+            plus, minus = far.parts or ((), ())
+            assert plus == pytest.approx((near.parts or ((),))[0] + 1e6, rel=1e-12)
+            assert plus - minus == pytest.approx(far.x, abs=1e-9)
+
+
+@pytest.mark.parametrize("weight", [None, (3.0, 1.0)])
+@pytest.mark.parametrize("scale", [1.0, 1e-5])
+def test_the_bias_of_least_error_over_rows(weight: Any, scale: float) -> None:
+    X, y = samples(4000, 3)
+    for own in (X * scale, np.round(2 * X) * scale):
+        for rule in ("error", "odds", "means", "midpoint"):
+            found = [
+                ucm.solve(MOMENTS["mm-mpm"], rows, labels, class_weight=weight, bias_rule=rule)
+                for rows, labels in ((blocks(own, y, 300), None), (own, y))
+            ]
+            assert found[0].b == pytest.approx(found[1].b, abs=1e-9 * scale, rel=1e-9)
+
+
+def test_moments_validate_in_their_pass() -> None:
+    X, y = samples(500)
+    X[-1, 1] = np.inf
+    with pytest.raises(ucm.DataError, match=r"entry \(499, 1\) is inf"):
+        ucm.solve(MOMENTS["mm-mpm"], blocks(X, y))
+    X, y = samples(500)
+    with pytest.raises(ucm.DataError, match="two classes"):
+        ucm.solve(MOMENTS["mm-mpm"], blocks(X, np.ones(500)))
+
+
+# --- the classifier ----------------------------------------------------------------------------
+def test_the_classifier_reads_and_predicts_block_by_block(tmp_path: Path) -> None:
+    X, y = samples(2000)
+    words = np.where(y > 0, "yes", "no")
+    whole = ucm.Classifier(MODELS["nu"], class_weight={"yes": 2.0}).fit(X, words)
+    np.save(tmp_path / "X.npy", X)
+    rows = ucm.Classifier(MODELS["nu"], class_weight={"yes": 2.0}).fit(tmp_path / "X.npy", words)
+    assert rows.classes_.tolist() == ["no", "yes"] and rows.n_features_in_ == 4
+    assert rows.coef_ == pytest.approx(whole.coef_, abs=3e-3)
+    assert rows.predict(tmp_path / "X.npy").tolist() == rows.predict(X).tolist()
+    assert rows.decision_function(blocks(X, words)) == pytest.approx(rows.decision_function(X))
+    assert rows.score(tmp_path / "X.npy", words) == rows.score(X, words)
+    again = pickle.loads(pickle.dumps(rows))
+    assert not hasattr(again, "plan_") and hasattr(rows, "plan_")
+    assert again.predict(X).tolist() == rows.predict(X).tolist()
+    balanced = [
+        ucm.Classifier(MODELS["nu"], class_weight="balanced").fit(*given)
+        for given in ((X, words), (blocks(X, words),))
+    ]
+    assert balanced[1].solution_.objective == pytest.approx(
+        balanced[0].solution_.objective, rel=2e-6
+    )
+    with pytest.raises(ucm.DataError, match="4 features"):
+        rows.predict(blocks(X[:, :2], words))
+    X[7, 1] = np.nan
+    with pytest.raises(ucm.DataError, match="finite"):
+        rows.predict(blocks(X, words))
+
+
+def test_the_classifier_and_columns(tmp_path: Path) -> None:
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    X, y = samples(800)
+    table = pa.table({"grade": y.astype(int), **{f"x{j}": X[:, j] for j in range(4)}})
+    parquet.write_table(table, tmp_path / "X.parquet")
+    rows = ucm.Classifier(MODELS["nu"]).fit(tmp_path / "X.parquet", "grade")
+    assert rows.feature_names_in_.tolist() == ["x0", "x1", "x2", "x3"]
+    assert np.array_equal(rows.predict(tmp_path / "X.parquet"), rows.predict(table))
+    with pytest.raises(ucm.DataError, match="x3"):
+        rows.predict(table.drop_columns(["x3"]))
+
+
+@pytest.mark.parametrize(
+    "options", [{"kernel": "rbf"}, {"probability": True}, {"side": "pos"}, {"bias": "odds"}]
+)
+def test_what_the_classifier_needs_in_memory(options: Any) -> None:
+    X, y = samples(300)
+    with pytest.raises(ucm.UCMError, match=r"gather|over rows"):
+        ucm.Classifier(MODELS["nu"], **options).fit(blocks(X, y))
+    three = np.arange(300) % 3
+    with pytest.raises(ucm.DataError, match="3 classes"):
+        ucm.Classifier(MODELS["nu"]).fit(blocks(X, three))
+    with pytest.raises(ucm.DataError, match="two classes, got 1"):
+        ucm.Classifier(MODELS["nu"]).fit(blocks(X, np.ones(300)))

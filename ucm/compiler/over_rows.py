@@ -1,0 +1,266 @@
+"""Models over row sources: two reduced hulls by a sieve, and what every other one would need."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ucm.compiler.lowering import Given, Lowering, Parts, Proof, Regime, Verdict
+from ucm.compiler.recover import moves
+from ucm.data.bound import Data
+from ucm.data.linear import LinearMap, Vec
+from ucm.data.maps import ComposedMap
+from ucm.data.source import gathered
+from ucm.data.survey import ElsewhereMap, RowData, refuse_gathering
+from ucm.errors import EmptySetError, ParameterError
+from ucm.evidence.reference import twin
+from ucm.evidence.rows import proven
+from ucm.evidence.verify import Verification, verify
+from ucm.forms.answer import Answer
+from ucm.forms.lazy import LazyVector
+from ucm.forms.monitor import Monitor
+from ucm.forms.rows import RowHulls
+from ucm.forms.solution import Certificate, Solution
+from ucm.forms.solver import Solver
+from ucm.language.contracts import UncertaintySet
+from ucm.language.domains import CappedSimplex
+from ucm.language.node import Node
+from ucm.language.robust import RobustMargin
+from ucm.language.sets.combination import Combination, LinearImage
+from ucm.language.sets.hull import Hull
+from ucm.language.sets.image import Image
+from ucm.language.sets.point import Point
+from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples, neg, pos
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["ToRows", "by_moments", "row_hulls", "stays"]
+
+_ROUNDING = 1e-9
+_RULES = ("auto", "kkt", "midpoint", "zero")
+
+
+def by_moments(U: Node) -> bool:
+    """Whether the samples of a set stand under means and covariances only, and under no group."""
+    if isinstance(U, Mean | Covariance):
+        return isinstance(U.samples, Samples) and U.samples.label is None
+    return not isinstance(U, SampleNode) and all(
+        by_moments(x) for x in U.below() if isinstance(x, Node)
+    )
+
+
+def stays(U: UncertaintySet) -> bool:
+    """Whether a set stays where it is while all samples move by one vector."""
+    if any(isinstance(V, LinearImage | Image) for V in U.walk()):
+        return False
+    found = list(moves(U))
+    return all(kind != "signed" for kind, _ in found) and sum(f for _, f in found) == 0.0
+
+
+def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
+    """Two hulls of rows, from the declared set lowered over samples that are elsewhere.
+
+    Raises
+    ------
+    EmptySetError
+        The set has no point for these parameters.
+    DataError
+        The set is another one.
+    """
+    what = f"{model!r}"
+    if model.norm != 2.0:
+        refuse_gathering(data.source, what)
+    model.set.dimension(data.n)
+    why = model.set.emptiness(data)  # type: ignore[arg-type]
+    if why is not None:
+        raise EmptySetError(why)
+    image = model.set.lower(data)  # type: ignore[arg-type]
+    found: dict[str, tuple[float, float, float]] = {}
+    if image.couplings or image.center.any():
+        refuse_gathering(data.source, what)
+    for b in image.blocks:
+        kind, factor = _kind(b.map)
+        kinds = ("pos", "neg") if kind == "signed" else (kind,)
+        groups = b.groups
+        if groups is None or not factor or any(not k or k in found for k in kinds):
+            refuse_gathering(data.source, what)
+        for k, group in zip(kinds, groups, strict=True):
+            sign = -1.0 if kind == "signed" and k == "neg" else 1.0
+            found[k] = sign * factor, min(group.cap, group.mass), group.mass
+    if len(found) < 2:
+        refuse_gathering(data.source, what)
+    factors, caps, masses = zip(found["pos"], found["neg"], strict=True)
+    return RowHulls(data, factors, caps, masses)
+
+
+def _kind(A: LinearMap) -> tuple[str, float]:
+    """Which samples a map is of, and the number in front; "" for no samples alone."""
+    factor = 1.0
+    while isinstance(A, ComposedMap) and A.M is None:
+        A, factor = A.inner, factor * A.factor
+    return (A.kind, factor) if isinstance(A, ElsewhereMap) else ("", factor)
+
+
+class ToRows(Lowering[RowHulls]):
+    """`min ||x||_2` over two reduced hulls of rows that are read block by block."""
+
+    rules = _RULES
+    wrong = "a point of U nearer than its support allows); the pass over the rows"
+
+    def __init__(
+        self, model: RobustMargin, data: RowData, asked: str | Solver[Any] = "auto"
+    ) -> None:
+        self.model, self.asked = model, asked
+        self.data: Any = data  # of rows elsewhere
+        self.form = row_hulls(model, data)
+
+    @property
+    def regime(self) -> Regime:
+        return Regime(True, "the solve decides")
+
+    def lines(self) -> list[str]:
+        data, form = self.data, self.form
+        hulls = ", ".join(
+            f"{size} samples of class {sign}, 0 ≤ q ≤ {cap:.4g}, Σ q = {mass:g}"
+            for size, sign, cap, mass in zip(
+                data.sizes, ("+1", "-1"), form.caps, form.masses, strict=True
+            )
+        )
+        return [
+            f"data      {data.m} samples, {data.n} features, {data.stored} entries; {data.source!r}",
+            f"form      min ||x||_2 over hulls of rows, {hulls}",
+            f"a pass    every block of rows once, {2 * data.stored:,} multiplications",
+        ]
+
+    def tail(self, solver: str, verbose: bool) -> list[str]:
+        return []
+
+    def elsewhere(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
+        return None
+
+    def begin(self, warm: Solution) -> Answer | None:
+        return None  # a sample tells more than the solution of another size
+
+    def run(
+        self, solver: Solver[RowHulls], monitor: Monitor, start: Answer | None, starts: int
+    ) -> list[Answer]:
+        return [self.answer(solver, monitor, start)]
+
+    def certify(self, answer: Answer, tol: float) -> Proof:
+        found = answer.rows
+        if found is None:
+            nothing = Certificate(np.inf, -np.inf, np.inf, np.inf, np.nan, "none")
+            return Proof(answer, nothing, math.nan, np.zeros(self.form.n))
+        certificate, x = proven(self.form, found)
+        if x is None:
+            return Proof(answer, certificate, certificate.primal, answer.w)
+        norm = -certificate.dual
+        size = sum(
+            abs(f) * float(np.linalg.norm(p))
+            for f, p in zip(self.form.factors, found.points, strict=True)
+        )
+        near = max(tol, self.data.space.resolution)
+        inside = certificate.violation <= max(10.0 * tol, 1e-6)
+        far = 10.0 * max(near, certificate.violation) * size
+        if inside and norm <= near * size and not certificate.primal < -far:
+            certificate = Certificate(0.0, -norm, norm, 0.0, certificate.violation, "global")
+            return Proof(answer, certificate, 0.0, np.zeros(self.form.n), None, x, size)
+        return Proof(answer, certificate, -norm, answer.w, None, x, size)
+
+    def certify_given(self, given: Given) -> Certificate:
+        refuse_gathering(self.data.source, "a certificate of an answer from elsewhere")
+
+    def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
+        if proof.certificate.kind == "none":
+            return Verdict(
+                proof.answer.status, f"{proof.answer.message}; {proof.certificate}", warns=True
+            )
+        if proof.w is None or proof.w.any():
+            return None
+        return Verdict(
+            "zero_in_set",
+            "0 lies in U, so no direction has a positive worst-case margin and w = 0. Make the sets smaller; "
+            f"the non-convex side needs all samples in memory, {self.data.source.nbytes / 1e9:.3g} GB: "
+            "X, y = ucm.row_source(X, y).gather()",
+        )
+
+    def slack(self, proof: Proof, tol: float) -> float:
+        return tol
+
+    def recover(self, proof: Proof, bias_rule: str) -> Parts:
+        form, found, w = self.form, proof.answer.rows, proof.w
+        if found is None or found.points is None or w is None or not w.any():
+            return Parts(w, None, proof.x, None, "none")
+        b, rule = self._bias(bias_rule, found, w)
+        make = functools.partial(found.rows.weights, form.factors)
+        parts = functools.partial(self._parts, found.points)
+        weights: Any = LazyVector(self.data.m, make)
+        return Parts(w, b, proof.x, weights, rule, make_parts=parts)
+
+    def _bias(self, rule: str, found: Any, w: Vec) -> tuple[float, str]:
+        """As `ucm.compiler.recover.bias`: half-way between the thresholds, or between the points."""
+        form = self.form
+        if rule == "zero":
+            return 0.0, "zero"
+        if rule in ("auto", "kkt"):
+            levels = [theta / f for theta, f in zip(found.theta, form.factors, strict=True)]
+            return -0.5 * sum(levels), "kkt"
+        if form.masses != (1.0, 1.0) or not form.factors[0] > 0.0 > form.factors[1]:
+            raise ParameterError(
+                f"bias={rule!r} does not apply to {self.model.set!r} over rows; use bias='auto'"
+            )
+        return -0.5 * float(sum(w @ point for point in found.points)), "midpoint"
+
+    def _parts(self, points: Any) -> tuple[Vec, ...]:
+        """The points of the summands, in the order in which they are written."""
+        place = {"pos": 0, "neg": 1}
+        signed = points[0] - points[1]
+        return tuple(points[place[k]] if k in place else signed for k in _kinds(self.model.set))
+
+    # --- the twin ----------------------------------------------------------------------------------
+    def reference(self, at: Solution | None) -> cp.Problem:
+        if at is None or at.answer is None or at.answer.rows is None:
+            raise ParameterError(
+                "reference: over rows it is the program of the band and of the point that the other rows "
+                "make, which a solution knows; give one, reference(solution)"
+            )
+        return twin(*self._band(at)).problem
+
+    def dual_reference(self) -> cp.Problem | None:
+        return None
+
+    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+        if solution.answer is None or solution.answer.rows is None or solution.x is None:
+            raise ParameterError("verify: expected a solution with a point, got none; solve first")
+        model, data = self._band(solution)
+        return verify(model, data, replace(solution, weights=None), tol, **options)
+
+    def _band(self, solution: Solution) -> tuple[RobustMargin, Data]:
+        """The declared set with the rows outside of the band held where they are: a point, and two hulls."""
+        found, form = solution.answer.rows, self.form
+        band = found.rows.band
+        X, y = gathered(
+            [(T, np.full(T.shape[0], s)) for T, s in zip(band.X, (1.0, -1.0), strict=True)]
+        )
+        held, U = solution.x.copy(), []
+        for c, kind in enumerate((pos, neg)):
+            p, f = band.p[c], form.factors[c]
+            held -= f * (band.X[c].T @ p)
+            left = form.masses[c] - form.caps[c] * found.rows.counts[c]
+            cap = max(min(form.caps[c] / left, 1.0), 1.0 / p.size)
+            U.append((f * left) * Hull(kind, weights=CappedSimplex(cap)))
+        return RobustMargin(U[0] + U[1] + Point(held)), Data(X, y)
+
+
+def _kinds(U: UncertaintySet) -> Iterator[str]:
+    if isinstance(U, Combination):
+        for V, _ in U.terms():
+            yield from _kinds(V)
+    else:
+        yield from (s.kind for s in U.walk() if isinstance(s, Samples))

@@ -1,0 +1,253 @@
+"""Samples that are read block by block: the contract of a row source, and what all of them share.
+
+What is computed over rows is a pure kernel, a function of a module that workers can import:
+
+    kernel(X, y, state, *message) -> (state, summary)
+
+X is a block, a dense array of any real dtype or a CSR matrix, y its labels, and `state` what the kernel
+left there in the round before, None at first. A state stays where its block is: one message goes out a round,
+and one summary of each block comes back, or all of them merged into one.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm.errors import DataError
+
+__all__ = [
+    "BlockSource", "Kernel", "Labelled", "Rounds", "RowSource", "StateLostError", "as_double",
+    "block_rows", "gathered", "refuse_lengths",
+]  # fmt: skip
+
+Kernel = Callable[..., tuple[Any, Any]]
+
+_BLOCK = 1 << 21  # bytes: a second product with a block finds it in the cache
+_THREADS = 4  # at most, where none is said: more wait for the memory
+
+
+class StateLostError(RuntimeError):
+    """A block was lost between two rounds, its state with it; `Rounds.recover` brings the block back."""
+
+
+class Rounds(ABC):
+    """Rounds of kernels over the blocks of a source, with states of their own."""
+
+    @abstractmethod
+    def run(self, kernel: Kernel, *message: Any) -> list[Any]:
+        """The summaries of one round, in the order of the blocks.
+
+        Raises
+        ------
+        StateLostError
+            A block is not where it was: no state is to be relied on before `recover`.
+        DataError
+            The rows cannot be read, or have changed.
+        """
+
+    @abstractmethod
+    def merged(self, kernel: Kernel, merge: Callable[[Any, Any], Any], *message: Any) -> Any:
+        """The summaries of one round as one: `merge(a, b)` of two neighbours, a before b, where they are;
+        None where there are no blocks. `merge` is associative, a function of a module. Raises as `run`."""
+
+    @abstractmethod
+    def recover(self) -> None:
+        """All blocks again, all states None."""
+
+
+class RowSource(ABC):
+    """m samples of n features with their labels, in blocks of rows that stay where they are.
+
+    Attributes
+    ----------
+    m, n : samples and features
+    nbytes : of the samples as double precision, what `gather` takes
+    features : the names of the features, where they have some
+    """
+
+    m: int
+    n: int
+    nbytes: int
+    features: list[str] | None = None
+
+    @abstractmethod
+    def rounds(self) -> Rounds:
+        """New rounds, all states None."""
+
+    @abstractmethod
+    def labels(self) -> NDArray[Any]:
+        """The different labels, in order."""
+
+    def gather(self) -> tuple[Any, NDArray[Any]]:
+        """All samples and labels in memory, float64 or CSR: for models that need them whole."""
+        return gathered(self.rounds().run(_copied))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(m={self.m}, n={self.n})"
+
+
+def _copied(X: Any, y: Any, state: Any) -> tuple[Any, Any]:
+    return state, (as_double(X), np.asarray(y))
+
+
+def gathered(parts: Sequence[tuple[Any, Any]]) -> tuple[Any, NDArray[Any]]:
+    """Samples and labels of several blocks as one."""
+    tables = [X for X, _ in parts]
+    if any(sparse.issparse(X) for X in tables):
+        X: Any = sparse.vstack(tables, format="csr")
+    else:
+        X = np.concatenate(tables)
+    return X, np.concatenate([np.asarray(y) for _, y in parts])
+
+
+def as_double(X: Any) -> Any:
+    """A block in double precision, as it is where it has that."""
+    if sparse.issparse(X):
+        return X if X.dtype == np.float64 else X.astype(np.float64)
+    return np.asarray(X, dtype=np.float64)
+
+
+def _processors() -> int:
+    """Those that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)  # not on every system
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+def block_rows(bytes_of_row: float) -> int:
+    """How many rows make a block."""
+    return max(1, int(_BLOCK / max(bytes_of_row, 1.0)))
+
+
+class BlockSource(RowSource):
+    """A source whose blocks are read in this process, on several threads.
+
+    Attributes
+    ----------
+    threads : at work at the same time; None for as many as processors, four at most
+    """
+
+    threads: int | None = None
+
+    @property
+    @abstractmethod
+    def blocks(self) -> int:
+        """Their number."""
+
+    @abstractmethod
+    def read(self, block: int) -> Iterator[tuple[Any, Any]]:
+        """The samples and labels of a block, in one part or in several that are always the same.
+
+        Raises
+        ------
+        DataError
+            They cannot be read.
+        """
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raises `DataError` where the rows are no longer what they were: asked before every round."""
+
+    def rounds(self) -> Rounds:
+        return _LocalRounds(self)
+
+
+class _LocalRounds(Rounds):
+    def __init__(self, source: BlockSource) -> None:
+        self.source = source
+        self.states: list[dict[int, Any]] = [{} for _ in range(source.blocks)]
+
+    def run(self, kernel: Kernel, *message: Any) -> list[Any]:
+        return [summary for found in self._over(kernel, message) for summary in found]
+
+    def merged(self, kernel: Kernel, merge: Callable[[Any, Any], Any], *message: Any) -> Any:
+        summaries = (summary for found in self._over(kernel, message) for summary in found)
+        first = next(summaries, None)
+        return None if first is None else functools.reduce(merge, summaries, first)
+
+    def _over(self, kernel: Kernel, message: tuple[Any, ...]) -> Iterator[list[Any]]:
+        """The summaries of the parts of every block, block by block."""
+        self.source.check()
+
+        def work(block: int) -> list[Any]:
+            states, found = self.states[block], []
+            for k, (X, y) in enumerate(self.source.read(block)):
+                states[k], summary = kernel(X, y, states.get(k), *message)
+                found.append(summary)
+            return found
+
+        threads = self.source.threads or min(_THREADS, _processors())
+        every = range(self.source.blocks)
+        if threads == 1 or len(every) == 1:
+            yield from map(work, every)
+            return
+        with ThreadPoolExecutor(threads) as pool:
+            ahead: deque[Any] = deque()  # so that summaries do not pile up
+            for block in every:
+                ahead.append(pool.submit(work, block))
+                if len(ahead) > 4 * threads:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+
+    def recover(self) -> None:
+        self.states = [{} for _ in self.states]
+
+
+@dataclass(frozen=True)
+class _Renamed:
+    """A kernel that is told +1 for one label and -1 for the others."""
+
+    kernel: Kernel
+    positive: Any
+
+    def __call__(self, X: Any, y: Any, state: Any, *message: Any) -> tuple[Any, Any]:
+        signs = np.where(np.asarray(y) == self.positive, 1.0, -1.0)
+        return self.kernel(X, signs, state, *message)
+
+
+@dataclass(frozen=True)
+class _RenamedRounds(Rounds):
+    inner: Rounds
+    positive: Any
+
+    def run(self, kernel: Kernel, *message: Any) -> list[Any]:
+        return self.inner.run(_Renamed(kernel, self.positive), *message)
+
+    def merged(self, kernel: Kernel, merge: Callable[[Any, Any], Any], *message: Any) -> Any:
+        return self.inner.merged(_Renamed(kernel, self.positive), merge, *message)
+
+    def recover(self) -> None:
+        self.inner.recover()
+
+
+class Labelled(RowSource):
+    """A source of two classes with any labels, one of which becomes +1 and the other -1."""
+
+    def __init__(self, inner: RowSource, positive: Any) -> None:
+        self.inner, self.positive = inner, positive
+        self.m, self.n, self.nbytes = inner.m, inner.n, inner.nbytes
+
+    def rounds(self) -> Rounds:
+        return _RenamedRounds(self.inner.rounds(), self.positive)
+
+    def labels(self) -> NDArray[Any]:
+        return np.array([-1.0, 1.0])
+
+
+def refuse_lengths(rows: int, labels: int) -> None:
+    """Raises `DataError` where there is not one label for each row."""
+    if rows != labels:
+        raise DataError(
+            f"y: expected {rows} labels, one per row of X, got {labels}; both must have the same length"
+        )

@@ -1,0 +1,450 @@
+"""Row sources over arrays, memory maps and files: NumPy, Parquet and Arrow, HDF5, Zarr."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm.data.sound import refuse_unsound
+from ucm.data.source import BlockSource, RowSource, block_rows, refuse_lengths
+from ucm.errors import DataError, MissingExtraError, ParameterError, brief
+
+__all__ = ["feature_rows", "is_stored", "row_source"]
+
+_FOLDERS = {".zarr": "zarr"}
+_SUFFIXES = {
+    ".npy": "numpy", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".h5": "hdf5",
+    ".hdf5": "hdf5", **_FOLDERS,
+}  # fmt: skip
+_LARGE = 1 << 28  # bytes as double precision: smaller memory maps are arrays like others
+_LABELS = ("label", "class", "target", "y")
+
+
+def is_stored(X: Any) -> bool:
+    """Whether X is read block by block: a source, a path to rows, a large memory map, a table of Arrow, a
+    dataset of HDF5 or Zarr."""
+    if isinstance(X, RowSource):
+        return True
+    if isinstance(X, str | Path):
+        return Path(X).suffix.lower() in _SUFFIXES
+    if isinstance(X, np.memmap):
+        return 8 * X.size > _LARGE
+    return type(X).__module__.split(".")[0] in ("h5py", "zarr", "pyarrow")
+
+
+def row_source(
+    X: Any, y: Any = None, *, threads: int | None = None, block: int | None = None
+) -> RowSource:
+    """Samples that are read block by block, and never whole.
+
+    Parameters
+    ----------
+    X : array, CSR matrix, np.memmap, h5py.Dataset, zarr.Array, pyarrow.Table or a path
+        The samples, one a row; a path ends with .npy, .parquet, .arrow, .feather, .h5, .hdf5 or .zarr. Of
+        Arrow and Parquet every column but that of the labels is a feature; a file of HDF5 or a group of Zarr
+        holds them as `X`.
+    y : (m,) labels, or the name of their column
+        In memory or not; a path to a .npy file too. Left out, the column named label, class, target or y; of
+        HDF5 and Zarr the array `y`.
+    threads : int, optional
+        That read at the same time; four at most by default.
+    block : int, optional
+        Rows of a block; by default some 2 MB of them.
+
+    Raises
+    ------
+    DataError
+        No table of real numbers, no such file or column, lengths that differ.
+    MissingExtraError
+        The library for the format is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np, pathlib, tempfile, ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "wine.npy"
+    ...     np.save(file, X)
+    ...     rows = ucm.row_source(file, y)
+    ...     solution = ucm.solve(ucm.models.nu_svm(0.3), rows)
+    >>> solution.status
+    'optimal'
+    """
+    for name, number in (("threads", threads), ("block", block)):
+        whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+        if number is not None and not (whole and number >= 1):
+            raise ParameterError(
+                f"row_source: {name} is a positive whole number, got {brief(number)}"
+            )
+    if isinstance(X, RowSource):
+        if y is not None:
+            raise DataError("y: expected none beside a row source, which has its own, got one")
+        return X
+    found = _opened(X, y, block)
+    found.threads = threads
+    return found
+
+
+def feature_rows(X: Any, names: list[str] | None) -> RowSource:
+    """Rows without labels: of a table with columns those named, or all."""
+    if isinstance(X, RowSource):
+        return X
+    return _opened(X, _Unlabelled(names), None)
+
+
+class _Unlabelled:
+    """In place of labels, where there are none: zeros for all rows."""
+
+    def __init__(self, names: list[str] | None) -> None:
+        self.names = names
+
+    def zeros(self, m: int) -> NDArray[Any]:
+        return np.broadcast_to(0.0, m)
+
+
+def _opened(X: Any, y: Any, block: int | None) -> BlockSource:
+    if isinstance(X, str | Path):
+        path = Path(X)
+        kind = _SUFFIXES.get(path.suffix.lower())
+        if kind is None:
+            raise DataError(
+                f"X: expected a path that ends with {', '.join(_SUFFIXES)}, got {str(path)!r}; read other "
+                "files first, as with ucm.datasets"
+            )
+        if not path.exists():
+            raise DataError(f"{path}: no such file; expected samples there")
+        return _of_file(path, kind, y, block)
+    library = type(X).__module__.split(".")[0]
+    if library == "pyarrow":
+        return _ArrowRows(_whole_table(X), y, block)
+    if library in ("h5py", "zarr") and not hasattr(X, "shape"):
+        return _of_group(X, y, block)
+    return _of_arrays(X, y, block)
+
+
+def _of_file(path: Path, kind: str, y: Any, block: int | None) -> BlockSource:
+    if kind == "numpy":
+        try:
+            X = np.load(path, mmap_mode="r")
+        except (ValueError, OSError) as error:
+            raise DataError(f"{path}: no array that can be mapped ({error}); save one") from error
+        return _of_arrays(X, y, block)
+    if kind == "parquet":
+        return _ParquetRows(path, y, block)
+    if kind == "arrow":
+        arrow = _library("pyarrow", "feather")
+        return _ArrowRows(arrow.feather.read_table(path, memory_map=True), y, block)
+    if kind == "hdf5":
+        return _of_group(_library("h5py").File(path, "r"), y, block)
+    opened = _library("zarr").open(str(path), mode="r")
+    return _of_arrays(opened, y, block) if hasattr(opened, "shape") else _of_group(opened, y, block)
+
+
+def _library(name: str, part: str | None = None) -> Any:
+    try:
+        library = import_module(name)
+        if part is not None:
+            import_module(f"{name}.{part}")
+    except ImportError as error:
+        raise MissingExtraError(
+            f"row_source: expected {name}, which is not installed; pip install 'ucm[rows]'"
+        ) from error
+    return library
+
+
+def _of_group(group: Any, y: Any, block: int | None) -> BlockSource:
+    missing = [name for name in ("X", *(["y"] if y is None else [])) if name not in group]
+    if missing:
+        raise DataError(
+            f"row_source: expected the arrays X and y, got {', '.join(group) or 'none'}; give the arrays "
+            "themselves"
+        )
+    return _of_arrays(group["X"], group["y"] if y is None else y, block)
+
+
+def _of_arrays(X: Any, y: Any, block: int | None) -> BlockSource:
+    if y is None:
+        raise DataError("y: expected one label per row of X, got none; give the labels")
+    if isinstance(y, str | Path):
+        if not Path(y).exists():
+            raise DataError(f"y: expected labels or a .npy file of them, got {str(y)!r}")
+        y = np.load(y, mmap_mode="r")
+    if sparse.issparse(X):
+        refuse_unsound(X, "X")
+        X = sparse.csr_matrix(X)
+    elif not hasattr(X, "dtype") or not hasattr(X, "shape"):
+        X = np.asarray(X)
+    if len(X.shape) != 2 or X.shape[1] == 0:
+        raise DataError(
+            f"X: expected a table (samples, features), got shape {tuple(X.shape)}; give one row per sample"
+        )
+    if np.dtype(X.dtype).kind not in "biuf":
+        raise DataError(
+            f"X: expected a table of real numbers, got the dtype {X.dtype}; encode text and dates first"
+        )
+    y = y.zeros(X.shape[0]) if isinstance(y, _Unlabelled) else y
+    y = y if hasattr(y, "shape") and hasattr(y, "dtype") else np.asarray(y)
+    if len(y.shape) != 1:
+        raise DataError(f"y: expected one label per sample, got shape {tuple(y.shape)}")
+    refuse_lengths(X.shape[0], y.shape[0])
+    return _ArrayRows(X, y, block)
+
+
+class _ArrayRows(BlockSource):
+    """What gives rows by slices: arrays, CSR matrices, memory maps, datasets of HDF5 and Zarr."""
+
+    def __init__(self, X: Any, y: Any, block: int | None) -> None:
+        self.X, self.y = _part(X), _part(y)
+        self.m, self.n = X.shape
+        per_row = X.shape[1] * X.dtype.itemsize
+        if sparse.issparse(X):
+            per_row = (X.data.itemsize + 4) * X.nnz / max(self.m, 1)
+        self.nbytes = int(12 * X.nnz if sparse.issparse(X) else 8 * self.m * self.n)
+        self.step = block or block_rows(per_row)
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.m // self.step)
+
+    def read(self, block: int) -> Iterator[tuple[Any, Any]]:
+        start, end = block * self.step, min((block + 1) * self.step, self.m)
+        yield self.X[start:end], np.asarray(self.y[start:end])
+
+    def check(self) -> None:
+        for part in (self.X, self.y):
+            if isinstance(part, _MappedFile):
+                part.check()
+
+    def labels(self) -> NDArray[Any]:
+        if isinstance(self.y, np.ndarray):
+            return np.unique(self.y)
+        parts = [np.unique(np.asarray(self.y[i : i + _MANY])) for i in range(0, self.m, _MANY)]
+        return np.unique(np.concatenate(parts)) if parts else np.empty(0)
+
+
+_MANY = 1 << 20  # labels at a time
+
+
+def _part(X: Any) -> Any:
+    """A memory map as the file that it is of: where that shrinks, reading it through the map ends the
+    process."""
+    whole = isinstance(X, np.memmap) and isinstance(X.base, mmap.mmap) and X.mode in ("r", "r+")
+    return _MappedFile(X) if whole and X.flags.c_contiguous and X.filename else X
+
+
+def _signature(path: Path) -> tuple[int, int]:
+    """Size and time of the last change."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read any more ({error}); put it back") from error
+    return found.st_size, found.st_mtime_ns
+
+
+class _MappedFile:
+    """The file of a memory map, read by slices of rows."""
+
+    def __init__(self, X: np.memmap) -> None:
+        self.path, self.offset = Path(X.filename), X.offset  # type: ignore[arg-type]
+        self.shape, self.dtype = X.shape, X.dtype
+        self.row = X.dtype.itemsize * int(np.prod(X.shape[1:], dtype=np.int64))
+        self.needed = self.offset + self.row * self.shape[0]
+        X.flush()
+        self.signature = _signature(self.path)
+
+    def check(self) -> None:
+        if _signature(self.path) != self.signature:
+            self._refuse("one that was changed since it was opened")
+
+    def _refuse(self, got: str) -> None:
+        raise DataError(
+            f"{self.path}: expected a file of {self.needed} bytes that stays as it is, got {got}; "
+            "finish writing it, and solve again"
+        )
+
+    def __getitem__(self, rows: slice) -> NDArray[Any]:
+        start, end, _ = rows.indices(self.shape[0])
+        shape = (end - start, *self.shape[1:])
+        count, at = int(np.prod(shape, dtype=np.int64)), self.offset + start * self.row
+        found = np.fromfile(self.path, self.dtype, count, offset=at)
+        if found.size < count:
+            self._refuse(f"one that ends after {_signature(self.path)[0]} bytes")
+        return found.reshape(shape)
+
+
+# --- columns -----------------------------------------------------------------------------------
+def _whole_table(X: Any) -> Any:
+    if hasattr(X, "to_table"):  # a dataset: its files one by one would be better said by their path
+        return X.to_table()
+    if type(X).__name__ == "RecordBatch":
+        return _library("pyarrow").Table.from_batches([X])
+    return X
+
+
+def _chosen(schema: Any, y: Any) -> tuple[list[str], str | None]:
+    """The features, and the column of the labels where they stand there."""
+    names = list(schema.names)
+    label = y if isinstance(y, str) else None
+    if y is None:
+        found = [name for name in names if name.lower() in _LABELS]
+        if len(found) != 1:
+            raise DataError(
+                f"y: expected one column named {', '.join(_LABELS)}, got {len(found)} of them among "
+                f"{', '.join(names[:10])}; give the name of the column"
+            )
+        label = found[0]
+    if label is not None and label not in names:
+        raise DataError(
+            f"y: expected the name of a column, got {label!r}; there are {', '.join(names[:10])}"
+        )
+    features = [name for name in names if name != label]
+    if isinstance(y, _Unlabelled) and y.names is not None:
+        features = y.names
+        if not set(features) <= set(names):
+            lost = sorted(set(features) - set(names))
+            raise DataError(f"X: expected the columns of the fit, got none named {', '.join(lost)}")
+    if not features:
+        raise DataError("X: expected features, got none beside the labels; add columns")
+    pyarrow = _library("pyarrow")
+    for name in features:
+        kind = schema.field(name).type
+        real = (pyarrow.types.is_integer, pyarrow.types.is_floating, pyarrow.types.is_boolean)
+        if not any(test(kind) for test in real):
+            raise DataError(
+                f"X: expected columns of real numbers, got {name!r} of the type {kind}; encode it first, "
+                "for example one column of 0 and 1 for each category"
+            )
+    return features, label
+
+
+def _dense(table: Any, features: list[str]) -> NDArray[Any]:
+    """The features of a part of a table; what is missing is NaN."""
+    columns = [table.column(name) for name in features]
+    found = [np.asarray(c.to_numpy(zero_copy_only=False)) for c in columns]
+    return np.column_stack(
+        [np.asarray(v, np.float64 if v.dtype.kind in "bO" else v.dtype) for v in found]
+    )
+
+
+class _Columns(BlockSource):
+    """What Arrow tables and Parquet files share.
+
+    Attributes
+    ----------
+    label : the column of the labels
+    y : the labels where they are none of the columns
+    """
+
+    label: str | None
+    y: Any
+    step: int
+
+    def _begin(self, schema: Any, m: int, y: Any, block: int | None) -> None:
+        self.features, self.label = _chosen(schema, y)
+        self.m, self.n = m, len(self.features)
+        self.nbytes = 8 * self.m * self.n
+        self.step = block or block_rows(8 * self.n)
+        y = y.zeros(m) if isinstance(y, _Unlabelled) else y
+        self.y = None if self.label is not None else np.asarray(y)
+        if self.y is not None:
+            refuse_lengths(m, self.y.size)
+
+    def _labels_at(self, part: Any, start: int) -> NDArray[Any]:
+        if self.label is None:
+            return self.y[start : start + part.num_rows]
+        found = part.column(self.label)
+        if found.null_count:
+            raise DataError(
+                f"y: expected a label for every sample, got none in column {self.label!r} of some from row "
+                f"{start} on; leave these samples out"
+            )
+        if type(found.type).__name__ == "DictionaryType":
+            found = found.cast(found.type.value_type)
+        return np.asarray(found.to_numpy(zero_copy_only=False))
+
+
+class _ArrowRows(_Columns):
+    """A table of Arrow in memory, or mapped."""
+
+    def __init__(self, table: Any, y: Any, block: int | None) -> None:
+        self.table = table
+        self._begin(table.schema, table.num_rows, y, block)
+
+    @property
+    def blocks(self) -> int:
+        return -(-self.m // self.step)
+
+    def read(self, block: int) -> Iterator[tuple[Any, Any]]:
+        start = block * self.step
+        part = self.table.slice(start, self.step)
+        yield _dense(part, self.features), self._labels_at(part, start)
+
+    def check(self) -> None:
+        pass  # tables of Arrow do not change
+
+    def labels(self) -> NDArray[Any]:
+        return np.unique(self._labels_at(self.table, 0))
+
+
+class _ParquetRows(_Columns):
+    """A file of Parquet: a block is a group of rows."""
+
+    def __init__(self, path: Path, y: Any, block: int | None) -> None:
+        self.path, parquet = path, _library("pyarrow", "parquet").parquet
+        try:
+            file = parquet.ParquetFile(path)
+        except (OSError, ValueError) as error:
+            raise DataError(
+                f"{path}: cannot be read as Parquet ({error}); write it anew"
+            ) from error
+        sizes = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
+        self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
+        self.parquet, self.signature = parquet, _signature(path)
+        self._begin(file.schema_arrow, self.starts[-1], y, block)
+
+    @property
+    def blocks(self) -> int:
+        return len(self.starts) - 1
+
+    def read(self, block: int) -> Iterator[tuple[Any, Any]]:
+        start = self.starts[block]
+        for part in self._parts(block, self.features + ([self.label] if self.label else [])):
+            yield _dense(part, self.features), self._labels_at(part, start)
+            start += part.num_rows
+
+    def _parts(self, block: int, columns: list[str]) -> Iterator[Any]:
+        pyarrow = _library("pyarrow")
+        try:
+            with self.parquet.ParquetFile(self.path) as file:  # readers are not shared by threads
+                batches = file.iter_batches(self.step, [block], columns, use_threads=False)
+                for batch in batches:
+                    yield pyarrow.Table.from_batches([batch])
+        except (OSError, pyarrow.ArrowException) as error:
+            raise DataError(
+                f"{self.path}: expected a file that stays as it is, got an error in row group {block} "
+                f"({error}); finish writing it, and solve again"
+            ) from error
+
+    def check(self) -> None:
+        if _signature(self.path) != self.signature:
+            raise DataError(
+                f"{self.path}: expected a file that stays as it is, got one that was changed since it was "
+                "opened; finish writing it, and solve again"
+            )
+
+    def labels(self) -> NDArray[Any]:
+        if self.label is None:
+            return np.unique(self.y)
+        parts = [
+            np.unique(self._labels_at(part, self.starts[block]))
+            for block in range(self.blocks)
+            for part in self._parts(block, [self.label])
+        ]
+        return np.unique(np.concatenate(parts))

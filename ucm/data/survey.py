@@ -1,0 +1,222 @@
+"""The first pass over a row source: validation, counts, and a sample of each class."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.bound import EuclideanSpace
+from ucm.data.gram import Gram
+from ucm.data.linear import LinearMap, Vec
+from ucm.data.look import Look, joined, look, refuse_bad
+from ucm.data.source import Rounds, RowSource, as_double, gathered
+from ucm.data.weighing import PLAIN, Weighing
+from ucm.errors import DataError
+
+__all__ = ["ElsewhereMap", "RowData", "refuse_gathering", "survey", "taken"]
+
+_SAMPLE = 1 << 27  # bytes of the sample at most
+_FEWEST = 1500  # rows of a sample, or all
+
+
+def _look(X: Any, y: Any, state: Any, step: int) -> tuple[Any, tuple[Look, Any]]:
+    found, y = look(X, y)
+    part = _some(y == 1.0, y == -1.0, (step, step))
+    return None, (found, (as_double(X[part]), y[part]))
+
+
+def _some(plus: Any, minus: Any, steps: tuple[int, int]) -> NDArray[np.intp]:
+    """One of every `steps` rows of each class, at places without a period."""
+    chosen = []
+    for rows, step in zip((plus, minus), steps, strict=True):
+        index = np.flatnonzero(rows)
+        shift = np.random.default_rng(0).random(-(-index.size // step))
+        at = ((np.arange(shift.size) + shift) * step).astype(np.intp)
+        chosen.append(index[at[at < index.size]])
+    return np.sort(np.concatenate(chosen))
+
+
+def _take(X: Any, y: Any, state: Any, steps: tuple[int, int]) -> tuple[Any, Any]:
+    y = np.asarray(y, dtype=np.float64)
+    part = _some(y > 0.0, y < 0.0, steps)
+    return state, (as_double(X[part]), y[part])
+
+
+def taken(rounds: Rounds, steps: tuple[int, int]) -> tuple[Any, Vec]:
+    """One of every `steps` rows of class +1 and of class -1, in memory."""
+    return gathered(rounds.run(_take, steps))
+
+
+def refuse_gathering(source: RowSource, what: str) -> NoReturn:
+    """Raises `DataError`: all samples would have to be brought into memory, which is asked for first."""
+    raise DataError(
+        f"{what} has no route over rows that are read block by block: it needs all {source.m} x {source.n} "
+        f"samples in memory, {source.nbytes / 1e9:.3g} GB; ask for that with X, y = "
+        "ucm.row_source(X, y).gather(), or take a reduced hull of each class or means and covariances"
+    )
+
+
+class ElsewhereMap(LinearMap):
+    """The samples of one kind as a map of their weights, where they are not in memory: its shape alone."""
+
+    def __init__(self, source: RowSource, kind: str, size: int) -> None:
+        self.source, self.kind = source, kind
+        self.shape = (source.n, size)
+        self.entries, self.squares = source.n * size, 0.5 * size * source.n**2
+
+    def _refuse(self) -> NoReturn:
+        refuse_gathering(self.source, "this model")
+
+    def matvec(self, q: Vec) -> Vec:
+        self._refuse()
+
+    def rmatvec(self, w: Vec) -> Vec:
+        self._refuse()
+
+    def column_norms(self) -> Vec:
+        self._refuse()
+
+    def sizes(self, q: Vec) -> Vec:
+        self._refuse()
+
+    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        self._refuse()
+
+    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
+        self._refuse()
+
+    def matrix(self) -> Any:
+        self._refuse()
+
+
+@dataclass(frozen=True)
+class RowData:
+    """What is known of the samples of a row source after one pass; a set lowers with it as with
+    `ucm.data.bound.Data`, its samples elsewhere.
+
+    Attributes
+    ----------
+    source : where they are
+    sizes : of class +1 and class -1
+    scale : the largest absolute entry, 1 where all are 0
+    stored : entries
+    sample : some rows of each class and their labels
+    weighing : factors of the classes
+    """
+
+    source: RowSource
+    sizes: tuple[int, int]
+    scale: float
+    stored: int
+    sample: tuple[Any, Vec]
+    weighing: Weighing = PLAIN
+    gram: Gram | None = None
+    seal: None = None
+    _cache: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def m(self) -> int:
+        return self.source.m
+
+    @property
+    def n(self) -> int:
+        return self.source.n
+
+    @property
+    def given(self) -> int:
+        return self.source.m
+
+    @property
+    def total(self) -> float:
+        return float(self.source.m)
+
+    @property
+    def space(self) -> EuclideanSpace:
+        return EuclideanSpace(self.n)
+
+    def powers(self) -> AbstractContextManager[None]:
+        """As for `ucm.data.bound.Data`, which keeps products and looks after seals and overflow."""
+        return nullcontext()
+
+    resting = products = powers
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What `make()` returns, computed at the first call with this key."""
+        if key not in self._cache:
+            self._cache[key] = make()
+        return self._cache[key]
+
+    def _size(self, kind: str) -> int:
+        return {"pos": self.sizes[0], "neg": self.sizes[1]}.get(kind, self.m)
+
+    def rows(self, kind: str, group: Any = None) -> None:
+        """Where the samples are is not known; that there are no groups is."""
+        if group is not None:
+            refuse_gathering(self.source, f"{kind}.group({group!r})")
+
+    def signs(self, kind: str, group: Any = None) -> Vec | None:
+        """Labels of `signed`, in an order of their own."""
+        if kind != "signed":
+            return None
+        return self.once("signs", lambda: np.repeat([1.0, -1.0], self.sizes))
+
+    def samples(self, kind: str, group: Any = None) -> LinearMap:
+        """Their shape."""
+        return ElsewhereMap(self.source, kind, self._size(kind))
+
+    def copies(self, kind: str, group: Any = None) -> Vec | None:
+        """The factors of the classes; None where each is 1."""
+        if self.weighing.plain:
+            return None
+        plus, minus = self.weighing.classes
+        if kind == "signed":
+            return np.repeat([plus, minus], self.sizes)
+        return np.broadcast_to(plus if kind == "pos" else minus, self._size(kind))
+
+    def count(self, kind: str, group: Any = None) -> float:
+        """Their number, times the factor of the class."""
+        parts = zip(("pos", "neg"), self.sizes, self.weighing.classes, strict=True)
+        return float(sum(size * factor for k, size, factor in parts if kind in (k, "signed")))
+
+    def mean(self, kind: str, group: Any = None) -> NoReturn:
+        refuse_gathering(self.source, f"a set with {kind}.mean and hulls of samples")
+
+    def covariance(self, kind: str, group: Any = None) -> NoReturn:
+        refuse_gathering(self.source, f"a set with {kind}.cov and hulls of samples")
+
+    def covariance_factor(self, kind: str, group: Any = None) -> NoReturn:
+        refuse_gathering(self.source, f"a set with {kind}.cov and hulls of samples")
+
+
+def survey(source: RowSource, weighing: Weighing = PLAIN) -> RowData:
+    """The first pass.
+
+    Raises
+    ------
+    DataError
+        NaN or inf, no samples, labels other than both -1 and +1.
+    """
+    if source.m == 0:
+        refuse_bad(None)
+    most = max(1, int(_SAMPLE / max(1.0, source.nbytes / source.m)))
+    # least sum of a sample of s rows and of a band of some m sqrt(2 n / s)
+    best = int((source.m * np.sqrt(2.0 * source.n)) ** (2.0 / 3.0))
+    want = min(most, max(best, _FEWEST, 20 * source.n))
+    step = max(1, source.m // want)
+    seen = source.rounds().run(_look, step)
+    found = functools.reduce(joined, [told for told, _ in seen])
+    refuse_bad(found)
+    return RowData(
+        source,
+        found.counts,
+        found.top or 1.0,
+        found.entries,
+        gathered([sample for _, sample in seen]),
+        weighing,
+    )

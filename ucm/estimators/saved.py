@@ -1,0 +1,110 @@
+"""A fitted linear classifier of two classes as a JSON file: what `ucm fit --save` writes and `ucm predict`
+reads. Nothing in the file is executed."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ucm.data.linear import Vec
+from ucm.errors import DataError
+from ucm.language.json import from_json, to_json
+from ucm.language.node import Node
+
+__all__ = ["Saved"]
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A classifier `w'x + b > 0`, and what was declared and proven when it was fitted.
+
+    Attributes
+    ----------
+    model : the declaration
+    w, b : normal and bias
+    labels : what -1 and +1 stand for
+    features : how many the file of the fit had
+    columns : the indices of those that w is for, from 0; None: all
+    zero_based : whether the indices of a LIBSVM file began at 0; None of a CSV file
+    status, objective, relative_gap : of the solution
+    """
+
+    model: Node
+    w: Vec
+    b: float
+    labels: list[str]
+    features: int
+    columns: list[int] | None
+    zero_based: bool | None
+    status: str
+    objective: float
+    relative_gap: float
+
+    def write(self, path: str | Path) -> Path:
+        """Writes the file; the numbers are read back unchanged."""
+        entries = {f.name: getattr(self, f.name) for f in fields(self)}
+        entries |= {"model": json.loads(to_json(self.model)), "w": self.w.tolist()}
+        for name in ("objective", "relative_gap"):  # JSON has no infinite number
+            entries[name] = entries[name] if math.isfinite(entries[name]) else None
+        path = Path(path)
+        try:
+            path.write_text(json.dumps({"ucm_fit": _FORMAT, **entries}, allow_nan=False) + "\n")
+        except OSError as error:
+            why = error.strerror
+            raise DataError(f"{path}: cannot be written ({why}); name another file") from None
+        return path
+
+    @staticmethod
+    def read(path: str | Path) -> Saved:
+        """The classifier of a file.
+
+        Raises
+        ------
+        DataError
+            The file cannot be read, or `ucm fit --save` did not write it.
+        """
+        path, wrong = Path(path), "is no classifier that ucm fit --save wrote"
+        try:
+            tree = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+        except (ValueError, RecursionError):
+            raise DataError(f"{path}: {wrong} (no JSON)") from None
+        known = {f.name for f in fields(Saved)}
+        if not isinstance(tree, dict) or tree.pop("ucm_fit", None) != _FORMAT or set(tree) != known:
+            raise DataError(f"{path}: {wrong}")
+        try:
+            tree["model"] = from_json(json.dumps(tree["model"]))
+            tree["w"], tree["b"] = np.array(tree["w"], dtype=float), float(tree["b"])
+            for name in ("objective", "relative_gap"):
+                tree[name] = math.inf if tree[name] is None else float(tree[name])
+            found = Saved(**tree)
+            size = found.features if found.columns is None else len(found.columns)
+            whole = all(0 <= int(j) < found.features for j in found.columns or ())
+        except (TypeError, ValueError, OverflowError) as error:
+            raise DataError(f"{path}: {wrong} ({error})") from None
+        if found.w.shape != (size,) or not (np.isfinite(found.w).all() and whole):
+            raise DataError(f"{path}: {wrong} (its normal does not fit its features)")
+        return found
+
+    def decision(self, X: Any) -> Vec:
+        """`w'x + b` of the rows of a table with the features of the file; of a sparse one those that are
+        missing on the right are 0, and those beyond have no weight."""
+        if sparse.issparse(X):
+            w = np.zeros(max(self.features, X.shape[1]))
+            w[slice(self.features) if self.columns is None else self.columns] = self.w
+            return np.asarray(X @ w[: X.shape[1]]) + self.b
+        if X.shape[1] != self.features:
+            raise DataError(
+                f"{X.shape[1]} features, where the classifier was fitted on {self.features}; give the "
+                "same columns"
+            )
+        return X[:, self.columns or slice(None)] @ self.w + self.b

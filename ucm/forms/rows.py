@@ -1,0 +1,36 @@
+"""Two reduced hulls over samples that are read block by block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ucm.data.survey import RowData
+from ucm.forms.answer import Expected
+
+__all__ = ["RowHulls"]
+
+
+@dataclass(frozen=True)
+class RowHulls:
+    """`min ||x||_2` over `x = sum_c f_c sum_i q_i x_i`, i over the samples of class c, with
+    `0 <= q_i <= cap_c` and `sum q_i = mass_c`.
+
+    Attributes
+    ----------
+    data : where the samples are, and what one pass over them told
+    factors, caps, masses : of class +1 and class -1
+    """
+
+    data: RowData
+    factors: tuple[float, float]
+    caps: tuple[float, float]
+    masses: tuple[float, float]
+
+    @property
+    def n(self) -> int:
+        return self.data.n
+
+    @property
+    def expected(self) -> Expected:
+        """What an answer is made of."""
+        return Expected(w=self.n)

@@ -1,0 +1,409 @@
+"""Two reduced hulls over rows: sample, sieve, solve, verify.
+
+A sample of the rows tells w and the thresholds theta nearly. In one pass the rows far from their threshold
+are held, at 0 above it and at the cap below; the others, the band, come here. Over the band the problem is
+solved in memory, x beginning at the point that the held rows make. The next pass bounds the optimum over all
+rows, which is the certificate; held rows that turn out to be on the wrong side join the band with the weight
+that they had, and it is solved again. A row leaves one byte where it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm.data.linear import Vec
+from ucm.data.maps import ComposedMap, SampleMap
+from ucm.data.source import Rounds, StateLostError, as_double
+from ucm.data.survey import taken
+from ucm.errors import ParameterError
+from ucm.evidence.rows import RowProof, below, proven
+from ucm.forms.answer import Answer
+from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
+from ucm.forms.rows import RowHulls
+from ucm.forms.solver import Solver
+from ucm.language.contracts import Block
+from ucm.language.domains import CappedSimplex
+from ucm.language.masses import order_interval
+from ucm.solvers.threads import blas_threads
+
+__all__ = ["Sieve"]
+
+_HELD, _BAND = np.int8(1), np.int8(2)  # the state of a row; 0: held at weight 0
+_WIDE = 3.0  # standard errors of a sample that the band covers
+_NARROWER = 0.1  # of the band from one round to the next
+_COARSE = 1e-4  # relative gap over the sample
+_LIMIT = 30  # rounds
+_LOSSES = 5  # of states, in one solve
+_LEAST = 1e-13  # relative gap that is asked of the band
+_DROPPED = 0.1  # part of rows below which a sum takes them out
+_SMALLER = 6  # hulls of a sample that are tried, each with half the caps of the one before
+_NO_DIRECTION = (
+    "0 lies in the hulls of a sample, and in smaller ones: no direction to begin with; make the sets "
+    "smaller"
+)
+_TOO_WIDE = (
+    "the rows near their thresholds take {:.3g} MB; raise the budget, ucm.solvers.Sieve(budget=...)"
+)
+
+
+class _Sifted(NamedTuple):
+    """What a block tells: the terms of the bound; of the rows held at the cap their sums and numbers; the
+    rows that join the band, their labels, states so far, and places."""
+
+    below: tuple[float, float]
+    points: NDArray[np.float64]
+    counts: tuple[int, int]
+    X: Any
+    y: Vec
+    was: NDArray[np.int8]
+    places: NDArray[np.int32]
+
+
+def sift(
+    X: Any,
+    y: Any,
+    state: Any,
+    w: Vec,
+    theta: Vec,
+    reach: Vec,
+    factors: tuple[float, float],
+) -> tuple[NDArray[np.int8], _Sifted]:
+    """The kernel of a round: rows nearer than `reach` to their threshold, or on the wrong side, join."""
+    X, positive = as_double(X), np.asarray(y) > 0.0
+    side = (~positive).astype(np.intp)
+    d = X @ w
+    d *= np.take(factors, side)
+    d -= np.take(theta, side)
+    short = below(d, positive)
+    under = d < 0.0
+    join = np.abs(d) <= np.take(reach, side)
+    if state is None:
+        state = under.astype(np.int8)
+    else:
+        join |= np.where(under, state == 0, (state == _HELD) & (d > 0.0))
+        join &= state != _BAND
+        state = state.copy()
+    places = np.flatnonzero(join)
+    was = state[places]
+    state[places] = _BAND
+    held = np.flatnonzero(state == _HELD)
+    first = positive[held]
+    points = np.zeros((2, X.shape[1]))
+    if held.size <= _DROPPED * d.size or sparse.issparse(X):
+        own = X[held]
+        points[0] = np.asarray(own.T @ first.astype(np.float64)).ravel()
+        points[1] = np.asarray(own.T @ (~first).astype(np.float64)).ravel()
+    else:
+        at = np.zeros((2, d.size))
+        at[(~first).astype(np.intp), held] = 1.0
+        points = at @ X
+    counts = int(first.sum()), int(held.size - first.sum())
+    labels = np.where(positive[places], 1.0, -1.0)
+    return state, _Sifted(short, points, counts, X[places], labels, was, places.astype(np.int32))
+
+
+def _states(X: Any, y: Any, state: Any) -> tuple[Any, Any]:
+    """The states of a block, negative for class -1 (and -3 there for weight 0)."""
+    return state, np.where(np.asarray(y) > 0.0, state, -3 + state).astype(np.int8)
+
+
+@dataclass(frozen=True)
+class Sieve(Solver[RowHulls]):
+    """Sample, sieve, solve, verify.
+
+    Parameters
+    ----------
+    inner
+        What solves the band, in memory.
+    budget
+        Bytes of the band at most.
+    """
+
+    inner: Solver[MinNorm]
+    budget: int = 1 << 28
+    name: ClassVar[str] = "sieve"
+
+    def __post_init__(self) -> None:
+        if self.budget < 1:
+            raise ParameterError(f"Sieve: budget is a positive number of bytes, got {self.budget}")
+
+    def refuse(self, form: RowHulls) -> str | None:
+        nothing = np.broadcast_to(0.0, (form.n, form.n))  # as many rows as features
+        ones, center = (1.0, 1.0), np.zeros(form.n)
+        return self.inner.refuse(_problem([nothing, nothing], ones, ones, ones, center, 1))
+
+    def predicted_passes(self, form: RowHulls) -> float:
+        return 4.0
+
+    def solve(self, form: RowHulls, monitor: Monitor, start: Answer | None = None) -> Answer:
+        with blas_threads(0, form.data.stored):  # blocks have threads of their own
+            return _Sieving(self, form, monitor).run()
+
+
+class _Band:
+    """The rows that came, by class: tables, weights, and where they are (block, row)."""
+
+    def __init__(self) -> None:
+        self.X: list[Any] = [None, None]
+        self.p = [np.empty(0), np.empty(0)]
+        self.places: list[list[tuple[int, NDArray[np.int32]]]] = [[], []]
+
+    def add(self, found: list[_Sifted], caps: tuple[float, float]) -> int:
+        """The rows of a round; how many."""
+        for c, sign in enumerate((1.0, -1.0)):
+            tables: list[Any] = []
+            weights: list[Any] = [self.p[c]]
+            for block, part in enumerate(found):
+                own = part.y == sign
+                if own.any():
+                    tables.append(part.X if own.all() else part.X[own])
+                    weights.append(part.was[own] * caps[c])
+                    self.places[c].append((block, part.places[own]))
+            if tables:
+                self.X[c] = _stacked(tables if self.X[c] is None else [self.X[c], *tables])
+                self.p[c] = np.concatenate(weights)
+        return sum(part.y.size for part in found)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(12 * X.nnz if sparse.issparse(X) else X.nbytes for X in self.X if X is not None)
+
+
+def _stacked(tables: list[Any]) -> Any:
+    if sparse.issparse(tables[0]):
+        return sparse.csr_matrix(sparse.vstack(tables, format="csr"))
+    return np.ascontiguousarray(np.concatenate(tables))
+
+
+def _problem(
+    tables: list[Any], factors: Any, caps: Any, masses: Any, center: Vec, stored: int
+) -> MinNorm:
+    """Two hulls of rows in memory, from a point on; the weights in parts of the masses."""
+    blocks = tuple(
+        Block(
+            ComposedMap(SampleMap(X), factor=factor * mass),
+            CappedSimplex(float(min(cap / mass, 1.0))),
+        )
+        for X, factor, cap, mass in zip(tables, factors, caps, masses, strict=True)
+    )
+    return MinNorm(center, blocks, stored=max(1, stored))
+
+
+@dataclass
+class SievedRows:
+    """Where the weights of all rows are: one state a row there, the weights of the band here."""
+
+    rounds: Rounds
+    band: _Band
+    caps: tuple[float, float]
+    counts: tuple[int, int] = (0, 0)
+
+    def weights(self, factors: tuple[float, float]) -> Vec:
+        """(m,) the weights of all rows, by one round."""
+        states = self.rounds.run(_states)
+        known = [
+            np.where(s > 0, self.caps[0], np.where(s == -2, self.caps[1], 0.0)) for s in states
+        ]
+        for own, s in zip(known, states, strict=True):
+            own *= np.where(s >= 0, abs(factors[0]), abs(factors[1]))
+        for c, factor in enumerate(factors):
+            at = 0
+            for block, rows in self.band.places[c]:
+                known[block][rows] = abs(factor) * self.band.p[c][at : at + rows.size]
+                at += rows.size
+        return np.concatenate(known)
+
+
+@dataclass
+class _Sieving:
+    """One solve.
+
+    Attributes
+    ----------
+    w : (n,) of length 1
+    theta, reach : the thresholds of both classes, and how far from them the band goes
+    first : the reach of the first round
+    """
+
+    solver: Sieve
+    form: RowHulls
+    monitor: Monitor
+    w: Vec = field(init=False)
+    theta: Vec = field(init=False)
+    reach: Vec = field(init=False)
+    first: Vec = field(init=False)
+
+    def run(self) -> Answer:
+        form, monitor, tol = self.form, self.monitor, self.monitor.tol
+        monitor.passes += 1.0  # that of the survey
+        monitor.reads = 1
+        rounds, band = form.data.source.rounds(), _Band()
+        if not self._sample(rounds):
+            return Answer(w=np.zeros(form.n), status="stalled", message=_NO_DIRECTION)
+        solved, exact, losses = False, 0.3 * tol, 0
+        largest, answer = 0.0, Answer(w=self.w)
+        for k in range(monitor.limit(_LIMIT) + 1):
+            try:
+                found = rounds.run(sift, self.w, self.theta, self.reach, form.factors)
+            except StateLostError:
+                losses += 1
+                if losses > _LOSSES:
+                    raise
+                rounds.recover()
+                self.reach, band, solved = self.first.copy(), _Band(), False
+                continue
+            monitor.passes += 1.0
+            monitor.reads += 1
+            new = band.add(found, form.caps)
+            proof = self._proof(rounds, band, found, solved)
+            certificate, x = proven(form, proof)
+            answer = Answer(w=self.w, rows=proof)
+            if x is not None:
+                gap = certificate.relative_gap
+                stop = monitor.report(k, certificate.dual, gap)
+                if gap <= tol or -certificate.dual <= monitor.zero * largest:
+                    return answer
+                if stop or monitor.late:
+                    return answer.interrupted()
+                if new == 0:
+                    exact *= 0.2
+                    if exact < _LEAST:
+                        return answer.ended("stalled", f"the gap stayed at {gap:.2g}")
+            elif monitor.late:
+                return answer.interrupted()
+            if k == monitor.limit(_LIMIT):
+                return answer.ended("max_iter", f"{k} rounds left a gap of {certificate.gap:.2g}")
+            if band.nbytes > self.solver.budget:
+                return answer.ended("stalled", _TOO_WIDE.format(band.nbytes / 1e6))
+            left = [
+                m - cap * h
+                for m, cap, h in zip(form.masses, form.caps, proof.rows.counts, strict=True)
+            ]
+            room = [cap * p.size for cap, p in zip(form.caps, band.p, strict=True)]
+            short = [not 0.0 < a <= b * (1.0 + 1e-12) for a, b in zip(left, room, strict=True)]
+            if any(short):  # the sample misled: the held rows leave no point
+                self.reach = np.where(short, 4.0 * self.first, self.reach)
+                self.first = np.where(short, 4.0 * self.first, self.first)
+                continue
+            largest = self._solve(band, self._held(found), left, exact)
+            solved = True
+            self.reach = np.where(np.isfinite(self.reach), _NARROWER * self.reach, self.reach)
+        return answer.ended("stalled", "the rows held leave no point; raise tol")
+
+    # --- the sample --------------------------------------------------------------------------------
+    def _sample(self, rounds: Rounds) -> bool:
+        """w, theta and reach from a sample; False where it shows no direction."""
+        form = self.form
+        sizes = form.data.sizes
+        X, y = form.data.sample
+        least = 4 * form.n + 10
+        counts = [int((y > 0.0).sum()), int((y < 0.0).sum())]
+        if any(c < min(least, size) for c, size in zip(counts, sizes, strict=True)):
+            steps = [max(1, size // max(least, c)) for c, size in zip(counts, sizes, strict=True)]
+            X, y = taken(rounds, (steps[0], steps[1]))
+        tables = [X[y > 0.0], X[y < 0.0]]
+        shares = [size / T.shape[0] for size, T in zip(sizes, tables, strict=True)]
+        caps = [min(cap * s, m) for cap, s, m in zip(form.caps, shares, form.masses, strict=True)]
+        direction = self._direction(tables, caps)
+        if direction is None:
+            return False
+        self.w = direction
+        m, row = form.data.m, X.nnz * 12 / y.size if sparse.issparse(X) else 8 * form.n
+        part = _WIDE * np.sqrt(form.n / min(T.shape[0] for T in tables))
+        part = min(part, 0.75 * self.solver.budget / max(1.0, row * m))
+        self.theta, self.reach = np.zeros(2), np.zeros(2)
+        for c, (T, factor, cap, mass) in enumerate(
+            zip(tables, form.factors, caps, form.masses, strict=True)
+        ):
+            a = factor * np.asarray(T @ self.w).ravel()
+            self.theta[c] = _threshold(a, mass, cap)
+            off = np.abs(a - self.theta[c])
+            k = int(np.ceil(part * off.size)) + 2 * form.n
+            self.reach[c] = np.partition(off, k)[k] if k < off.size - 1 else np.inf
+        self.first = self.reach.copy()
+        return True
+
+    def _direction(self, tables: list[Any], caps: list[float]) -> Vec | None:
+        """w of the hulls of the sample; where 0 lies in them, of smaller ones."""
+        form = self.form
+        for _ in range(_SMALLER):
+            problem = _problem(
+                tables, form.factors, caps, form.masses, np.zeros(form.n), form.data.stored
+            )
+            own = self.monitor.below(max(_COARSE, self.monitor.tol))
+            answer = self.solver.inner.solve(problem, own)
+            self.monitor.passes += own.passes
+            x = problem.matvec(answer.q)
+            norm = float(np.linalg.norm(x))
+            if norm > 1e-6 * problem.size(answer.q):
+                return x / norm if answer.w is None else answer.w
+            caps = [
+                max(0.5 * cap, mass / T.shape[0])
+                for cap, mass, T in zip(caps, form.masses, tables, strict=True)
+            ]
+        return None
+
+    # --- a round -----------------------------------------------------------------------------------
+    def _proof(self, rounds: Rounds, band: _Band, found: list[_Sifted], solved: bool) -> RowProof:
+        form = self.form
+        counts = tuple(sum(part.counts[c] for part in found) for c in range(2))
+        short = tuple(sum(part.below[c] for part in found) for c in range(2))
+        points = np.sum([part.points for part in found], axis=0)
+        totals, outside = [], 0.0
+        for c, cap in enumerate(form.caps):
+            p = band.p[c]
+            points[c] *= cap
+            totals.append(cap * counts[c] + float(p.sum()))
+            if p.size:
+                points[c] += band.X[c].T @ p
+                outside = max(outside, float(p.max() - cap) / cap, -float(p.min()) / cap)
+        rows = SievedRows(rounds, band, form.caps, counts)  # type: ignore[arg-type]
+        theta = float(self.theta[0]), float(self.theta[1])
+        if not solved:
+            return RowProof(self.w, theta, short, None, (0.0, 0.0), 0.0, rows)  # type: ignore[arg-type]
+        return RowProof(self.w, theta, short, points, (totals[0], totals[1]), outside, rows)  # type: ignore[arg-type]
+
+    def _held(self, found: list[_Sifted]) -> Vec:
+        """The point that the held rows make."""
+        sums = np.sum([part.points for part in found], axis=0)
+        shares = np.array(self.form.factors) * np.array(self.form.caps)
+        return shares @ sums
+
+    def _solve(self, band: _Band, held: Vec, left: list[float], tol: float) -> float:
+        """The band, from the point of the held rows on: w, theta, the weights. How large its points are."""
+        form = self.form
+        problem = _problem(band.X, form.factors, form.caps, left, held, form.data.stored)
+        q = [
+            b.domain.project(p / mass)  # type: ignore[attr-defined]
+            for b, p, mass in zip(problem.blocks, band.p, left, strict=True)
+        ]
+        norm = float(np.linalg.norm(problem.matvec(q)))
+        own = self.monitor.below(max(tol, _LEAST))
+        answer = self.solver.inner.solve(problem, own, Answer(q, norm * self.w))
+        self.monitor.passes += own.passes
+        self.monitor.systems += own.systems
+        self.monitor.forming += own.forming
+        band.p = [mass * v for mass, v in zip(left, answer.q, strict=True)]
+        x = problem.matvec(answer.q)
+        norm = float(np.linalg.norm(x))
+        if answer.w is not None:
+            self.w = answer.w
+        elif norm > 0.0:
+            self.w = x / norm
+        for c, (T, factor, cap, mass) in enumerate(
+            zip(band.X, form.factors, form.caps, left, strict=True)
+        ):
+            self.theta[c] = _threshold(factor * np.asarray(T @ self.w).ravel(), mass, cap)
+        return problem.size(answer.q)
+
+
+def _threshold(a: Vec, mass: float, cap: float) -> float:
+    """The theta of `min <a, p>` over `0 <= p <= cap` of this mass."""
+    low, high = order_interval(-a, mass, cap)
+    return -high if np.isinf(low) else -0.5 * (low + high)
