@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -325,7 +326,8 @@ def _majorised(hulls: Hulls, monitor: Monitor) -> Rule | None:
     line = np.concatenate([hulls.center, hulls.masses])
     y = np.zeros(line.size)
     k = up = down = caps
-    gamma, best = z, None
+    gamma = z
+    best: Rule | None = None
     mu = 0.0
     for _ in range(_STAGES):
         for step in range(_ROUNDS):
@@ -374,10 +376,10 @@ def _centred(
         g = line + rows.T @ (0.5 * (up[0] + down[0]))
         H = (rows * (0.25 * (up[1] + down[1]))[:, None]).T @ rows
         unit = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
-        d = (
-            -unit
-            * linalg.lstsq(H * unit[:, None] * unit, unit * g, cond=1e-14, lapack_driver="gelsy")[0]
-        )  # type: ignore[index]
+        scaled: Any = linalg.lstsq(
+            H * unit[:, None] * unit, unit * g, cond=1e-14, lapack_driver="gelsy"
+        )
+        d = -unit * scaled[0]
         gain = -float(g @ d)
         if not gain > 1e-3 * mu:
             break
