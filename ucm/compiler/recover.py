@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucm.compiler.row_errors import undecided
 from ucm.data.bound import Data, GramSpace
 from ucm.data.gram import Gram
 from ucm.data.linear import Vec
@@ -30,6 +31,7 @@ __all__ = [
     "feature_normal",
     "least_error",
     "midpoint_of",
+    "moves",
     "sample_weights",
     "summand_points",
 ]
@@ -135,7 +137,7 @@ def bias(
     for name in automatic if rule == "auto" else (rule,):
         b = rules[name]()
         if b is not None and math.isfinite(b):
-            return b, name
+            return b - _to_origin(data, normal), name
     raise ParameterError(
         f"bias={rule!r} does not apply to {U!r}; "
         'use bias="auto", or "error" for the least training error'
@@ -189,7 +191,10 @@ def _terms(
 
 def summand_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, ...]:
     """The point of every summand, in order."""
-    return tuple(own for _, own, _ in _terms(U, data, iter(q)))
+    found = _terms(U, data, iter(q))
+    if data.origin is None:
+        return tuple(own for _, own, _ in found)
+    return tuple(own + sum(f for _, f in moves(leaf)) * data.origin for leaf, own, _ in found)
 
 
 def class_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, Vec] | None:
@@ -209,21 +214,21 @@ def _by_class(summands: Iterable[tuple[UncertaintySet, Vec]]) -> tuple[Vec, Vec]
     return (point["pos"], point["neg"]) if len(point) == 2 else None
 
 
-def _moves(x: Any, factor: float = 1.0) -> Iterator[tuple[str, float]]:
+def moves(x: Any, factor: float = 1.0) -> Iterator[tuple[str, float]]:
     """How far a set goes along where all samples of a kind move by one: a hull or a mean as far, a covariance
     not at all, a multiple its factor as far, sets that meet as far as the first."""
     if isinstance(x, Samples):
         yield x.kind, factor
     elif isinstance(x, Combination):
         for V, L in x.terms():
-            yield from _moves(V, factor * value(L) if is_number(L) else factor)
+            yield from moves(V, factor * value(L) if is_number(L) else factor)
     elif isinstance(x, VectorSum):
         for c, v in x.terms:
-            yield from _moves(v, factor * value(c))
+            yield from moves(v, factor * value(c))
     elif isinstance(x, Node) and not isinstance(x, MatrixNode):
         below = list(x.below())
         for y in [y for y in below if isinstance(y, UncertaintySet)][:1] or below:
-            yield from _moves(y, factor)
+            yield from moves(y, factor)
 
 
 def _midpoint(U: UncertaintySet, data: Data, q: Sequence[Vec], w: Vec) -> float | None:
@@ -242,7 +247,7 @@ def midpoint_of(
     if points is None:
         return None
     moved = {"pos": 0.0, "neg": 0.0}
-    for kind, factor in _moves(U):
+    for kind, factor in moves(U):
         moved[kind] += factor if kind == "pos" else -factor
     if min(moved.values()) <= _ROUNDING:  # it stays where it is while the samples move
         return None
@@ -253,6 +258,8 @@ def _odds(data: Data, normal: Vec) -> float | None:
     """The least training error without class weights, moved by what weights c change for two normal
     distributions of the scores with means mu_o and one variance s^2: `s^2 log(c_+ / c_-) / (mu_+ -
     mu_-)`. Training errors alone see no cost where a kernel separates the classes."""
+    if data.source is not None:
+        return _odds_of_moments(data, normal)
     scores, samples = data.X @ normal, data.weighing.samples
     counts = np.ones(data.m) if samples is None else samples
     mean, variance = [], 0.0
@@ -267,6 +274,8 @@ def _odds(data: Data, normal: Vec) -> float | None:
 
 
 def _least_error(data: Data, normal: Vec, costs: Vec) -> float:
+    if data.source is not None:
+        return _of_rows(data, normal, data.weighing.classes)
     return least_error(data.X @ normal, data.y > 0, costs)
 
 
@@ -345,6 +354,33 @@ def _by_sorting(
         return b, best, False
     k = int(inner[np.argmax(gaps[inner])])
     return -0.5 * float(s[k - 1] + s[k]), best, True
+
+
+def _to_origin(data: Data, normal: Vec) -> float:
+    """How far scores are from those of the means, where these are from an origin of their own."""
+    return 0.0 if data.origin is None else float(normal @ data.origin)
+
+
+def _of_rows(data: Data, normal: Vec, costs: tuple[float, float]) -> float:
+    """`_least_error` of rows elsewhere, of scores from the origin."""
+    variances = [float(normal @ data.covariance(kind) @ normal) for kind in ("pos", "neg")]
+    centers = [float(normal @ data.mean(kind)) for kind in ("pos", "neg")]
+    spread = math.sqrt(max(variances)) + abs(centers[0] - centers[1])
+    source, shift = data.source, _to_origin(data, normal)
+    center = 0.5 * sum(centers) + shift
+    scores, positive, before = undecided(source, normal, costs, center, spread)  # type: ignore[arg-type]
+    return _by_sorting(scores, positive, np.where(positive, *costs), before)[0] + shift
+
+
+def _odds_of_moments(data: Data, normal: Vec) -> float | None:
+    plus, minus = (float(normal @ data.mean(kind)) for kind in ("pos", "neg"))
+    if not plus > minus:
+        return None
+    shares = zip(("pos", "neg"), data.counts, strict=True)
+    variance = sum(n * float(normal @ data.covariance(kind) @ normal) for kind, n in shares)
+    c = data.weighing.classes
+    moved = variance / data.m * math.log(c[0] / c[1]) / (plus - minus)
+    return _of_rows(data, normal, (1.0, 1.0)) + moved
 
 
 def coefficients_of(

@@ -18,11 +18,14 @@ from ucm.data.gram import Expansion
 from ucm.data.groups import groups_of
 from ucm.data.kernels import Kernel
 from ucm.data.sound import refuse_unsound
+from ucm.data.stored import is_stored, row_source
+from ucm.data.survey import refuse_gathering
 from ucm.data.weighing import read_weights
 from ucm.errors import SolverError
 from ucm.estimators.declared import OfModel
 from ucm.estimators.multiclass import Pair, one_vs_one_scores, pairs_of, solve_pairs
 from ucm.estimators.options import check_options, kernel_options
+from ucm.estimators.over_rows import fit_rows, score_rows
 from ucm.estimators.probability import agreeing, calibrated
 from ucm.estimators.validation import (
     class_weights,
@@ -137,7 +140,7 @@ class Classifier(ClassifierMixin, OfModel):
         The compiled model (`plan_.explain()`, `plan_.verify()`); the whole answer: status, message,
         weights of the samples, statistics; the proof of accuracy, computed from the declaration; one
         record per reported iteration. `plan_` holds the training data, and so does a pickle of the
-        estimator; after `del clf.plan_` it still predicts.
+        estimator, but where they are read block by block; after `del clf.plan_` it still predicts.
 
     Raises
     ------
@@ -236,13 +239,14 @@ class Classifier(ClassifierMixin, OfModel):
         self.verbose = verbose
 
     # --- fit -------------------------------------------------------------------------------
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, subgroup: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, subgroup: Any = None) -> Self:
         """Compile the model for these samples and solve it.
 
         Parameters
         ----------
-        X : (m, n) array, data frame or sparse matrix of finite numbers
-        y : (m,) two or more different labels, numbers or strings
+        X : (m, n) array, data frame or sparse matrix of finite numbers, or what `ucm.row_source` takes
+        y : (m,) two or more different labels, numbers or strings; of a file also the name of their column.
+            Rows that are read block by block have two
         sample_weight : (m,) array of numbers that are not negative, optional
             Each sample counts as often as its weight says, in losses, caps, balls of weights, means,
             covariances, the bias, gamma="scale" and calibration; one of weight 0 is left out.
@@ -267,6 +271,8 @@ class Classifier(ClassifierMixin, OfModel):
         model = models.psvm(2.0, 0.1) if self.model is None else self.model
         if not isinstance(model, Objective):
             model = as_model(model, "Classifier")
+        if is_stored(X):
+            return self._fit_rows(model, X, y, sample_weight, subgroup)
         with data_errors("fit"):
             refuse_unsound(X, "Classifier: X")
             refuse_unsound(y, "Classifier: y")
@@ -326,6 +332,32 @@ class Classifier(ClassifierMixin, OfModel):
             self.calibration_ = calibrated(plain.set_params(probability=False), X, y, of_samples)
         return self
 
+    def _fit_rows(
+        self, model: RobustMargin | Objective, X: Any, y: Any, sample_weight: Any, subgroup: Any
+    ) -> Self:
+        """The same over rows that are read block by block."""
+        if sample_weight is not None or subgroup is not None:
+            refuse_gathering(row_source(X, y), "Classifier.fit with sample_weight or subgroup")
+        source, classes, plan, solution = fit_rows(self, model, X, y)
+        if solution.w is None or not solution.w.any():
+            raise SolverError(f"Classifier: {solution.message}")
+        self.classes_, self.n_features_in_ = classes, source.n
+        if source.features is not None:
+            self.feature_names_in_ = np.array(source.features, dtype=object)
+        self.plan_, self.solution_ = plan, solution
+        self.certificate_, self.history_ = solution.certificate, solution.history
+        self.n_iter_, self.dual_gap_ = solution.stats.iterations, solution.certificate.gap
+        self.coef_ = np.array([normal_in_features(model, solution, source.n, self.side)])
+        self.intercept_ = np.array([solution.b], dtype=float)
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: Any = super().__getstate__()
+        plan = state.get("plan_")
+        if isinstance(plan, Plan) and plan.data.source is not None:
+            return {name: x for name, x in state.items() if name != "plan_"}
+        return state
+
     def _keep(
         self,
         model: RobustMargin | Objective,
@@ -376,8 +408,8 @@ class Classifier(ClassifierMixin, OfModel):
 
         Parameters
         ----------
-        X : (m, n) array, data frame or sparse matrix; behind kernel="precomputed" the k(x, x_i) for
-            the samples x_i of the fit
+        X : (m, n) array, data frame or sparse matrix, or what `ucm.row_source` takes, without labels; behind
+            kernel="precomputed" the k(x, x_i) for the samples x_i of the fit
 
         Returns
         -------
@@ -393,6 +425,10 @@ class Classifier(ClassifierMixin, OfModel):
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """One column for every problem that was solved."""
         check_is_fitted(self)
+        if is_stored(X) and "coef_" in vars(self):
+            names = getattr(self, "feature_names_in_", None)
+            found = score_rows(X, self.coef_, None if names is None else list(names))
+            return found + self.intercept_
         with data_errors("predict"):
             refuse_unsound(X, "Classifier: X")
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
