@@ -120,7 +120,7 @@ _mathjax()
 lectures = sorted(file.stem for file in (HERE / "lectures").glob("[0-9]*.ipynb"))
 GUIDE = (
     "language", "weights", "ambiguity", "objectives", "kernels", "nonconvex", "certificates", "bias",
-    "cvxpy", "default", "pictures", "compare", "solvers", "nearest", "speed", "errors",
+    "cvxpy", "default", "pictures", "compare", "sizes", "solvers", "nearest", "speed", "errors",
     "adding-a-domain", "adding-a-set", "adding-a-loss", "adding-a-penalty", "adding-a-solver", "architecture",
 )  # fmt: skip
 further = {file.stem for file in HERE.glob("*.md")} - {"index", "guide", *GUIDE}

@@ -47,7 +47,10 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
     "models": ("Named models", {"The papers' classifiers": "models.*"}),
     "estimators": (
         "Estimators",
-        {"scikit-learn": "Classifier", "Which model for these data": "compare Comparison Compared"},
+        {
+            "scikit-learn": "Classifier ClassifierCV",
+            "Which model for these data": "compare Comparison Compared",
+        },
     ),
     "plot": ("Pictures", {"Displays": "plot.*"}),
     "solvers": ("Solvers", {"By name or as an instance": "solvers.*"}),

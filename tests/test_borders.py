@@ -501,14 +501,14 @@ def test_answers_over_the_sphere() -> None:
         (MIXED, lambda form: best.w, "Answer"),
         (MIXED, lambda form: at(form, best.w, witness=Witness("points", [[np.zeros(2)]])), "witness"),
         (MIXED, lambda form: at(form, best.w, witness=Witness("vertices", [[]])), "2 blocks"),
-        (MIXED, lambda form: at(form, best.w, witness=Witness("vertices")), "a kind among points, sphere"),
+        (MIXED, lambda form: at(form, best.w, witness=Witness("vertices")), "among points, rule, sphere"),
         (flat, lambda form: at(form, aside), "a part outside"),
     ]  # fmt: skip
     for X, answer, words in refused:
         with pytest.raises(SolverError, match=words):
             solved(HULLS, X, answer)
     cube = ucm.RobustMargin(HULLS, np.inf)
-    with pytest.raises(SolverError, match="a kind among points, vertices"):
+    with pytest.raises(SolverError, match="among points, rule, vertices"):
         solved(cube, MIXED, lambda form: at(form, np.ones(3), witness=Witness("sphere")))
 
 

@@ -390,3 +390,19 @@ def test_forms_that_are_flat_along_a_line() -> None:
             model = loss + Quadratic(root @ root.T) + 0.1 * L1()
             solution = ucm.solve(model, X, y, solver="prox-newton")
             assert solution.status == "optimal", (size, loss, solution.certificate)
+
+
+def test_quadratic_programs_have_an_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where more features are in use accelerated gradients go on, which form no matrix."""
+    monkeypatch.setattr(ucm.solvers.objective.proximal_step, "_ORDER", 70)
+    generator = np.random.default_rng(6)
+    X, w = generator.standard_normal((300, 100)), generator.standard_normal(100)
+    y = np.where(X @ w + 20.0 * generator.standard_normal(300) > 0, 1, -1)
+    plan = ucm.compile(ucm.SquaredHinge() + 0.1 * L1() + L2(), X, y)
+    solution = plan.solve()
+    assert (solution.status, plan.solver.name) == ("optimal", "prox-newton")
+    assert solution.stats.systems < 5 < 30 < solution.stats.passes  # those of the gradients
+    monkeypatch.undo()
+    known = plan.solve()
+    assert known.stats.passes < 30
+    assert solution.objective == pytest.approx(known.objective, rel=1e-6)

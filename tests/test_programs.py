@@ -127,7 +127,10 @@ def test_quadratic_programs_with_walls(rank: int) -> None:
     lower, upper = -rng.uniform(0.0, 2.0, 8), rng.uniform(0.0, 2.0, 8)
     lower[0] = upper[0] = 0.0
     x = np.zeros(8)
-    numerics.boxed_quadratic(H, r.copy(), x, lower, upper, ridge, 1e-10, 50)
+    still = np.array([1.0])
+    numerics.boxed_quadratic(H, r.copy(), x, lower, upper, ridge, 1e-10, 50, still)
+    assert not x.any()  # the time is over
+    numerics.boxed_quadratic(H, r.copy(), x, lower, upper, ridge, 1e-10, 50, 0.0 * still)
     z = cp.Variable(8)
     walls = upper @ cp.pos(z) - lower @ cp.neg(z)
     height = cp.sum_squares(A @ z) / 2.0 + r @ z + ridge / 2.0 * cp.sum_squares(z) + walls

@@ -15,6 +15,7 @@ from scipy import sparse
 import ucm
 from ucm import neg, pos, signed
 from ucm.data import stored
+from ucm.data.row_moments import of_moments
 from ucm.data.source import Labelled, Rounds, RowSource, StateLostError
 from ucm.data.survey import survey
 from ucm.evidence.rows import below
@@ -305,6 +306,9 @@ class _LosingRounds(Rounds):
             raise StateLostError
         return self.inner.run(kernel, *message)
 
+    def merged(self, kernel: Any, merge: Any, *message: Any) -> Any:
+        return self.inner.merged(kernel, merge, *message)
+
     def recover(self) -> None:
         self.inner.recover()
 
@@ -451,3 +455,131 @@ def test_options() -> None:
     assert not stored.is_stored(X) and not stored.is_stored("words")
     plan = ucm.compile(MODELS["nu"], blocks(X, y))
     assert "block" in plan.explain() and "sieve" in plan.explain()
+
+
+# --- means and covariances ---------------------------------------------------------------------
+MOMENTS = {
+    "mm-mpm": ucm.models.mm_mpm(0.5),
+    "mm-fda": ucm.models.mm_fda(0.5),
+    "signed": ucm.Ellipsoid(signed.mean, signed.cov, 0.3),
+    "gelbrich": ucm.Gelbrich(pos, 0.1, 0.3) - ucm.Gelbrich(neg, 0.1, 0.3),
+    "p = 1": ucm.RobustMargin(ucm.models.mm_mpm(0.2), norm=1.0),
+}
+
+
+@pytest.mark.parametrize("name", MOMENTS)
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_sets_of_means_and_covariances_take_one_pass(name: str, kind: str) -> None:
+    X, y = samples(1200, 5)
+    X = X @ np.random.default_rng(1).standard_normal((5, 5))
+    if kind == "csr":
+        X = sparse.csr_matrix(np.where(np.abs(X) > 0.5, X, 0.0))
+    plan = ucm.compile(MOMENTS[name], blocks(X, y, 37, threads=2))
+    rows, memory = plan.solve(), ucm.solve(MOMENTS[name], X, y)
+    exact = 1e-6 if name == "p = 1" else 1e-12
+    assert rows.status == memory.status == "optimal"
+    assert rows.objective == pytest.approx(memory.objective, rel=exact)
+    assert rows.w == pytest.approx(memory.w, abs=1e-4 if name == "p = 1" else 1e-6)
+    assert rows.bias_rule == memory.bias_rule
+    assert rows.b == pytest.approx(memory.b, abs=1e-4 if name == "p = 1" else 1e-6)
+    if name != "p = 1":
+        assert plan.verify().agrees
+
+
+def test_a_mean_far_from_zero_costs_no_accuracy() -> None:
+    X, y = samples(3000, 5)
+    shifted = X + 1e6
+    exact = [np.longdouble(shifted[y == c]).mean(axis=0) for c in (1.0, -1.0)]
+    data = of_moments(blocks(shifted, y, 100))
+    for kind, mean, c in zip(("pos", "neg"), exact, (1.0, -1.0), strict=True):
+        D = np.longdouble(shifted[y == c]) - mean
+        cov = (D.T @ D) / D.shape[0]
+        assert np.abs(data.mean(kind) - mean).max() <= 2e-10
+        assert np.abs(data.covariance(kind) - cov).max() <= 1e-12 * np.abs(cov).max()
+    for name in ("mm-mpm", "mm-fda", "gelbrich"):
+        far = ucm.solve(MOMENTS[name], blocks(shifted, y, 100))
+        near = ucm.solve(MOMENTS[name], shifted - 1e6, y)
+        assert far.objective == pytest.approx(near.objective, rel=1e-12)
+        assert far.b == pytest.approx(near.b - 1e6 * near.w.sum(), rel=1e-12)
+        if name == "mm-mpm":
+            plus, minus = far.parts or ((), ())
+            assert plus == pytest.approx((near.parts or ((),))[0] + 1e6, rel=1e-12)
+            assert plus - minus == pytest.approx(far.x, abs=1e-9)
+
+
+@pytest.mark.parametrize("weight", [None, (3.0, 1.0)])
+@pytest.mark.parametrize("scale", [1.0, 1e-5])
+def test_the_bias_of_least_error_over_rows(weight: Any, scale: float) -> None:
+    X, y = samples(4000, 3)
+    for own in (X * scale, np.round(2 * X) * scale):
+        for rule in ("error", "odds", "means", "midpoint"):
+            found = [
+                ucm.solve(MOMENTS["mm-mpm"], rows, labels, class_weight=weight, bias_rule=rule)
+                for rows, labels in ((blocks(own, y, 300), None), (own, y))
+            ]
+            assert found[0].b == pytest.approx(found[1].b, abs=1e-9 * scale, rel=1e-9)
+
+
+def test_moments_validate_in_their_pass() -> None:
+    X, y = samples(500)
+    X[-1, 1] = np.inf
+    with pytest.raises(ucm.DataError, match=r"entry \(499, 1\) is inf"):
+        ucm.solve(MOMENTS["mm-mpm"], blocks(X, y))
+    X, y = samples(500)
+    with pytest.raises(ucm.DataError, match="two classes"):
+        ucm.solve(MOMENTS["mm-mpm"], blocks(X, np.ones(500)))
+
+
+# --- the classifier ----------------------------------------------------------------------------
+def test_the_classifier_reads_and_predicts_block_by_block(tmp_path: Path) -> None:
+    X, y = samples(2000)
+    words = np.where(y > 0, "yes", "no")
+    whole = ucm.Classifier(MODELS["nu"], class_weight={"yes": 2.0}).fit(X, words)
+    np.save(tmp_path / "X.npy", X)
+    rows = ucm.Classifier(MODELS["nu"], class_weight={"yes": 2.0}).fit(tmp_path / "X.npy", words)
+    assert rows.classes_.tolist() == ["no", "yes"] and rows.n_features_in_ == 4
+    assert rows.coef_ == pytest.approx(whole.coef_, abs=3e-3)
+    assert rows.predict(tmp_path / "X.npy").tolist() == rows.predict(X).tolist()
+    assert rows.decision_function(blocks(X, words)) == pytest.approx(rows.decision_function(X))
+    assert rows.score(tmp_path / "X.npy", words) == rows.score(X, words)
+    again = pickle.loads(pickle.dumps(rows))
+    assert not hasattr(again, "plan_") and hasattr(rows, "plan_")
+    assert again.predict(X).tolist() == rows.predict(X).tolist()
+    balanced = [
+        ucm.Classifier(MODELS["nu"], class_weight="balanced").fit(*given)
+        for given in ((X, words), (blocks(X, words),))
+    ]
+    assert balanced[1].solution_.objective == pytest.approx(
+        balanced[0].solution_.objective, rel=2e-6
+    )
+    with pytest.raises(ucm.DataError, match="4 features"):
+        rows.predict(blocks(X[:, :2], words))
+    X[7, 1] = np.nan
+    with pytest.raises(ucm.DataError, match="finite"):
+        rows.predict(blocks(X, words))
+
+
+def test_the_classifier_and_columns(tmp_path: Path) -> None:
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    X, y = samples(800)
+    table = pa.table({"grade": y.astype(int), **{f"x{j}": X[:, j] for j in range(4)}})
+    parquet.write_table(table, tmp_path / "X.parquet")
+    rows = ucm.Classifier(MODELS["nu"]).fit(tmp_path / "X.parquet", "grade")
+    assert rows.feature_names_in_.tolist() == ["x0", "x1", "x2", "x3"]
+    assert np.array_equal(rows.predict(tmp_path / "X.parquet"), rows.predict(table))
+    with pytest.raises(ucm.DataError, match="x3"):
+        rows.predict(table.drop_columns(["x3"]))
+
+
+@pytest.mark.parametrize(
+    "options", [{"kernel": "rbf"}, {"probability": True}, {"side": "pos"}, {"bias": "odds"}]
+)
+def test_what_the_classifier_needs_in_memory(options: Any) -> None:
+    X, y = samples(300)
+    with pytest.raises(ucm.UCMError, match=r"gather|over rows"):
+        ucm.Classifier(MODELS["nu"], **options).fit(blocks(X, y))
+    three = np.arange(300) % 3
+    with pytest.raises(ucm.DataError, match="3 classes"):
+        ucm.Classifier(MODELS["nu"]).fit(blocks(X, three))
+    with pytest.raises(ucm.DataError, match="two classes, got 1"):
+        ucm.Classifier(MODELS["nu"]).fit(blocks(X, np.ones(300)))

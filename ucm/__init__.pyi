@@ -19,6 +19,7 @@ from .errors import ParameterError as ParameterError
 from .errors import SolverError as SolverError
 from .errors import UCMError as UCMError
 from .estimators.classifier import Classifier as Classifier
+from .estimators.classifier_cv import ClassifierCV as ClassifierCV
 from .estimators.compare import Compared as Compared
 from .estimators.compare import Comparison as Comparison
 from .estimators.compare import compare as compare

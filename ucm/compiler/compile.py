@@ -12,7 +12,7 @@ import numpy as np
 from ucm.compiler.kernelised import by_rows, check_kernel, gram_of, in_span
 from ucm.compiler.lowering import Lowering
 from ucm.compiler.objective import ToObjective
-from ucm.compiler.over_rows import ToRows
+from ucm.compiler.over_rows import ToRows, by_moments, stays
 from ucm.compiler.pair import ToPair
 from ucm.compiler.plan import Plan, options_of
 from ucm.compiler.robust import ToDistance
@@ -21,6 +21,7 @@ from ucm.data.bound import Data, bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import KERNEL_OPTIONS
 from ucm.data.linear import Vec
+from ucm.data.row_moments import of_moments
 from ucm.data.source import RowSource
 from ucm.data.stored import is_stored, row_source
 from ucm.data.survey import refuse_gathering, survey
@@ -132,6 +133,10 @@ def _over_rows(
     if isinstance(model, Objective) or model.relative_names():
         refuse_gathering(rows, f"{model!r}")
     check_class_weight(class_weight)
+    if not isinstance(model, Objective) and by_moments(model.set):
+        moments = of_moments(rows, class_weight, stays(model.set))
+        plan = Plan.of((_of_set(model, moments, None, solver),))
+        return replace(plan, setup_time=time.perf_counter() - began)
     data = survey(rows)
     if class_weight is not None:
         data = replace(data, weighing=Weighing(factors_of(data.sizes, class_weight)))

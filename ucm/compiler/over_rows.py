@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ucm.compiler.lowering import Given, Lowering, Parts, Proof, Regime, Verdict
+from ucm.compiler.recover import moves
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import ComposedMap
@@ -28,19 +29,38 @@ from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import CappedSimplex
+from ucm.language.node import Node
 from ucm.language.robust import RobustMargin
-from ucm.language.sets.combination import Combination
+from ucm.language.sets.combination import Combination, LinearImage
 from ucm.language.sets.hull import Hull
+from ucm.language.sets.image import Image
 from ucm.language.sets.point import Point
-from ucm.language.statistics.samples import Samples, neg, pos
+from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples, neg, pos
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["ToRows", "row_hulls"]
+__all__ = ["ToRows", "by_moments", "row_hulls", "stays"]
 
 _ROUNDING = 1e-9
 _RULES = ("auto", "kkt", "midpoint", "zero")
+
+
+def by_moments(U: Node) -> bool:
+    """Whether the samples of a set stand under means and covariances only, and under no group."""
+    if isinstance(U, Mean | Covariance):
+        return isinstance(U.samples, Samples) and U.samples.label is None
+    return not isinstance(U, SampleNode) and all(
+        by_moments(x) for x in U.below() if isinstance(x, Node)
+    )
+
+
+def stays(U: UncertaintySet) -> bool:
+    """Whether a set stays where it is while all samples move by one vector."""
+    if any(isinstance(V, LinearImage | Image) for V in U.walk()):
+        return False
+    found = list(moves(U))
+    return all(kind != "signed" for kind, _ in found) and sum(f for _, f in found) == 0.0
 
 
 def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ucm.compiler.lowering import Given, Lowering, Proof, Regime, Verdict
 from ucm.compiler.recover import BIAS_RULES
+from ucm.compiler.robust import ToSphere
 from ucm.compiler.route import choose, table, unknown, verdicts
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
@@ -147,6 +148,7 @@ class Plan:
         callback: Callable[[dict[str, Any]], object] | None = None,
         verbose: bool = False,
         bias_rule: str = "auto",
+        bound: bool = True,
         **unknown: Any,
     ) -> Solution:
         """Solve, certify, recover.
@@ -166,6 +168,8 @@ class Plan:
         callback : called with every reported record; returning True stops
         verbose : print a table of the iterations
         bias_rule : "auto", "kkt", "midpoint", "means", "error", "odds" or "zero"
+        bound : where 0 lies in U, whether to look for a lower bound of the optimum too, in about the time of
+            one more start; `Plan.bound` looks longer
 
         Raises
         ------
@@ -207,9 +211,13 @@ class Plan:
                 f"solve: bias_rule={bias_rule!r} does not apply: b is a variable of this objective; "
                 f"use {' or '.join(map(repr, self.lowering.rules))}"
             )
+        if not isinstance(bound, bool | np.bool_):
+            raise ParameterError(f"solve: bound is True or False, got {brief(bound)}")
         self._sealed()
         limit = None if max_iter is None else min(int(max_iter), _UNLIMITED)
-        monitor = Monitor(tol, limit, callback, verbose, time_limit, trace=int(trace or 0))
+        monitor = Monitor(
+            tol, limit, callback, verbose, time_limit, trace=int(trace or 0), bound=bool(bound)
+        )
         with monitor.alarm(), self.data.powers():
             solution = self._solve(monitor, warm_start, starts, bias_rule)
         self._last[:] = [(solution, monitor.tol)]
@@ -351,6 +359,81 @@ class Plan:
             float(monitor.forming),
             int(monitor.reads),
         )
+
+    def bound(
+        self,
+        solution: Solution | None = None,
+        *,
+        ratio: float = 0.99,
+        time_limit: float | None = None,
+    ) -> Solution:
+        """Where 0 lies in U: look longer how far the objective may be from the least one.
+
+        In up to 6 dimensions a polytope inside of U is pushed out; beyond, or where that is not enough, the
+        best affine decision rule over the weights is solved for. A better w that the search meets is a start.
+
+        Parameters
+        ----------
+        solution : of this plan; None for the last one, or a new one when there is none
+        ratio : the part of the objective at which a lower bound is good enough, in (0, 1]
+        time_limit : seconds; None: as long as it takes
+
+        Returns
+        -------
+        Solution
+            The same with its new certificate, status and message, or a better one. A solution of a convex
+            model is given back as it is.
+
+        Raises
+        ------
+        ParameterError
+            A ratio outside of (0, 1], no solution, or one of another shape.
+
+        Notes
+        -----
+        The least value of a rule is that of Ben-Tal, Goryashko, Guslitzer and Nemirovski (2004), *Adjustable
+        robust solutions of uncertain linear programs*, over a sphere, where it is exact.
+
+        Examples
+        --------
+        >>> import ucm
+        >>> X, y = ucm.datasets.load("wine")
+        >>> plan = ucm.compile(ucm.models.l2_nu_svm(0.5), X[:, :4], y)
+        >>> sol = plan.bound()
+        >>> sol.certificate.kind, bool(sol.certificate.dual >= 0.5 * sol.objective)
+        ('global', True)
+        """
+        if not isinstance(ratio, float | int | np.floating) or not 0.0 < ratio <= 1.0:
+            raise ParameterError(f"bound: ratio lies in (0, 1], got {brief(ratio)}")
+        check_time_limit(time_limit, "bound")
+        self._sealed()
+        if solution is None:
+            solution = self._last[0][0] if self._last else self.solve()
+        elif not isinstance(solution, Solution):
+            raise ParameterError(f"bound: solution is a Solution, got {brief(solution)}")
+        plan = solution.plan or self
+        tol = self._last[0][1] if self._last else 1e-6
+        monitor = Monitor(tol, time_limit=time_limit)
+        with monitor.alarm(), self.data.powers():
+            found = plan._tightened(solution, float(ratio), monitor)
+        if found is not solution:
+            found = replace(found, plan=solution.plan)
+            self._last[:] = [(found, tol)]
+        return found
+
+    def _tightened(self, solution: Solution, ratio: float, monitor: Monitor) -> Solution:
+        """The solution once its lowering has looked longer for a lower bound."""
+        lowering = self.lowering
+        if not isinstance(lowering, ToSphere) or solution.answer is None or not solution.w.any():
+            return solution
+        w = lowering.tighten(ratio, solution, monitor)
+        if w is not None:
+            better = self._solve(monitor, replace(solution, w=w), 1, "auto")
+            if better.objective < solution.objective:
+                return better
+        proof = lowering.certify(solution.answer, monitor.tol)
+        status, message = self._judge(proof, monitor)
+        return replace(solution, certificate=proof.certificate, status=status, message=message)
 
     def reference(self, at: Solution | None = None) -> cp.Problem:
         """The CVXPY twin: vectorised, one `cvxpy.Parameter` per hyperparameter. Its value is that of the

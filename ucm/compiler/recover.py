@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ucm.compiler.row_errors import undecided
 from ucm.data.bound import Data, GramSpace
 from ucm.data.gram import Gram
 from ucm.data.linear import Vec
@@ -27,12 +29,16 @@ __all__ = [
     "class_points",
     "coefficients_of",
     "feature_normal",
+    "least_error",
+    "midpoint_of",
+    "moves",
     "sample_weights",
     "summand_points",
 ]
 
 BIAS_RULES = ("auto", "kkt", "midpoint", "means", "error", "odds", "zero")
 _ROUNDING = 1e-12  # of the largest score
+_BINS = 1024  # of scores
 
 
 def sample_weights(form: MinNorm, q: Sequence[Vec], m: int) -> Vec | None:
@@ -131,7 +137,7 @@ def bias(
     for name in automatic if rule == "auto" else (rule,):
         b = rules[name]()
         if b is not None and math.isfinite(b):
-            return b, name
+            return b - _to_origin(data, normal), name
     raise ParameterError(
         f"bias={rule!r} does not apply to {U!r}; "
         'use bias="auto", or "error" for the least training error'
@@ -185,13 +191,21 @@ def _terms(
 
 def summand_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, ...]:
     """The point of every summand, in order."""
-    return tuple(own for _, own, _ in _terms(U, data, iter(q)))
+    found = _terms(U, data, iter(q))
+    if data.origin is None:
+        return tuple(own for _, own, _ in found)
+    return tuple(own + sum(f for _, f in moves(leaf)) * data.origin for leaf, own, _ in found)
 
 
 def class_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, Vec] | None:
     """The points x_+ and x_- of the classes, x = x_+ - x_-; None unless each summand uses one class."""
+    return _by_class((leaf, x) for leaf, _, x in _terms(U, data, iter(q)))
+
+
+def _by_class(summands: Iterable[tuple[UncertaintySet, Vec]]) -> tuple[Vec, Vec] | None:
+    """`class_points` of the summands and what stands of each in the sum."""
     point: dict[str, Any] = {}
-    for leaf, _, x in _terms(U, data, iter(q)):
+    for leaf, x in summands:
         kinds = kinds_of(leaf)
         if len(kinds) > 1 or kinds == {"signed"}:
             return None
@@ -200,42 +214,52 @@ def class_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, 
     return (point["pos"], point["neg"]) if len(point) == 2 else None
 
 
-def _moves(x: Any, factor: float = 1.0) -> Iterator[tuple[str, float]]:
+def moves(x: Any, factor: float = 1.0) -> Iterator[tuple[str, float]]:
     """How far a set goes along where all samples of a kind move by one: a hull or a mean as far, a covariance
     not at all, a multiple its factor as far, sets that meet as far as the first."""
     if isinstance(x, Samples):
         yield x.kind, factor
     elif isinstance(x, Combination):
         for V, L in x.terms():
-            yield from _moves(V, factor * value(L) if is_number(L) else factor)
+            yield from moves(V, factor * value(L) if is_number(L) else factor)
     elif isinstance(x, VectorSum):
         for c, v in x.terms:
-            yield from _moves(v, factor * value(c))
+            yield from moves(v, factor * value(c))
     elif isinstance(x, Node) and not isinstance(x, MatrixNode):
         below = list(x.below())
         for y in [y for y in below if isinstance(y, UncertaintySet)][:1] or below:
-            yield from _moves(y, factor)
+            yield from moves(y, factor)
 
 
 def _midpoint(U: UncertaintySet, data: Data, q: Sequence[Vec], w: Vec) -> float | None:
-    """The hyperplane half-way between the class points, each in the units of its samples."""
-    points = class_points(U, data, q)
+    summands = ((leaf, x) for leaf, _, x in _terms(U, data, iter(q)))
+    return midpoint_of(U, summands, lambda x: data.space.inner(w, x))
+
+
+def midpoint_of(
+    U: UncertaintySet,
+    summands: Iterable[tuple[UncertaintySet, Vec]],
+    score: Callable[[Vec], float],
+) -> float | None:
+    """b of the hyperplane half-way between the class points, each in the units of its samples, from the
+    summands of U, what stands of each in the nearest point, and w'x; None unless each uses one class."""
+    points = _by_class(summands)
     if points is None:
         return None
     moved = {"pos": 0.0, "neg": 0.0}
-    for kind, factor in _moves(U):
+    for kind, factor in moves(U):
         moved[kind] += factor if kind == "pos" else -factor
     if min(moved.values()) <= _ROUNDING:  # it stays where it is while the samples move
         return None
-    return -0.5 * sum(
-        data.space.inner(w, x) / moved[kind] for kind, x in zip(moved, points, strict=True)
-    )
+    return -0.5 * sum(score(x) / moved[kind] for kind, x in zip(moved, points, strict=True))
 
 
 def _odds(data: Data, normal: Vec) -> float | None:
     """The least training error without class weights, moved by what weights c change for two normal
     distributions of the scores with means mu_o and one variance s^2: `s^2 log(c_+ / c_-) / (mu_+ -
     mu_-)`. Training errors alone see no cost where a kernel separates the classes."""
+    if data.source is not None:
+        return _odds_of_moments(data, normal)
     scores, samples = data.X @ normal, data.weighing.samples
     counts = np.ones(data.m) if samples is None else samples
     mean, variance = [], 0.0
@@ -250,25 +274,113 @@ def _odds(data: Data, normal: Vec) -> float | None:
 
 
 def _least_error(data: Data, normal: Vec, costs: Vec) -> float:
-    """The middle of the widest interval of b with the least weighted training error: O(m log m)."""
-    scores = data.X @ normal
+    if data.source is not None:
+        return _of_rows(data, normal, data.weighing.classes)
+    return least_error(data.X @ normal, data.y > 0, costs)
+
+
+def least_error(
+    scores: Vec,
+    positive: NDArray[np.bool_],
+    costs: Vec | None,
+    among: NDArray[np.bool_] | None = None,
+) -> float:
+    """The middle of the widest interval of b with the least weighted training error.
+
+    Of many scores only those near the least error are sorted. In `_BINS` parts of their range, with the cost
+    N of the negative samples in each, the error E before a part falls within it by N at most, so that no b
+    is best where E - N is above the least E.
+
+    Parameters
+    ----------
+    scores, positive : (m,) w'x, and whether the sample is of class +1
+    costs : (m,) of errors; None where each is 1
+    among : (m,) which samples count; None for all
+    """
+    low, high = float(scores.min()), float(scores.max())
+    span = high - low
+    if scores.size >= 4 * _BINS and 1e-280 < span < 1e280:
+        b = _by_parts(scores, positive, costs, among, low, _BINS * (1.0 - 1e-15) / span)
+        if b is not None:
+            return b
+    kept = slice(None) if among is None else among
+    own = np.ones(scores.size) if costs is None else costs
+    return _by_sorting(scores[kept], positive[kept], own[kept])[0]
+
+
+def _by_parts(
+    scores: Vec, positive: Any, costs: Vec | None, among: Any, low: float, scale: float
+) -> float | None:
+    """`least_error` by the parts; None where b is at an end, or next to scores that rounding tells apart."""
+    part = ((scores - low) * scale).astype(np.intp)
+    of_class = part + _BINS * positive
+    if among is not None:
+        of_class[~among] = 2 * _BINS
+    sums = np.bincount(of_class, costs, 2 * _BINS + 1)
+    N, P = sums[:_BINS], sums[_BINS : 2 * _BINS]
+    error = np.cumsum(P - N) - (P - N) + N.sum()  # before each part
+    filled = np.flatnonzero(N + P)
+    hair = 1e-12 * (P.sum() + N.sum())
+    least = error[filled].min()
+    near = np.flatnonzero((error - N)[filled] <= least + hair)
+    first, last = filled[max(near[0] - 1, 0)], filled[min(near[-1] + 1, filled.size - 1)]
+    rows = np.flatnonzero((part >= first) & (part <= last))
+    rows = rows if among is None else rows[among[rows]]
+    own = np.ones(rows.size) if costs is None else costs[rows]
+    b, found, inside = _by_sorting(scores[rows], positive[rows], own, float(error[first]))
+    return b if inside and found <= least + hair else None
+
+
+def _by_sorting(
+    scores: Vec, positive: Any, costs: Vec, before: float | None = None
+) -> tuple[float, float, bool]:
+    """`least_error` of these scores, the error, and whether b is between two of them; `before` is the error
+    with all of them called positive, where there are others."""
     order = np.argsort(scores)
     s = scores[order]
     weight = costs[order]
-    positive = data.y[order] > 0
+    positive = positive[order]
     # threshold after the first k samples: those k are called negative
     errors = np.concatenate([[0.0], np.cumsum(np.where(positive, weight, -weight))])
-    errors += weight[~positive].sum()
+    errors += weight[~positive].sum() if before is None else before
     gaps = np.concatenate([[np.inf], s[1:] - s[:-1], [np.inf]])
     usable = gaps > _ROUNDING * max(abs(float(s[0])), abs(float(s[-1])))  # else the same score
-    best = errors[usable].min()
+    best = float(errors[usable].min())
     ties = np.flatnonzero(usable & (errors <= best + 1e-12 * weight.sum()))
     inner = ties[(ties > 0) & (ties < s.size)]
     reach = float(s[-1] - s[0]) or max(abs(float(s[0])), 1.0)
     if inner.size == 0:
-        return -(float(s[0]) - reach) if ties[0] == 0 else -(float(s[-1]) + reach)
+        b = -(float(s[0]) - reach) if ties[0] == 0 else -(float(s[-1]) + reach)
+        return b, best, False
     k = int(inner[np.argmax(gaps[inner])])
-    return -0.5 * float(s[k - 1] + s[k])
+    return -0.5 * float(s[k - 1] + s[k]), best, True
+
+
+def _to_origin(data: Data, normal: Vec) -> float:
+    """How far scores are from those of the means, where these are from an origin of their own."""
+    return 0.0 if data.origin is None else float(normal @ data.origin)
+
+
+def _of_rows(data: Data, normal: Vec, costs: tuple[float, float]) -> float:
+    """`_least_error` of rows elsewhere, of scores from the origin."""
+    variances = [float(normal @ data.covariance(kind) @ normal) for kind in ("pos", "neg")]
+    centers = [float(normal @ data.mean(kind)) for kind in ("pos", "neg")]
+    spread = math.sqrt(max(variances)) + abs(centers[0] - centers[1])
+    source, shift = data.source, _to_origin(data, normal)
+    center = 0.5 * sum(centers) + shift
+    scores, positive, before = undecided(source, normal, costs, center, spread)  # type: ignore[arg-type]
+    return _by_sorting(scores, positive, np.where(positive, *costs), before)[0] + shift
+
+
+def _odds_of_moments(data: Data, normal: Vec) -> float | None:
+    plus, minus = (float(normal @ data.mean(kind)) for kind in ("pos", "neg"))
+    if not plus > minus:
+        return None
+    shares = zip(("pos", "neg"), data.counts, strict=True)
+    variance = sum(n * float(normal @ data.covariance(kind) @ normal) for kind, n in shares)
+    c = data.weighing.classes
+    moved = variance / data.m * math.log(c[0] / c[1]) / (plus - minus)
+    return _of_rows(data, normal, (1.0, 1.0)) + moved
 
 
 def coefficients_of(

@@ -24,7 +24,7 @@ from ucm.evidence.reference import twin
 from ucm.evidence.stationary import at_kink, certify_unit, pinned, proven
 from ucm.evidence.verify import Verification, verify
 from ucm.evidence.verify_unit import linearised, verify_stationary
-from ucm.forms.answer import Answer
+from ucm.forms.answer import Answer, Witness
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Certificate, Solution
@@ -32,7 +32,10 @@ from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.notation import TEXT
 from ucm.language.robust import RobustMargin
+from ucm.solvers import Facets
+from ucm.solvers.sphere.best_rule import long_rule
 from ucm.solvers.sphere.radial import radial
+from ucm.solvers.sphere.rules import quick_rule
 from ucm.solvers.threads import blas_threads
 
 if TYPE_CHECKING:
@@ -41,6 +44,9 @@ if TYPE_CHECKING:
 __all__ = ["ToDistance", "ToSphere", "minimum_norm"]
 
 _ROUNDING = 1e-9  # violation of a point that lies in U
+_FEW = 6  # dimensions in which a polytope is pushed out
+_POINTS = 20_000  # of it
+_NO_RULE = "no rule with a positive bound was found; plan.bound() looks longer"
 
 
 def minimum_norm(model: RobustMargin, data: Data) -> MinNorm:
@@ -422,6 +428,7 @@ class ToSphere(_Robust[UnitNorm]):
         self.model, self.data, self.image = convex.model, convex.data, convex.image
         self.form, self.floor, self.whole = convex.unit, floor, convex.image.largest
         self.asked = "auto" if convex.beyond is None else convex.beyond
+        self.unbounded = ""  # why there is no lower bound
 
     @property
     def regime(self) -> Regime:
@@ -459,11 +466,39 @@ class ToSphere(_Robust[UnitNorm]):
         """The first from the given w or the barycentres, the others from random directions."""
         form, generator = self.form, np.random.default_rng(0)
         answers = [self.answer(solver, monitor, start)]
+        if monitor.bound and answers[0].witness is None and self.floor <= 0.0:
+            self._bound(quick_rule(form, monitor))
         while len(answers) < starts and answers[-1].status != "interrupted" and not monitor.late:
+            if self._near(self.certify(answers[-1], monitor.tol).certificate, monitor.tol):
+                break  # no start ends lower
             monitor.start += 1
             w = form.lift(generator.standard_normal(form.rank))
             answers.append(self.answer(solver, monitor, Answer(w=w)))
         return answers
+
+    def _bound(self, found: Witness | str) -> None:
+        """Keep what a witness proves, or why there is none."""
+        if isinstance(found, str):
+            self.unbounded = found
+            return
+        self.floor = max(self.floor, lower_bound(self.model, self.data, self.form, found))
+        self.unbounded = "" if self.floor > 0.0 else _NO_RULE
+
+    def tighten(self, ratio: float, known: Solution, monitor: Monitor) -> Vec | None:
+        """Look longer for a lower bound, until it is `ratio` of the least objective known; the w that the
+        search met, where its objective is below that of the solution."""
+        form, w, best = self.form, None, known.objective
+        if form.rank <= _FEW and not form.image.couplings:
+            polytope = Facets(most=_FEW, max_points=_POINTS, ratio=ratio)
+            answer = self.answer(polytope, monitor.below(monitor.tol), self.begin(known))
+            if answer.witness is not None:
+                self._bound(answer.witness)
+            height = form.height(form.lower(answer.plane[0]))
+            if height < best:
+                w, best = answer.w, height
+        if self.floor < ratio * (1.0 - monitor.tol) * best:
+            self._bound(long_rule(form, 1.0 - ratio, monitor))
+        return w
 
     def certify(self, answer: Answer, tol: float) -> Proof:
         model, data, form = self.model, self.data, self.form
@@ -480,9 +515,10 @@ class ToSphere(_Robust[UnitNorm]):
                 )
             if bound > self.floor:
                 certificate = proven(certificate, bound, data.scale)
-        small = tol * max(abs(certificate.primal), 1e-300)
-        close = certificate.gap <= max(small, self._flat(tol))
-        if self._inside(certificate, tol) and close and not self._separates(certificate, tol):
+        sound = self._inside(certificate, tol) and not self._separates(certificate, tol)
+        if sound and certificate.dual > 0.0:
+            certificate = replace(certificate, kind="global")
+        if sound and self._near(certificate, tol):
             certificate = replace(certificate, kind="global")
             if self.data.gram is not None and certificate.primal <= self._least:
                 certificate = replace(
@@ -493,6 +529,11 @@ class ToSphere(_Robust[UnitNorm]):
                     replace(answer, w=nothing), certificate, 0.0, nothing, None, x, self.whole
                 )
         return Proof(answer, certificate, certificate.primal, w, None, x, self.whole)
+
+    def _near(self, certificate: Certificate, tol: float) -> bool:
+        """Whether the lower bound meets the objective, or 0 lies on the boundary of U."""
+        small = tol * max(abs(certificate.primal), 1e-300)
+        return certificate.gap <= max(small, self._flat(tol))
 
     def _unit(self, w: Vec) -> Vec:
         """w at length 1, once it lies in the span of U: outside of it f is 0."""
@@ -528,7 +569,7 @@ class ToSphere(_Robust[UnitNorm]):
             return _rounding(self._least)
         residual = certificate.residual or 0.0
         span = "" if form.basis is None else f", w in the span of U, of dimension {form.rank}"
-        if certificate.kind == "global":
+        if certificate.kind == "global" and self._near(certificate, tol):
             if certificate.gap <= tol * max(abs(certificate.primal), 1e-300):
                 return Verdict("optimal", f"proven: {certificate}; 0 lies in U{span}")
             return Verdict(
@@ -540,15 +581,27 @@ class ToSphere(_Robust[UnitNorm]):
             if pinned(form, w):
                 edge = "; the norm has a kink there" if kink else ""
                 status = "stationary" if kink else "local"
-                return Verdict(status, f"{what}, and the ties of the margins pin w{edge}")
+                return Verdict(
+                    status,
+                    f"{what}, and the ties of the margins pin w{edge}{self._far(certificate)}",
+                )
             where = f", at a kink of the {self.model.norm:g}-norm" if kink else ""
-            return Verdict("stationary", f"{what}{where}")
+            return Verdict("stationary", f"{what}{where}{self._far(certificate)}")
         message = (
             f"{solver} stopped {residual:.2g} from stationary with a violation of "
             f"{certificate.violation:.2g}, tolerance {tol:.2g} of {size:.2g}. "
             + (proof.answer.message or "Take another solver, or more starts.")
         )
         return Verdict(proof.answer.status, message, warns=True)
+
+    def _far(self, certificate: Certificate) -> str:
+        """How far the objective may be from the optimum."""
+        if certificate.kind == "global":
+            share = math.floor(100.0 * certificate.dual / certificate.primal)
+            return f"; the optimum is at least {share} % of the objective"
+        return (
+            f"; how far from the optimum is not known: {self.unbounded}" if self.unbounded else ""
+        )
 
     def _separates(self, certificate: Certificate, tol: float) -> bool:
         """Whether w is below what the floor allows: then 0 does not lie in U."""

@@ -19,6 +19,7 @@ from ucm.data.groups import Groups, groups_of
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import CenteredMap, SampleMap, UnitMap
 from ucm.data.sound import Seal, read, refuse_entry
+from ucm.data.source import RowSource
 from ucm.data.weighing import PLAIN, Weighing, check_class_weight, read_weights, weighing_of
 from ucm.errors import DataError, SolverError, UCMError
 
@@ -152,6 +153,8 @@ class Data:
         feature space
     seal : tells whether the samples that were given are still what they were
     groups : the group of every sample, where they have one
+    source, counts, origin : of means and covariances alone, the rows that they are of, how many of class +1
+        and of class -1, and the point from which the means are; then X holds the means
 
     The samples of one kind, `pos`, `neg` or `signed` (all, each times its label), and perhaps of one
     group are asked for as `rows(kind, group)`, `samples(kind, group)`, `mean(kind, group)`, ...
@@ -166,8 +169,12 @@ class Data:
         space: Space | None = None,
         seal: Seal | None = None,
         groups: Groups | None = None,
+        source: RowSource | None = None,
     ) -> None:
         self.X, self.y = X, y
+        self.source = source
+        self.counts: tuple[int, int] = (0, 0)
+        self.origin: Vec | None = None
         self.gram = gram
         self.seal = seal
         self.groups = groups

@@ -6,13 +6,15 @@ What is computed over rows is a pure kernel, a function of a module that workers
 
 X is a block, a dense array of any real dtype or a CSR matrix, y its labels, and `state` what the kernel
 left there in the round before, None at first. A state stays where its block is: one message goes out a round,
-and one summary of each block comes back.
+and one summary of each block comes back, or all of them merged into one.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -55,6 +57,11 @@ class Rounds(ABC):
         """
 
     @abstractmethod
+    def merged(self, kernel: Kernel, merge: Callable[[Any, Any], Any], *message: Any) -> Any:
+        """The summaries of one round as one: `merge(a, b)` of two neighbours, a before b, where they are;
+        None where there are no blocks. `merge` is associative, a function of a module. Raises as `run`."""
+
+    @abstractmethod
     def recover(self) -> None:
         """All blocks again, all states None."""
 
@@ -66,11 +73,13 @@ class RowSource(ABC):
     ----------
     m, n : samples and features
     nbytes : of the samples as double precision, what `gather` takes
+    features : the names of the features, where they have some
     """
 
     m: int
     n: int
     nbytes: int
+    features: list[str] | None = None
 
     @abstractmethod
     def rounds(self) -> Rounds:
@@ -159,6 +168,15 @@ class _LocalRounds(Rounds):
         self.states: list[dict[int, Any]] = [{} for _ in range(source.blocks)]
 
     def run(self, kernel: Kernel, *message: Any) -> list[Any]:
+        return [summary for found in self._over(kernel, message) for summary in found]
+
+    def merged(self, kernel: Kernel, merge: Callable[[Any, Any], Any], *message: Any) -> Any:
+        summaries = (summary for found in self._over(kernel, message) for summary in found)
+        first = next(summaries, None)
+        return None if first is None else functools.reduce(merge, summaries, first)
+
+    def _over(self, kernel: Kernel, message: tuple[Any, ...]) -> Iterator[list[Any]]:
+        """The summaries of the parts of every block, block by block."""
         self.source.check()
 
         def work(block: int) -> list[Any]:
@@ -171,9 +189,16 @@ class _LocalRounds(Rounds):
         threads = self.source.threads or min(_THREADS, _processors())
         every = range(self.source.blocks)
         if threads == 1 or len(every) == 1:
-            return [summary for block in every for summary in work(block)]
+            yield from map(work, every)
+            return
         with ThreadPoolExecutor(threads) as pool:
-            return [summary for found in pool.map(work, every) for summary in found]
+            ahead: deque[Any] = deque()  # so that summaries do not pile up
+            for block in every:
+                ahead.append(pool.submit(work, block))
+                if len(ahead) > 4 * threads:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
 
     def recover(self) -> None:
         self.states = [{} for _ in self.states]
@@ -198,6 +223,9 @@ class _RenamedRounds(Rounds):
 
     def run(self, kernel: Kernel, *message: Any) -> list[Any]:
         return self.inner.run(_Renamed(kernel, self.positive), *message)
+
+    def merged(self, kernel: Kernel, merge: Callable[[Any, Any], Any], *message: Any) -> Any:
+        return self.inner.merged(_Renamed(kernel, self.positive), merge, *message)
 
     def recover(self) -> None:
         self.inner.recover()

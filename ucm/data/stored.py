@@ -16,7 +16,7 @@ from ucm.data.sound import refuse_unsound
 from ucm.data.source import BlockSource, RowSource, block_rows, refuse_lengths
 from ucm.errors import DataError, MissingExtraError, ParameterError, brief
 
-__all__ = ["is_stored", "row_source"]
+__all__ = ["feature_rows", "is_stored", "row_source"]
 
 _FOLDERS = {".zarr": "zarr"}
 _SUFFIXES = {
@@ -90,6 +90,23 @@ def row_source(
     found = _opened(X, y, block)
     found.threads = threads
     return found
+
+
+def feature_rows(X: Any, names: list[str] | None) -> RowSource:
+    """Rows without labels: of a table with columns those named, or all."""
+    if isinstance(X, RowSource):
+        return X
+    return _opened(X, _Unlabelled(names), None)
+
+
+class _Unlabelled:
+    """In place of labels, where there are none: zeros for all rows."""
+
+    def __init__(self, names: list[str] | None) -> None:
+        self.names = names
+
+    def zeros(self, m: int) -> NDArray[Any]:
+        return np.broadcast_to(0.0, m)
 
 
 def _opened(X: Any, y: Any, block: int | None) -> BlockSource:
@@ -172,6 +189,7 @@ def _of_arrays(X: Any, y: Any, block: int | None) -> BlockSource:
         raise DataError(
             f"X: expected a table of real numbers, got the dtype {X.dtype}; encode text and dates first"
         )
+    y = y.zeros(X.shape[0]) if isinstance(y, _Unlabelled) else y
     y = y if hasattr(y, "shape") and hasattr(y, "dtype") else np.asarray(y)
     if len(y.shape) != 1:
         raise DataError(f"y: expected one label per sample, got shape {tuple(y.shape)}")
@@ -287,6 +305,11 @@ def _chosen(schema: Any, y: Any) -> tuple[list[str], str | None]:
             f"y: expected the name of a column, got {label!r}; there are {', '.join(names[:10])}"
         )
     features = [name for name in names if name != label]
+    if isinstance(y, _Unlabelled) and y.names is not None:
+        features = y.names
+        if not set(features) <= set(names):
+            lost = sorted(set(features) - set(names))
+            raise DataError(f"X: expected the columns of the fit, got none named {', '.join(lost)}")
     if not features:
         raise DataError("X: expected features, got none beside the labels; add columns")
     pyarrow = _library("pyarrow")
@@ -315,11 +338,10 @@ class _Columns(BlockSource):
 
     Attributes
     ----------
-    features, label : the columns
+    label : the column of the labels
     y : the labels where they are none of the columns
     """
 
-    features: list[str]
     label: str | None
     y: Any
     step: int
@@ -329,6 +351,7 @@ class _Columns(BlockSource):
         self.m, self.n = m, len(self.features)
         self.nbytes = 8 * self.m * self.n
         self.step = block or block_rows(8 * self.n)
+        y = y.zeros(m) if isinstance(y, _Unlabelled) else y
         self.y = None if self.label is not None else np.asarray(y)
         if self.y is not None:
             refuse_lengths(m, self.y.size)

@@ -2,73 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ucm.data.bound import EuclideanSpace
 from ucm.data.gram import Gram
 from ucm.data.linear import LinearMap, Vec
+from ucm.data.look import Look, joined, look, refuse_bad
 from ucm.data.source import Rounds, RowSource, as_double, gathered
 from ucm.data.weighing import PLAIN, Weighing
 from ucm.errors import DataError
 
 __all__ = ["ElsewhereMap", "RowData", "refuse_gathering", "survey", "taken"]
 
-_SHOWN = 5  # labels in a message
 _SAMPLE = 1 << 27  # bytes of the sample at most
 _FEWEST = 1500  # rows of a sample, or all
 
 
-class _Seen(NamedTuple):
-    """What a block tells: rows of each class, the first entry that is no finite number, labels that are
-    neither -1 nor +1, the largest entry, stored entries, and its part of the sample."""
-
-    counts: tuple[int, int]
-    rows: int
-    bad: tuple[int, int, float] | None
-    odd: list[float]
-    top: float
-    entries: int
-    sample: tuple[Any, NDArray[Any]]
-
-
-def _look(X: Any, y: Any, state: Any, step: int) -> tuple[Any, _Seen]:
-    y = np.asarray(y)
-    try:
-        y = y.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"y: expected labels -1 and +1, got values that are no numbers ({error}); "
-            "ucm.Classifier takes any two labels"
-        ) from error
-    plus, minus = y == 1.0, y == -1.0
-    odd = y[~(plus | minus)]
-    entries = X.data if sparse.issparse(X) else X
-    low, high = (float(entries.min()), float(entries.max())) if entries.size else (0.0, 0.0)
-    bad = None
-    if not (np.isfinite(low) and np.isfinite(high)):
-        at = int(np.flatnonzero(~np.isfinite(entries.ravel()))[0])
-        i, j = divmod(at, X.shape[1])
-        if sparse.issparse(X):
-            i, j = int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
-        bad = i, j, float(entries.ravel()[at])
-    part = _some(plus, minus, (step, step))
-    seen = _Seen(
-        (int(plus.sum()), int(minus.sum())),
-        y.size,
-        bad,
-        np.unique(odd)[:_SHOWN].tolist(),
-        max(high, -low),
-        int(entries.size),
-        (as_double(X[part]), y[part]),
-    )
-    return None, seen
+def _look(X: Any, y: Any, state: Any, step: int) -> tuple[Any, tuple[Look, Any]]:
+    found, y = look(X, y)
+    part = _some(y == 1.0, y == -1.0, (step, step))
+    return None, (found, (as_double(X[part]), y[part]))
 
 
 def _some(plus: Any, minus: Any, steps: tuple[int, int]) -> NDArray[np.intp]:
@@ -122,7 +82,7 @@ class ElsewhereMap(LinearMap):
     def column_norms(self) -> Vec:
         self._refuse()
 
-    def sizes(self) -> Vec:
+    def sizes(self, q: Vec) -> Vec:
         self._refuse()
 
     def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -243,41 +203,20 @@ def survey(source: RowSource, weighing: Weighing = PLAIN) -> RowData:
         NaN or inf, no samples, labels other than both -1 and +1.
     """
     if source.m == 0:
-        raise DataError("X: expected samples, got none (0 rows)")
+        refuse_bad(None)
     most = max(1, int(_SAMPLE / max(1.0, source.nbytes / source.m)))
     # least sum of a sample of s rows and of a band of some m sqrt(2 n / s)
     best = int((source.m * np.sqrt(2.0 * source.n)) ** (2.0 / 3.0))
     want = min(most, max(best, _FEWEST, 20 * source.n))
     step = max(1, source.m // want)
     seen = source.rounds().run(_look, step)
-    start = 0
-    for block in seen:
-        if block.bad is not None:
-            i, j, entry = block.bad
-            raise DataError(
-                f"X: entry ({start + i}, {j}) is {entry}; remove the sample or fill it in, "
-                "for example with sklearn.impute.SimpleImputer"
-            )
-        start += block.rows
-    odd = sorted({label for block in seen for label in block.odd})
-    if odd:
-        shown = ", ".join(f"{v:g}" for v in odd[:_SHOWN])
-        raise DataError(
-            f"y: expected the labels -1 and +1, got the value(s) {shown}; ucm.Classifier takes any two labels"
-        )
-    sizes = tuple(sum(block.counts[c] for block in seen) for c in range(2))
-    if min(sizes) == 0:
-        only = "+1" if sizes[0] else "-1"
-        raise DataError(
-            f"y: expected two classes, got one (all labels are {only}); add samples of the other class"
-        )
-    top = max(block.top for block in seen)
-    entries = sum(block.entries for block in seen)
+    found = functools.reduce(joined, [told for told, _ in seen])
+    refuse_bad(found)
     return RowData(
         source,
-        sizes,  # type: ignore[arg-type]
-        top if top > 0.0 else 1.0,
-        entries,
-        gathered([block.sample for block in seen]),
+        found.counts,
+        found.top or 1.0,
+        found.entries,
+        gathered([sample for _, sample in seen]),
         weighing,
     )

@@ -8,8 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import Tags
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -19,10 +18,14 @@ from ucm.data.gram import Expansion
 from ucm.data.groups import groups_of
 from ucm.data.kernels import Kernel
 from ucm.data.sound import refuse_unsound
+from ucm.data.stored import is_stored, row_source
+from ucm.data.survey import refuse_gathering
 from ucm.data.weighing import read_weights
-from ucm.errors import ParameterError, SolverError
+from ucm.errors import SolverError
+from ucm.estimators.declared import OfModel
 from ucm.estimators.multiclass import Pair, one_vs_one_scores, pairs_of, solve_pairs
 from ucm.estimators.options import check_options, kernel_options
+from ucm.estimators.over_rows import fit_rows, score_rows
 from ucm.estimators.probability import agreeing, calibrated
 from ucm.estimators.validation import (
     class_weights,
@@ -38,16 +41,13 @@ from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language import models
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
 
 __all__ = ["Classifier"]
 
-_NESTED = "model__"
 
-
-class Classifier(ClassifierMixin, BaseEstimator):
+class Classifier(ClassifierMixin, OfModel):
     """A declared model as a scikit-learn estimator for two or more classes.
 
     `fit` compiles the model for the samples and solves it. The decision function is
@@ -140,7 +140,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         The compiled model (`plan_.explain()`, `plan_.verify()`); the whole answer: status, message,
         weights of the samples, statistics; the proof of accuracy, computed from the declaration; one
         record per reported iteration. `plan_` holds the training data, and so does a pickle of the
-        estimator; after `del clf.plan_` it still predicts.
+        estimator, but where they are read block by block; after `del clf.plan_` it still predicts.
 
     Raises
     ------
@@ -238,49 +238,15 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.probability = probability
         self.verbose = verbose
 
-    # --- parameters ------------------------------------------------------------------------
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name; with `deep`, `model__<name>` for every `Param` of the model."""
-        params = super().get_params(deep=deep)
-        if deep and isinstance(self.model, Node):
-            params |= {_NESTED + name: x for name, x in self.model.params().items()}
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; `model__<name>` replaces the model by one with that value.
-
-        Raises
-        ------
-        ValueError
-            The estimator, or its model, has no parameter of that name.
-        """
-        own = {name: x for name, x in params.items() if not name.startswith(_NESTED)}
-        nested = {n.removeprefix(_NESTED): x for n, x in params.items() if n not in own}
-        super().set_params(**own)  # first: it may put the model there whose values follow
-        if not nested:
-            return self
-        if not isinstance(self.model, Node):
-            raise ParameterError(
-                f"set_params: {_NESTED}{next(iter(nested))} is a parameter of the model, and the "
-                f"model is {self.model!r}; give one first, such as ucm.models.psvm(2.0, 0.1)"
-            )
-        self.model = self.model.with_params(**nested)
-        return self
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        return tags
-
     # --- fit -------------------------------------------------------------------------------
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, subgroup: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, subgroup: Any = None) -> Self:
         """Compile the model for these samples and solve it.
 
         Parameters
         ----------
-        X : (m, n) array, data frame or sparse matrix of finite numbers
-        y : (m,) two or more different labels, numbers or strings
+        X : (m, n) array, data frame or sparse matrix of finite numbers, or what `ucm.row_source` takes
+        y : (m,) two or more different labels, numbers or strings; of a file also the name of their column.
+            Rows that are read block by block have two
         sample_weight : (m,) array of numbers that are not negative, optional
             Each sample counts as often as its weight says, in losses, caps, balls of weights, means,
             covariances, the bias, gamma="scale" and calibration; one of weight 0 is left out.
@@ -305,6 +271,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         model = models.psvm(2.0, 0.1) if self.model is None else self.model
         if not isinstance(model, Objective):
             model = as_model(model, "Classifier")
+        if is_stored(X):
+            return self._fit_rows(model, X, y, sample_weight, subgroup)
         with data_errors("fit"):
             refuse_unsound(X, "Classifier: X")
             refuse_unsound(y, "Classifier: y")
@@ -364,6 +332,32 @@ class Classifier(ClassifierMixin, BaseEstimator):
             self.calibration_ = calibrated(plain.set_params(probability=False), X, y, of_samples)
         return self
 
+    def _fit_rows(
+        self, model: RobustMargin | Objective, X: Any, y: Any, sample_weight: Any, subgroup: Any
+    ) -> Self:
+        """The same over rows that are read block by block."""
+        if sample_weight is not None or subgroup is not None:
+            refuse_gathering(row_source(X, y), "Classifier.fit with sample_weight or subgroup")
+        source, classes, plan, solution = fit_rows(self, model, X, y)
+        if solution.w is None or not solution.w.any():
+            raise SolverError(f"Classifier: {solution.message}")
+        self.classes_, self.n_features_in_ = classes, source.n
+        if source.features is not None:
+            self.feature_names_in_ = np.array(source.features, dtype=object)
+        self.plan_, self.solution_ = plan, solution
+        self.certificate_, self.history_ = solution.certificate, solution.history
+        self.n_iter_, self.dual_gap_ = solution.stats.iterations, solution.certificate.gap
+        self.coef_ = np.array([normal_in_features(model, solution, source.n, self.side)])
+        self.intercept_ = np.array([solution.b], dtype=float)
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: Any = super().__getstate__()
+        plan = state.get("plan_")
+        if isinstance(plan, Plan) and plan.data.source is not None:
+            return {name: x for name, x in state.items() if name != "plan_"}
+        return state
+
     def _keep(
         self,
         model: RobustMargin | Objective,
@@ -414,8 +408,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : (m, n) array, data frame or sparse matrix; behind kernel="precomputed" the k(x, x_i) for
-            the samples x_i of the fit
+        X : (m, n) array, data frame or sparse matrix, or what `ucm.row_source` takes, without labels; behind
+            kernel="precomputed" the k(x, x_i) for the samples x_i of the fit
 
         Returns
         -------
@@ -431,6 +425,10 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """One column for every problem that was solved."""
         check_is_fitted(self)
+        if is_stored(X) and "coef_" in vars(self):
+            names = getattr(self, "feature_names_in_", None)
+            found = score_rows(X, self.coef_, None if names is None else list(names))
+            return found + self.intercept_
         with data_errors("predict"):
             refuse_unsound(X, "Classifier: X")
             X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)

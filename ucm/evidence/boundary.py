@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -120,7 +121,7 @@ class _Family:
     """Sets of one declaration, by their size."""
 
     def __init__(self, at: Callable[[float], RobustMargin], data: Data, start: float) -> None:
-        self.at, self.data = at, data
+        self.at, self.data = lru_cache(maxsize=4)(at), data
         self.unit = start if start > 0.0 else 1.0
         self.size = max(self.form(start).largest, data.scale)
 

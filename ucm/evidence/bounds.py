@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
+
 import numpy as np
 from scipy.spatial import ConvexHull, QhullError
 
@@ -9,8 +12,10 @@ from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import SolverError, brief
 from ucm.forms.answer import Witness
+from ucm.forms.rules import stays
 from ucm.forms.sphere import UnitNorm
 from ucm.language.robust import RobustMargin
+from ucm.numerics.trust import least_on_sphere
 
 __all__ = ["lower_bound"]
 
@@ -20,6 +25,7 @@ _KINDS = {
     2.0: ("sphere",),
     np.inf: ("vertices",),
 }  # of witnesses, for one norm only
+_ROUNDING = 1e-13  # of the size of U
 
 
 def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: Witness) -> float:
@@ -27,6 +33,8 @@ def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: Witnes
 
     * "vertices": points of U along every vertex of the ball in the dual norm (p = inf and p = 1);
     * "points": the ball around 0 in the dual norm that lies in the convex hull of points of U;
+    * "rule": `x(q0 + V u) = x0 + M u` in U for all `||u||_2 <= 1`, hence `f(-u) >= <x0, u> + u'M u`, whose
+      least value over the sphere is exact; for p = 2, and by the least `||w||_2 / ||w||_p` for the others;
     * "sphere" (p = 2): with centre c and matrix S of the ellipsoid, read off its support function, for any t
       in `(-min s, 0]`: `f^2 >= sum_i t c_i^2 / (s_i + t) - t`.
 
@@ -35,7 +43,7 @@ def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: Witnes
     SolverError
         A witness of another kind.
     """
-    known = ("points", *_KINDS.get(form.norm, ()))
+    known = ("points", "rule", *_KINDS.get(form.norm, ()))
     if witness.kind not in known:
         raise SolverError(
             f"witness: expected a kind among {', '.join(known)} for p = {form.norm:g}, got "
@@ -43,16 +51,46 @@ def lower_bound(model: RobustMargin, data: Data, form: UnitNorm, witness: Witnes
         )
     if witness.kind == "sphere":
         return _sphere(model, data, form, witness.multiplier)
+    if witness.kind == "rule":
+        return _rule(model, data, form, witness)
+    inside = _points(model, data, form, witness.points)
+    if inside is None:
+        return -np.inf
+    return _inscribed(form, inside) if witness.kind == "points" else _held(form, inside)
+
+
+def _points(
+    model: RobustMargin, data: Data, form: UnitNorm, blocks: Iterable[list[Vec]]
+) -> np.ndarray | None:
+    """The points of U that blocks stand for, in the coordinates of the form; None where there are none, or
+    one lies outside."""
     points = []
-    for q in witness.points:
+    for q in blocks:
         x, violation = model.set.rebuild(data, iter(q))
         if not violation <= _OUTSIDE:
-            return -np.inf
-        points.append(x)
-    if not points:
+            return None
+        points.append(form.lower(x))
+    return np.array(points) if points else None
+
+
+def _rule(model: RobustMargin, data: Data, form: UnitNorm, witness: Witness) -> float:
+    """x0 and the columns of M from the declaration, at u = 0 and at the units; that the rule stays in its
+    domains between them by what is known of each."""
+    V, blocks = witness.slopes, form.image.blocks
+    shapes = [(b.map.shape[1], form.rank) for b in blocks]
+    if len(witness.points) != 1 or [S.shape for S in V] != shapes or form.image.couplings:
         return -np.inf
-    inside = np.array([form.lower(x) for x in points])
-    return _inscribed(form, inside) if witness.kind == "points" else _held(form, inside)
+    q0 = witness.points[0]
+    if not all(map(stays, blocks, q0, V)):
+        return -np.inf
+    units = ([q + S[:, j] for q, S in zip(q0, V, strict=True)] for j in range(form.rank))
+    points = _points(model, data, form, itertools.chain([q0], units))
+    if points is None:
+        return -np.inf
+    x0, M = points[0], (points[1:] - points[0]).T
+    least = least_on_sphere(0.5 * (M + M.T), x0) - _ROUNDING * float(np.abs(points).max())
+    p = form.norm
+    return least if p >= 2.0 or least <= 0.0 else least * form.image.n ** (0.5 - 1.0 / p)
 
 
 def _held(form: UnitNorm, points: np.ndarray) -> float:

@@ -9,6 +9,7 @@ from numbers import Real
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
 from ucm.data.sound import finite
@@ -36,14 +37,16 @@ class Witness:
     ----------
     kind : "vertices": points of U along every vertex of the ball of the dual norm, which it therefore
         holds; "points": points of U whose convex hull holds that ball; "sphere": the multiplier of an
-        ellipsoid
+        ellipsoid; "rule": q0 and slopes V so that `q0 + V u` are blocks of a point of U for `||u||_2 <= 1`
     points : blocks of points of U
     multiplier : the number
+    slopes : of every block its V, (size of the block, rank of the form)
     """
 
     kind: str
     points: list[list[Vec]] = field(default_factory=list)
     multiplier: float = 0.0
+    slopes: list[NDArray[np.float64]] = field(default_factory=list)
 
 
 @dataclass
@@ -159,6 +162,13 @@ def checked(answer: Any, expected: Expected, solver: str) -> Answer:
             _refuse(solver, "a ucm.forms.answer.Witness or None", brief(answer.witness))
         for blocks in answer.witness.points:
             _check_blocks(solver, "a point of the witness", blocks, expected.q or ())
+        slopes, sizes = answer.witness.slopes, expected.q or ()
+        if slopes and [np.shape(V)[:1] for V in slopes] != [(size,) for size in sizes]:
+            _refuse(
+                solver,
+                f"slopes of the witness with {sizes} rows",
+                brief([np.shape(V) for V in slopes]),
+            )
     return answer
 
 

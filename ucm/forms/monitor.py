@@ -50,6 +50,7 @@ class Monitor:
     reads : how often all rows of a row source were read
     iterations, history : what was reported: how far, and every record
     started : when it began, by `time.perf_counter`
+    bound : whether a lower bound is looked for where 0 lies in U
     stop : (1,) not 0 once the time is over, for compiled loops; see `alarm`
     """
 
@@ -71,6 +72,7 @@ class Monitor:
     iterations: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)
+    bound: bool = True
     stop: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1), repr=False)
 
     def limit(self, own: int) -> int:

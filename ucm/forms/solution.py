@@ -30,8 +30,8 @@ class Certificate:
     gap : `primal - dual`, not negative but for rounding; it bounds the error of the objective
     relative_gap : gap / ||x||_q
     violation : how far x is outside of U, relative
-    kind : "global" (the gap bounds the distance to the optimum), "local" or "none": a side is missing, and
-        infinite, as for an answer from elsewhere (`plan.certify`)
+    kind : "global" (the gap bounds the distance to the optimum, however large it is), "local" or "none": a
+        side is missing, and infinite, as for an answer from elsewhere (`plan.certify`)
     residual : where 0 lies in U, else None: how far w is from stationary: `dist(df(w), f(w) d||w||_p)`
     """
 

@@ -383,7 +383,7 @@ def _substitute(x: Any, change: Callable[[Param], Param]) -> Any:
         return x.replaced(change)
     if isinstance(x, tuple):
         return tuple(_substitute(item, change) for item in x)
-    if isinstance(x, Node):
+    if isinstance(x, Node) and x._params:  # the others keep what they know of themselves
         return replace(x, **{n: _substitute(getattr(x, n), change) for n in x._names})  # type: ignore[type-var]
     return x
 

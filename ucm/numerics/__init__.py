@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ucm.numerics.entropy import support_entropy as support_entropy
     from ucm.numerics.gram import add_rows as add_rows
     from ucm.numerics.gram import rbf_exponents as rbf_exponents
+    from ucm.numerics.left_out import left_out as left_out
     from ucm.numerics.margins import plus_newton as plus_newton
     from ucm.numerics.mdm import class_gaps as class_gaps
     from ucm.numerics.mdm import clip_gsk as clip_gsk
@@ -43,6 +44,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "checksum": ["checksum"],
         "entropy": ["project_entropy", "support_entropy"],
         "gram": ["add_rows", "rbf_exponents"],
+        "left_out": ["left_out"],
         "margins": ["plus_newton"],
         "mdm": ["class_gaps", "clip_gsk", "clip_mdm", "extreme_steps"],
         "newton_gram": ["GRAM_STATE", "gram_march"],

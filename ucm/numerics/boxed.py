@@ -93,12 +93,14 @@ def _on_support(H, r, x, lower, upper, ridge):
     return first < 0
 
 
-@jit(types.void(SQUARE, WRITE, WRITE, READ, READ, f8, f8, i8))
-def boxed_quadratic(H, r, x, lower, upper, ridge, tol, most):
+@jit(types.void(SQUARE, WRITE, WRITE, READ, READ, f8, f8, i8, READ))
+def boxed_quadratic(H, r, x, lower, upper, ridge, tol, most, stop):
     """Minimises `x'Hx / 2 + ridge |x|^2 / 2 + ... + sup of <x, z> over lower <= z <= upper` from x on, r the
     gradient of the quadratic part without its ridge, which is kept; lower <= 0 <= upper. Ends when no
-    slope leaves its walls by more than tol, or after so many rounds."""
+    slope leaves its walls by more than tol, after so many rounds, or where `stop` is not 0."""
     for _ in range(most):
+        if stop[0] > 0.0:
+            break
         worst = 0.0
         for j in range(x.size):
             worst = max(worst, _coordinate(H, r, x, lower, upper, ridge, j))
@@ -114,5 +116,5 @@ def boxed_quadratic(H, r, x, lower, upper, ridge, tol, most):
                 break
         if here > 0.1 * tol:
             for _ in range(_ROUNDS):
-                if _on_support(H, r, x, lower, upper, ridge):
+                if stop[0] > 0.0 or _on_support(H, r, x, lower, upper, ridge):
                     break

@@ -204,7 +204,7 @@ class WeightedSimplex(SemiSmooth, Leveled, Polyhedral, Weighable):
     cap: Scalar
     copies: Any = converted(converter=masses.copies_of)
 
-    def _parts(self, classes: Vec | None) -> list[tuple[Any, float, Vec]]:
+    def parts(self, classes: Vec | None) -> list[tuple[Any, float, Vec]]:
         """Index, mass and caps of every mass constraint, the caps such that they leave a point."""
         parts = []
         for index, mass in masses.groups(self.copies.size, classes):
@@ -216,7 +216,7 @@ class WeightedSimplex(SemiSmooth, Leveled, Polyhedral, Weighable):
     def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
         v = masses.vector(v)
         q = np.empty_like(v)
-        for index, mass, caps in self._parts(classes):
+        for index, mass, caps in self.parts(classes):
             q[index] = masses.clip_to_mass(v[index], caps, mass)
         return masses.delivered(q, out)
 
@@ -226,20 +226,20 @@ class WeightedSimplex(SemiSmooth, Leveled, Polyhedral, Weighable):
     def jacobian_at(self, q: Vec, classes: Vec | None) -> Jacobian:
         """The Jacobian where the projection is q."""
         free = q > 0.0
-        for index, _, caps in self._parts(classes):
+        for index, _, caps in self.parts(classes):
             free[index] &= q[index] < caps
         return masses.jacobian(free.astype(float), masses.groups(q.size, classes))
 
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
         g = masses.vector(g)
         q = np.empty_like(g)
-        for index, mass, caps in self._parts(classes):
+        for index, mass, caps in self.parts(classes):
             q[index] = masses.fill_to_mass(g[index], caps, mass)[0]
         return float(g @ q), q
 
     def levels(self, g: Vec, *, classes: Vec | None = None) -> list[tuple[float, float]]:
         g = masses.vector(g)
-        return [masses.fill_to_mass(g[i], caps, mass)[1] for i, mass, caps in self._parts(classes)]
+        return [masses.fill_to_mass(g[i], caps, mass)[1] for i, mass, caps in self.parts(classes)]
 
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
         q = masses.vector(q)
@@ -278,7 +278,7 @@ class WeightedSimplex(SemiSmooth, Leveled, Polyhedral, Weighable):
         return self
 
     def polyhedron(self, dim: int, *, classes: Vec | None = None) -> Polyhedron | None:
-        parts = self._parts(classes)
+        parts = self.parts(classes)
         upper, ones = np.empty(dim), sparse.lil_array((len(parts), dim))
         for k, (index, mass, caps) in enumerate(parts):
             upper[index] = np.minimum(caps, mass)

@@ -24,7 +24,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
 from ucm.data.linear import Vec
 from ucm.data.maps import scaled
@@ -35,6 +34,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.domains import NormBall
+from ucm.solvers.balls import one_ball, several
 from ucm.solvers.distance.basis import columns, coordinates, factoring
 from ucm.solvers.threads import blas_threads
 
@@ -42,7 +42,6 @@ __all__ = ["Secular"]
 
 Matrix = NDArray[np.float64]
 _TINY = 1e-150
-_HUGE = 1e12  # s_k tr S_k at which x counts as 0
 _BLOCK = 16
 _FASTER = 3.0  # a multiplication of forming, than one of a product with the samples
 
@@ -293,104 +292,9 @@ def _nearest(
         return x, all_s
     parts = [S[k] for k in used]
     if len(used) == 1:
-        x, all_s[used[0]] = _one_ball(parts[0], c, float(radii[used[0]]))
+        X, found = one_ball(parts[0], c, radii[used])
+        x, all_s[used[0]] = X[:, 0], found[0]
     else:
         first = None if s is None or not np.all(s[used] > 0.0) else s[used]
-        x, all_s[used] = _several(parts, c, radii[used], first, monitor)
+        x, all_s[used] = several(parts, c, radii[used], first, monitor)
     return x, all_s
-
-
-def _one_ball(S: Spectrum, c: Vec, radius: float) -> tuple[Vec, float]:
-    """The root u of `||q(u)|| = r`, `q(u) = -(u I + A'A)^-1 A'c`, and s = 1/u.
-
-    1/||q(u)|| is concave and nearly linear, so Newton's method for it climbs to the root from the left.
-    """
-    values, vectors = S.values, S.vectors
-    b = vectors.T @ c
-    weight = values * b * b
-    u = max(values[-1] / _HUGE, float(np.sqrt(weight.sum())) / radius - values[-1])
-    for _ in range(100):
-        size = float(np.sqrt((weight / (u + values) ** 2).sum()))
-        if size <= radius:  # the root, or the left end: 0 is in U
-            break
-        step = (size / radius - 1.0) * size**2 / float((weight / (u + values) ** 3).sum())
-        u += step
-        if step <= 1e-15 * u:
-            break
-    return vectors @ (b * u / (u + values)), 1.0 / u
-
-
-def _several(
-    spectra: Sequence[Spectrum], c: Vec, radii: Vec, s: Vec | None, monitor: Monitor
-) -> tuple[Vec, Vec]:
-    """Newton's method on g(u) over u_k >= 0, in steps that leave 1/20 of each u_k at least, with
-    `s_k <- r_k / ||A_k'x||`, which never raises g, where a step fails.
-
-    s_k at its end means that q_k lies within its ball: x is then orthogonal to the range of A_k, but
-    for a share of 1e-8. Where all are at their ends, 0 may be in U: then the ends move out.
-    """
-    S, roots = [T.matrix for T in spectra], [T.root for T in spectra]
-    traces = np.array([T.trace for T in spectra])
-    first = radii / np.sqrt([max(float(c @ T @ c), _TINY) for T in S])
-    x, s = _newton(S, roots, c, radii, first if s is None else s, 1e8 / traces, monitor)
-    tiny = float(np.linalg.norm(x)) <= 1e-4 * float(np.linalg.norm(c))
-    far = s
-    for _ in range(50 if tiny else 0):  # the ratios of s_k for which no q_k leaves its ball
-        if monitor.late:
-            break
-        far = far * (_HUGE / float(far @ traces))
-        H = sum((a * T for a, T in zip(far, S, strict=True)), start=np.eye(c.size))
-        nearer = linalg.solve(H, c, assume_a="pos", check_finite=False)
-        sizes = np.array([max(float(np.linalg.norm(R.T @ nearer)), _TINY) for R in roots])
-        if np.all(far * sizes <= radii):
-            return nearer, far
-        far = radii / sizes
-    return x, s
-
-
-def _newton(
-    S: Sequence[Matrix],
-    roots: Sequence[Matrix],
-    c: Vec,
-    radii: Vec,
-    s: Vec,
-    most: Vec,
-    monitor: Monitor,
-) -> tuple[Vec, Vec]:
-    """x and s, for s_k <= most_k."""
-
-    def at(s: Vec) -> tuple[float, Vec, tuple[Matrix, bool]]:
-        H = sum((a * T for a, T in zip(s, S, strict=True)), start=np.eye(c.size))
-        factor = linalg.cho_factor(H, lower=True, overwrite_a=True, check_finite=False)
-        x = linalg.cho_solve(factor, c, check_finite=False)
-        return 0.5 * float(radii**2 @ (1.0 / s) - c @ x), x, factor
-
-    s = np.minimum(s, most)
-    g, x, factor = at(s)
-    for _ in range(100):
-        sizes = np.array([max(float(np.linalg.norm(R.T @ x)), _TINY) for R in roots])
-        met = s * sizes / radii
-        free = (s < most) | (met > 1.0)
-        if np.all(np.abs(met[free] - 1.0) <= 1e-13) or monitor.late:
-            break
-        Sx = np.column_stack([T @ x for T in S])
-        slope = 0.5 * (radii**2 - (s * sizes) ** 2)
-        curve = -np.outer(s**2, s**2) * (Sx.T @ linalg.cho_solve(factor, Sx, check_finite=False))
-        curve[np.diag_indices_from(curve)] += sizes**2 * s**3
-        d = np.zeros_like(s)
-        try:
-            d[free] = -np.linalg.solve(curve[np.ix_(free, free)], slope[free])
-        except np.linalg.LinAlgError:
-            d[free] = np.inf
-        new, trial = s, None
-        if float(d @ slope) < 0.0:
-            new = np.minimum(1.0 / np.maximum(1.0 / s + d, 0.05 / s), most)
-            trial = at(new)
-        if trial is None or not trial[0] <= g + 1e-15 * abs(g):
-            new = np.minimum(np.clip(radii / sizes, 1e-3 * s, 1e3 * s), most)
-            trial = at(new)
-        moved = float(np.abs(new / s - 1.0).max())
-        s, (g, x, factor) = new, trial
-        if moved <= 1e-14:
-            break
-    return x, s

@@ -24,7 +24,7 @@ from ucm.forms.objective import Composite, InnerSolver, Session, Tilt, curvature
 from ucm.language.terms import ConvexLoss
 from ucm.numerics.steps import MOST, PATIENCE, growth, idle
 from ucm.solvers.objective.proximal_step import Step, penalised
-from ucm.solvers.objective.rest import instead
+from ucm.solvers.objective.rest import instead, moderate
 
 __all__ = ["KinkedNewton"]
 
@@ -206,7 +206,8 @@ class _Multipliers(Session):
         self.w, self.b = kept.plane
         self.losses.sigma = _AGAIN * self.typical
         if status == "max_iter" and (outer < limit or self.monitor.max_iter is None):
-            found = instead(self.options.rest, form, tilt, tol, self.monitor, kept.plane)
+            rest = self.options.rest if moderate(self.options.rest, form) else None
+            found = instead(rest, form, tilt, tol, self.monitor, kept.plane)
             if found is not None:
                 self.other, answer = found
                 return answer

@@ -15,7 +15,7 @@ from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
 from ucm.solvers.accelerated import Iterate, Smooth, State, Watched, inner
-from ucm.solvers.objective.rest import MODERATE, instead
+from ucm.solvers.objective.rest import instead, moderate
 
 __all__ = ["PrimalAPG"]
 
@@ -130,7 +130,8 @@ class _Gradient(Session):
         if self.other is not None:
             return self.other.solve(form, tilt, tol)
         limit = until = self.monitor.limit(self.options.max_iter)
-        if self.options.rest is not None and form.m * form.n <= MODERATE:
+        rest = self.options.rest if moderate(self.options.rest, form) else None
+        if rest is not None:
             until = min(limit, _LONG)
         if not math.isfinite(self.L):
             return Answer(w=self.w, b=self.b).ended("stalled", _OVERFLOW)
@@ -176,7 +177,7 @@ class _Gradient(Session):
         if gap > 0.3 * tol and (asked or self.monitor.late):
             return answer.interrupted()
         if gap > 0.3 * tol and k < limit:
-            found = instead(self.options.rest, form, tilt, tol, self.monitor, (self.w, self.b))
+            found = instead(rest, form, tilt, tol, self.monitor, (self.w, self.b))
             if found is not None:
                 self.other, answer = found
                 return answer

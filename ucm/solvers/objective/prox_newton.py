@@ -13,21 +13,19 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.linear import Vec
-from ucm.data.maps import SampleMap
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
 from ucm.solvers.coordinates import ByInnerProducts, Orthonormal, Span
-from ucm.solvers.curvature import ConjugateGradients
 from ucm.solvers.objective.proximal_step import LARGEST, Step, penalised
-from ucm.solvers.objective.rest import instead
+from ucm.solvers.objective.rest import instead, moderate
+from ucm.solvers.objective.truncated import Truncated
 
 __all__ = ["ProxNewton"]
 
 _ENOUGH = 0.3  # of the tolerance
 _DIRECT = 500  # order of a linear system, above which conjugate gradients take its place
-_FORCING, _CYCLES = 0.05, 200  # their relative residual, and their number
 _STUCK = 3  # steps in a row that gain nothing
 _WINDOW, _FALL = (
     20,
@@ -83,6 +81,7 @@ class _Point(Session):
     ----------
     form : the samples as they are worked on
     span : these coordinates, or None
+    handed : whether another solver goes on where the steps have stalled
     systems : those of L2 where they are too large to be formed, or None
     """
 
@@ -90,17 +89,15 @@ class _Point(Session):
         self.monitor, self.options, self.entries = monitor, options, form.entries
         self.other: Session | None = None  # that goes on where the steps have stalled
         self.span: Span | None = None
-        self.systems: ConjugateGradients | None = None
+        self.systems: Truncated | None = None
         if form.penalty.square is not None and min(form.m, form.n) > _DIRECT:
-            self.systems = ConjugateGradients(
-                [SampleMap(form.X)], form.entries, _FORCING, _CYCLES, lambda: monitor.late
-            )
+            self.systems = Truncated(form.X, lambda: monitor.late)
         elif form.n > form.m and form.penalty.square is not None:
             X = form.X
             self.span = ByInnerProducts([X]) if sparse.issparse(X) else Orthonormal(X)
             form = replace(form, X=self.span.tables[0])
             monitor.forming += 0.5 * self.span.forming / self.entries
-        self.form = form
+        self.form, self.handed = form, moderate(options.rest, form)
         self.w, self.b = np.zeros(form.n), 0.0
 
     def place(self, w: Vec, b: float) -> None:
@@ -122,7 +119,8 @@ class _Point(Session):
         self.w, self.b = at.w, at.b
         w = (at.w if self.span is None else self.span.outward(at.w)) + outside
         if status == "stalled" or (status == "max_iter" and self.monitor.max_iter is None):
-            found = instead(self.options.rest, whole, slant, tol, self.monitor, (w, at.b))
+            rest = self.options.rest if self.handed or at.large else None
+            found = instead(rest, whole, slant, tol, self.monitor, (w, at.b))
             if found is not None:
                 self.other, answer = found
                 return answer
@@ -134,7 +132,7 @@ class _Point(Session):
         limit = monitor.limit(self.options.max_iter) if self.whole else self.options.max_iter
         for step in range(1, limit + 1):
             at.look()
-            looked = step % _WINDOW == 0
+            looked = self.handed and step % _WINDOW == 0
             if at.gain <= _COUNTED * tol * abs(at.value) or stuck or looked or monitor.late:
                 at.measure()
             if self.whole and monitor.report(step, at.value, at.gap):

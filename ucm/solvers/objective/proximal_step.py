@@ -36,10 +36,10 @@ from ucm.data.maps import SampleMap
 from ucm.data.rows import weighted_sums
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, Tilt
-from ucm.language.masses import Jacobian
 from ucm.language.terms import Bound
-from ucm.solvers.curvature import ConjugateGradients
+from ucm.numerics.steps import line_search
 from ucm.solvers.objective.splitting import Splitting
+from ucm.solvers.objective.truncated import Truncated
 from ucm.solvers.palm import ridge_solve
 
 __all__ = ["LARGEST", "Losses", "Step", "penalised"]
@@ -47,12 +47,14 @@ __all__ = ["LARGEST", "Losses", "Step", "penalised"]
 LARGEST = 1000  # features, where a penalty joins them
 _SUFFICIENT = 1e-4  # of the decrease that the model foretells
 _EXACT = 1e-2  # of the largest violation, to which a quadratic program is solved
+_ORDER = 2000  # features of a quadratic program, above which the steps count as stalled
 _ROUNDS = 50  # of a quadratic program
 _LOST = 3  # quadratic functions in a row that were not minimised in the work allowed
 _PROXIMAL = 1e-7  # of the mean diagonal entry, where features may depend on each other
 _HALVINGS = 40
 _ROUNDING = 1e-14  # of the objective
 _NEW = 32  # features that may enter at once, beside as many as are not 0
+_SHARE = 0.2  # of the largest violation, with which one of very many features enters
 _FEW = 64  # features that enter without choice
 _MOST = 0.7  # share of the features from which on all enter
 _SAMPLED = 30  # samples for each feature that give a rough matrix
@@ -130,6 +132,7 @@ class Step:
     gain, before : what the last step was foretold to gain, and the one before it
     damping : the curvature of samples that have none, in that of a parabola with their slope
     exact : whether rough models have done their part
+    large : whether more features are in use than a quadratic program may have
     gap, missed : the relative gap and the violation of the dual point, where they were last measured
     """
 
@@ -140,7 +143,7 @@ class Step:
         start: tuple[Vec, float],
         monitor: Monitor,
         cost: float,
-        systems: ConjugateGradients | None,
+        systems: Truncated | None,
         losses: Losses | None = None,
     ) -> None:
         self.form, self.tilt, self.monitor, self.cost = form, tilt, monitor, cost
@@ -154,15 +157,15 @@ class Step:
         self.w, self.b = form.penalty.feasible(start[0]), start[1]
         self.t = form.margins(self.w, self.b)
         self.restart()
-        self.exact, self.damping = False, 1.0
+        self.exact, self.large, self.damping = False, False, 1.0
         self.gap = self.missed = np.inf
         self.squares = SampleMap(form.X).squares
         self.model: _Model | None = None
 
     @property
     def lost(self) -> bool:
-        """Whether quadratic functions with the penalty are too hard: steps count as stalled."""
-        return self.splitting is not None and self.splitting.failed >= _LOST
+        """Whether quadratic functions with the penalty are too hard, or have too many features."""
+        return self.large or (self.splitting is not None and self.splitting.failed >= _LOST)
 
     def restart(self) -> None:
         """The objective at the point, of losses that may have changed."""
@@ -199,7 +202,8 @@ class Step:
         if not self.walls or self.form.n <= _FEW:
             return None
         used = self.w != 0.0
-        new = np.flatnonzero((self.over > 0.0) & ~used)
+        least = _SHARE * float(self.over.max()) if self.form.n > LARGEST else 0.0
+        new = np.flatnonzero((self.over > least) & ~used)
         most = np.count_nonzero(used) + _NEW
         if new.size > most:
             new = new[np.argpartition(-self.over[new], most)[:most]]
@@ -207,9 +211,9 @@ class Step:
         features = np.flatnonzero(used) if used.any() else np.zeros(1, dtype=np.intp)
         return None if features.size > _MOST * used.size else features
 
-    def _formed(self) -> _Model:
+    def _formed(self, features: NDArray[np.intp] | None) -> _Model:
         """The model at the point, or the last one where that will do."""
-        last, features, form = self.model, self._features(), self.form
+        last, form = self.model, self.form
         share = (1.0 if features is None else features.size / form.n) ** 2
         dear = self.squares * share > _DEAR * form.entries and self.systems is None
         known = last is not None and (
@@ -247,7 +251,13 @@ class Step:
 
     def advance(self) -> bool:
         """A step; whether it gained anything."""
-        model = self._formed()
+        features = self._features()
+        self.large = (
+            self.systems is None and (self.form.n if features is None else features.size) > _ORDER
+        )
+        if self.large:
+            return False
+        model = self._formed(features)
         g, w = model.of(self.g), model.of(self.w)
         d = self._direction(model, g - self.bend * model.mean, w)
         e = -self.bend / model.mass - float(model.mean @ d)
@@ -258,7 +268,7 @@ class Step:
             return self._doubt(model)
         move = self.form.y * (model.X @ d + e)
         self.monitor.passes += 0.5 * self.cost * w.size / self.w.size
-        known, a = self.value - self.smooth - here, 1.0
+        known, a = self.value - self.smooth - here, self._first(w, d, move, linear)
         Q = (
             self.Q
             if self.Q is None or model.features is None
@@ -288,6 +298,20 @@ class Step:
         self.b, self.t, self.smooth, self.value = self.b + a * e, t, smooth, value
         return gained
 
+    def _first(self, w: Vec, d: Vec, move: Vec, linear: float) -> float:
+        """The first step along a direction: 1, or where R is smooth that of a line search."""
+        if self.walls or self.splitting is not None:  # whole steps keep the zeros of d
+            return 1.0
+        curved = 2.0 * self.c * d + (0.0 if self.Q is None else 2.0 * (self.Q @ d))
+        fixed = float(w @ curved) - linear - float(self.tilt.margin @ move)
+        curve, t = float(d @ curved), self.t
+
+        def slope(a: float, move: Vec) -> float:
+            return fixed + a * curve - float(self.losses.gradient(t + a * move) @ move)
+
+        start = fixed - float(self.slopes @ move)
+        return line_search(slope, move, start) if start < 0.0 else 1.0
+
     def _direction(self, model: _Model, r: Vec, w: Vec) -> Vec:
         """d of the step, once the bias is eliminated."""
         ridge, H = 2.0 * self.c, model.H
@@ -295,15 +319,21 @@ class Step:
             new = w.copy()
             tol = _EXACT * float(model.of(self.over).max(initial=0.0))
             numerics.boxed_quadratic(
-                H, r, new, model.of(self.lower), model.of(self.upper), ridge, tol, _ROUNDS
+                H,
+                r,
+                new,
+                model.of(self.lower),
+                model.of(self.upper),
+                ridge,
+                tol,
+                _ROUNDS,
+                self.monitor.stop,
             )
             return new - w
         if self.systems is not None:
-            h = model.h[:, None]
-            curve = Jacobian(model.h, h, np.full((1, 1), -1.0 / model.mass))
-            step = self.systems.step([curve], [1.0], np.full(w.size, ridge), r + ridge * w)
-            self.monitor.passes += step.passes
-            return step.d
+            d, passes = self.systems.solve(model.h, model.mean, ridge, -(r + ridge * w))
+            self.monitor.passes += passes * self.cost
+            return d
         H = H.copy()
         if self.splitting is not None:
             top, mean = float(np.diagonal(H).max()) or 1.0, float(np.mean(np.diagonal(H))) or 1.0

@@ -7,9 +7,14 @@ from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
 
-__all__ = ["MODERATE", "instead"]
+__all__ = ["instead", "moderate"]
 
-MODERATE = 200_000  # entries of the samples, of which another solver may be asked
+_MODERATE = 200_000  # entries of the samples, of which another solver may be asked
+
+
+def moderate(rest: InnerSolver | None, form: Composite) -> bool:
+    """Whether there is another solver, and the problem is not too large for it."""
+    return rest is not None and form.m * form.n <= _MODERATE
 
 
 def instead(
@@ -22,7 +27,7 @@ def instead(
 ) -> tuple[Session, Answer] | None:
     """The session and the answer of the other solver, where there is one that is no worse than `here`: it is
     asked from then on."""
-    if rest is None or form.m * form.n > MODERATE or monitor.late or rest.refuse(form) is not None:
+    if rest is None or monitor.late or rest.refuse(form) is not None:
         return None
     w, b = here
     height = form.value(form.margins(w, b), w, tilt)

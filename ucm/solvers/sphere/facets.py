@@ -1,4 +1,4 @@
-"""The global minimum in up to three dimensions, from a polytope inside of U."""
+"""The global minimum in a few dimensions, from a polytope inside of U."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ from ucm.forms.sphere import UnitNorm, UnitSolver
 __all__ = ["Facets"]
 
 _SAME = 1e-12  # of a distance
+_TOGETHER = (
+    64,
+    128,
+)  # facets that are pushed out in one round, a quarter of the points between these
+_SEVERAL = 1000  # nearest facets, several of which may be parts of one
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,7 @@ class Facets(UnitSolver):
     f is linear over the directions that pick one vertex of P, so the unit vector with the least f is the
     normal of a facet: the distance from 0 to the boundary of P is a lower bound of the one to the
     boundary of U. The facets that lie nearer than the best w so far are pushed out to U by its support
-    function, until none is left; for polyhedral U after finitely many steps.
+    function, the nearest first, until none is left; for polyhedral U after finitely many steps.
 
     Parameters
     ----------
@@ -38,6 +43,8 @@ class Facets(UnitSolver):
         Limit of rounds.
     max_points
         Limit of the vertices of P: where U is nearly round, nearly all facets stay near.
+    ratio
+        The part of f(w) at which the lower bound is good enough.
 
     Notes
     -----
@@ -48,11 +55,14 @@ class Facets(UnitSolver):
     most: int = 3
     max_steps: int = 500
     max_points: int = 5000
+    ratio: float = 1.0
     name: ClassVar[str] = "facets"
 
     def __post_init__(self) -> None:
         if min(self.most, self.max_steps, self.max_points) < 1:
             raise ParameterError("Facets: most, max_steps and max_points are at least 1")
+        if not 0.0 < self.ratio <= 1.0:
+            raise ParameterError(f"Facets: ratio lies in (0, 1], got {self.ratio}")
 
     def refuse(self, form: UnitNorm) -> str | None:
         if form.image.couplings:
@@ -66,8 +76,11 @@ class Facets(UnitSolver):
 
     def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         inner = _Polytope(form, monitor)
+        if start is not None and start.w is not None:
+            inner.begin(form.unit(form.lower(start.w)))
         limit = monitor.limit(self.max_steps) if form.rank > 1 else 0
         target = _SAME if form.hulls is not None else min(1e-2 * monitor.tol, 1e-7)
+        target = max(target, 1.0 - self.ratio)
         for _ in range(limit):
             try:
                 normals, far = inner.facets()
@@ -75,8 +88,10 @@ class Facets(UnitSolver):
                 return inner.answer().ended("converged", "the points of U are too flat for Qhull")
             if monitor.report(monitor.iterations + 1, inner.best, inner.best - float(far.min())):
                 return inner.answer().interrupted()
-            near = far < inner.best * (1.0 - target) - 1e-15 * inner.scale
-            if len(inner.points) + np.count_nonzero(near) > self.max_points:
+            near = np.flatnonzero(far < inner.best * (1.0 - target) - 1e-15 * inner.scale)
+            most = min(max(_TOGETHER[0], len(inner.points) // 4), _TOGETHER[1])
+            near = near[np.argsort(far[near])[:most]]
+            if len(inner.points) + near.size > self.max_points:
                 why = f"more than {self.max_points} points; raise max_points"
                 return inner.answer().ended("max_iter", why)
             if not inner.pushed(normals[near], far[near]):
@@ -89,6 +104,7 @@ class _Polytope:
     """P, and the best w so far.
 
     points, blocks : of U, in the coordinates of the form, and their parameters
+    hull, joined : their hull, and how many of them are in it
     v, best : the direction, and f there
     scale : of the points
     """
@@ -98,11 +114,19 @@ class _Polytope:
         self.v, self.best = form.start(), np.inf
         self.points: list[Vec] = []
         self.blocks: list[list[Vec]] = []
+        self.hull: ConvexHull | None = None
+        self.joined = 0
         generator = np.random.default_rng(0)
         for e in np.vstack([np.eye(form.rank), generator.standard_normal((2, form.rank))]):
             self.push(e)
             self.push(-e)
         self.scale = float(np.abs(np.array(self.points)).max())
+
+    def begin(self, v: Vec) -> None:
+        """A direction to compare with. Where samples are tied its point is no vertex of U, and left out."""
+        height = self.form.height(v)
+        if height < self.best:
+            self.best, self.v = height, v
 
     def push(self, direction: Vec) -> float:
         """How far U reaches along a direction; that point joins the polytope."""
@@ -118,9 +142,21 @@ class _Polytope:
 
     def facets(self) -> tuple[NDArray[np.float64], Vec]:
         """The outer normals of the facets, of Euclidean length 1, and how far 0 is from each of them."""
-        equations = np.unique(ConvexHull(np.array(self.points)).equations, axis=0)
-        normals = equations[:, :-1]
-        return normals, -equations[:, -1] / [self.form.length(a) for a in normals]
+        if self.hull is None:
+            self.hull = ConvexHull(np.array(self.points), incremental=True)
+        elif len(self.points) > self.joined:
+            self.hull.add_points(np.array(self.points[self.joined :]))
+        self.joined = len(self.points)
+        equations = self.hull.equations
+        if self.form.norm != 2.0 or self.form.basis is not None:
+            equations = np.unique(equations, axis=0)
+            lengths = np.array([self.form.length(a) for a in equations[:, :-1]])
+        else:
+            lengths = np.ones(len(equations))
+        far = -equations[:, -1] / lengths
+        few = np.argsort(far)[:_SEVERAL]
+        _, kept = np.unique(equations[few], axis=0, return_index=True)
+        return equations[few[kept], :-1], far[few[kept]]
 
     def pushed(self, normals: NDArray[np.float64], far: Vec) -> bool:
         """Push out facets; whether any of them moved."""
@@ -138,7 +174,8 @@ class _Polytope:
             q = form.hulls.blocks(form.residual(v)[1])
         else:
             q = _nearest(form, v, self.best, np.array(self.points), self.blocks)
-        return Answer(q, form.lift(v), witness=Witness("points", self.blocks))
+        corners = range(len(self.blocks)) if self.hull is None else self.hull.vertices
+        return Answer(q, form.lift(v), witness=Witness("points", [self.blocks[k] for k in corners]))
 
 
 def _nearest(

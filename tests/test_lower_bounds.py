@@ -1,0 +1,271 @@
+"""How far from the global optimum, where 0 lies in U: against brute force, CVXPY, and false rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from typed import known
+
+import ucm
+from ucm import neg, pos
+from ucm.compiler.robust import ToDistance, ToSphere
+from ucm.errors import ParameterError
+from ucm.evidence.bounds import lower_bound
+from ucm.forms.answer import Witness
+from ucm.forms.monitor import Monitor
+from ucm.numerics.trust import least_on_sphere
+from ucm.solvers import Facets
+from ucm.solvers.sphere.best_rule import best_rule, long_rule
+from ucm.solvers.sphere.rules import Parts, quick_rule
+
+NORMS = (1.0, 1.5, 2.0, 3.0, np.inf)
+ANGLES = np.linspace(0.0, 2.0 * np.pi, 40_001)
+CIRCLE = np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
+
+
+def drawn(seed: int, m: int, n: int, apart: float = 0.3) -> tuple[np.ndarray, np.ndarray]:
+    """Two overlapping classes, the features of several sizes."""
+    rng = np.random.default_rng(seed)
+    y = np.where(np.arange(m) < m // 2, 1.0, -1.0)
+    X = rng.standard_normal((m, n)) @ rng.standard_normal((n, n)) + apart * y[:, None]
+    return X, y
+
+
+def hulls(eta: float) -> Any:
+    return ucm.ReducedHull(pos, eta=eta) - ucm.ReducedHull(neg, eta=eta)
+
+
+def on_circle(X: np.ndarray, y: np.ndarray, eta: float, p: float) -> float:
+    """`min f` over a dense sample of the unit sphere in the plane, f by sorting."""
+    W = CIRCLE / np.linalg.norm(CIRCLE, p, axis=1)[:, None]
+    total = np.zeros(len(W))
+    for sign in (1.0, -1.0):
+        scores = np.sort(-sign * (X[y == sign] @ W.T), axis=0)[::-1]
+        count = int(np.floor(1.0 / eta + 1e-12))
+        total += eta * scores[:count].sum(axis=0)
+        if count < len(scores):
+            total += (1.0 - eta * count) * scores[count]
+    return float(total.min())
+
+
+def sphere_of(model: Any, X: np.ndarray, y: np.ndarray) -> ToSphere:
+    """The lowering where 0 lies in U."""
+    lowering = ucm.compile(model, X, y).lowering
+    assert isinstance(lowering, ToDistance)
+    return ToSphere(lowering, -1.0)
+
+
+def proven(found: ToSphere, witness: Witness | str) -> float:
+    assert isinstance(witness, Witness), witness
+    return lower_bound(found.model, found.data, found.form, witness)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_the_least_value_of_a_quadratic_over_the_sphere(n: int) -> None:
+    rng = np.random.default_rng(n)
+    for k in range(30):
+        A = rng.standard_normal((n, n))
+        A, b = A + A.T, rng.standard_normal(n) * (0.0 if k % 3 == 0 else 10.0 ** rng.uniform(-9, 2))
+        if k % 3 == 1:  # the hard case
+            V = np.linalg.eigh(A)[1]
+            b = b - V[:, 0] * (V[:, 0] @ b)
+        found = least_on_sphere(A, b)
+        W = CIRCLE if n == 2 else rng.standard_normal((4000, n))
+        W = W / np.linalg.norm(W, axis=1)[:, None]
+        values = W @ b + np.einsum("ij,jk,ik->i", W, A, W)
+        assert found <= values.min() + 1e-12
+        t = cp.Variable()  # the dual of the trust region problem
+        r = cp.Variable()
+        M = cp.bmat(
+            [[A - t * np.eye(n), b[:, None] / 2], [b[None, :] / 2, cp.reshape(t - r, (1, 1), "C")]]
+        )
+        problem = cp.Problem(cp.Maximize(r), [M + M.T >> 0])
+        problem.solve(solver="CLARABEL")
+        assert_allclose(found, problem.value, rtol=1e-5, atol=1e-5)
+
+
+def affine(X: np.ndarray, y: np.ndarray, eta: float) -> float:
+    """The best affine rule over two reduced hulls, from its definition."""
+    n = X.shape[1]
+    lin: Any = 0
+    quad: Any = 0
+    constraints: list[Any] = []
+    for sign in (1.0, -1.0):
+        Z = sign * X[y == sign]
+        q, V = cp.Variable(len(Z)), cp.Variable((len(Z), n))
+        size = cp.norm(V, 2, axis=1)
+        constraints += [size <= q, cp.sum(q) == 1, cp.sum(V, axis=0) == 0, size <= eta - q]
+        lin, quad = lin + Z.T @ q, quad + Z.T @ V
+    t, r = cp.Variable(), cp.Variable()
+    half = cp.reshape(lin / 2, (n, 1), "C")
+    M = cp.bmat(
+        [[(quad + quad.T) / 2 - t * np.eye(n), half], [half.T, cp.reshape(t - r, (1, 1), "C")]]
+    )
+    problem = cp.Problem(cp.Maximize(r), [*constraints, M + M.T >> 0])
+    problem.solve(solver="CLARABEL")
+    return float(known(problem.value))
+
+
+@pytest.mark.parametrize(
+    ("seed", "n", "eta"), [(0, 2, 0.3), (1, 3, 0.4), (2, 5, 0.25), (3, 4, 0.9)]
+)
+def test_the_best_rule_is_that_of_the_program(seed: int, n: int, eta: float) -> None:
+    X, y = drawn(seed, 40, n, 0.1)
+    found = sphere_of(hulls(eta), X, y)
+    parts = Parts.of(found.form)
+    rule, most = best_rule(known(parts.hulls), 1e-4, Monitor())
+    bound = proven(found, parts.witness(rule))
+    assert_allclose(bound, affine(X, y, eta), rtol=1e-3, atol=1e-3 * parts.scale)
+    assert bound <= parts.scale * most
+    assert proven(found, quick_rule(found.form, Monitor())) <= bound * (1 + 1e-3)
+
+
+@pytest.mark.parametrize("p", NORMS)
+def test_bounds_and_answers_in_the_plane(p: float) -> None:
+    """Never above the least of a dense sample of the circle, and the answer is that least."""
+    positive = 0
+    for seed in range(4):
+        X, y = drawn(seed, 20 + seed, 2, 0.2)
+        eta = 0.2 + 0.1 * seed
+        model = ucm.RobustMargin(hulls(eta), p)
+        found, least = sphere_of(model, X, y), on_circle(X, y, eta, p)
+        if least <= 1e-3:
+            continue
+        for rule in (quick_rule, lambda form, monitor: long_rule(form, 1e-3, monitor)):
+            bound = proven(found, rule(found.form, Monitor()))
+            assert bound <= least * (1 + 1e-9)
+            positive += bound > 0.0
+        sol = ucm.solve(model, X, y)
+        assert sol.status == "optimal" and sol.objective <= least * (1 + 1e-9)
+    assert positive >= 4
+
+
+SETS = {
+    "MM-MPM": ucm.models.mm_mpm(1.5),
+    "l2": ucm.models.biased_l2_nu_svm(0.7, 0.7),
+    "KL": ucm.Hull(pos, weights=ucm.KLBall(0.3)) - ucm.Hull(neg, weights=ucm.KLBall(0.3)),
+    "signed": 2.0 * ucm.Hull(ucm.signed, weights=ucm.NormBall(0.35)),
+    "hulls and a ball": hulls(0.2) + ucm.Ball(0, 0.3),
+    "a 3-norm ball": ucm.Ball(pos.mean - neg.mean, 1.5, p=3.0),
+    "a 1-norm ball": ucm.Ball(pos.mean - neg.mean, 2.0, p=1.0),
+    "an ellipsoid and a hull": ucm.Ellipsoid(pos.mean, pos.cov, 1.0) - ucm.ReducedHull(neg, eta=0.3),
+    "chi-square": ucm.ChiSquare(pos, rho=1.0) - ucm.ChiSquare(neg, rho=1.0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_bounds_of_every_kind_of_set_in_the_plane(name: str) -> None:
+    X, y = drawn(5, 24, 2, 0.1)
+    found = sphere_of(SETS[name], X, y)
+    U = found.model.set
+    least = min(U.support(found.data, -w, {})[0] for w in CIRCLE[::40])
+    assert least > 0.0
+    for witness in (quick_rule(found.form, Monitor()), long_rule(found.form, 1e-3, Monitor())):
+        bound = proven(found, witness)
+        assert 0.1 * least <= bound <= least * (1 + 1e-9)
+
+
+def test_copies_of_samples_have_caps_of_their_own() -> None:
+    X, y = drawn(6, 24, 3, 0.1)
+    weights = 1.0 + np.arange(24) % 3
+    plain = ucm.solve(ucm.models.nu_svm(0.2), np.repeat(X, weights.astype(int), axis=0),
+                      np.repeat(y, weights.astype(int)), solver="rapminos")  # fmt: skip
+    sol = ucm.compile(
+        ucm.models.nu_svm(0.2), X, y, sample_weight=weights, solver="linearize"
+    ).solve()
+    assert_allclose(sol.objective, plain.objective, rtol=1e-6)
+    assert sol.certificate.kind == "global" and 0.0 < sol.certificate.dual <= sol.objective
+
+
+def test_a_rule_that_leaves_its_domain_proves_nothing() -> None:
+    X, y = drawn(0, 30, 3, 0.1)
+    found = sphere_of(hulls(0.3), X, y)
+    honest = quick_rule(found.form, Monitor())
+    assert isinstance(honest, Witness) and proven(found, honest) > 0.0
+    V, (q,) = honest.slopes, honest.points
+    pushed = [V[0].copy(), V[1]]
+    pushed[0][0] += 1e-3
+    false = [
+        replace(honest, slopes=[2.0 * S for S in V]),
+        replace(honest, slopes=pushed),  # no longer of sum 0
+        replace(honest, slopes=[S[:, :2] for S in V]),
+        replace(honest, slopes=V[:1]),
+        replace(honest, points=[[2.0 * u for u in q]]),
+        replace(honest, points=[q, q]),
+    ]
+    assert all(proven(found, witness) == -np.inf for witness in false)
+
+
+def test_an_answer_says_how_far_from_the_optimum_it_may_be() -> None:
+    X, y = drawn(1, 60, 5, 0.1)
+    plan = ucm.compile(hulls(0.1), X, y)
+    sol = plan.solve()
+    proof = sol.certificate
+    assert sol.status == "local" and proof.kind == "global"
+    assert 0.0 < proof.dual < proof.primal == sol.objective
+    share = int(100.0 * proof.dual / proof.primal)
+    assert f"the optimum is at least {share} % of the objective" in sol.message
+    assert str(proof).startswith("global: ")
+    without = plan.solve(bound=False)
+    assert without.certificate.kind == "local" and "optimum" not in without.message
+    assert without.objective == sol.objective
+    longer = plan.bound(sol)
+    assert longer.certificate.dual >= 0.99 * longer.objective * (1 - 1e-9)
+    assert longer.objective <= sol.objective
+    least = Facets(most=5).solve(known(sol.plan or plan).form, Monitor())
+    assert_allclose(longer.objective, known(sol.plan or plan).form.height(least.w), rtol=1e-9)
+    assert plan.bound(longer, ratio=0.9).certificate.dual == longer.certificate.dual
+
+
+def test_a_longer_look_finds_a_better_minimum() -> None:
+    """Of 30 draws in four dimensions some single starts end in a minimum that is not the least."""
+    better = 0
+    for seed in range(12):
+        X, y = drawn(seed, 30, 4, 0.3)
+        plan = ucm.compile(hulls(0.5), X, y)
+        if plan.regime.convex:
+            continue
+        sol = plan.solve()
+        longer = plan.bound(sol, ratio=1.0)
+        assert longer.objective <= sol.objective * (1 + 1e-12)
+        assert longer.certificate.dual >= longer.objective * (1 - 1e-6), seed
+        better += longer.objective < sol.objective * (1 - 1e-6)
+    assert better >= 1
+
+
+def test_starts_end_once_the_bound_is_met() -> None:
+    X, y = drawn(2, 30, 3, 0.1)
+    plan = ucm.compile(hulls(0.4), X, y)
+    assert len(plan.solve(starts=20).ends) == 1
+
+
+def test_what_has_no_bound_says_why() -> None:
+    X, y = drawn(3, 30, 4, 0.0)
+    both = (ucm.Ellipsoid(pos.mean, pos.cov, 2.0) & ucm.Hull(pos)) - ucm.Hull(neg)
+    sol = ucm.solve(both, X, y)
+    assert sol.objective > 0.0 and sol.certificate.kind == "local"
+    assert "not known: the operands of an intersection are coupled" in sol.message
+    plan = ucm.compile(ucm.models.mm_mpm(0.01), *ucm.datasets.load("iris"))
+    sol = plan.solve()
+    assert sol.status == "optimal" and plan.bound(sol) is sol  # of a convex model
+
+
+def test_bad_input_of_a_bound() -> None:
+    X, y = drawn(3, 30, 4, 0.0)
+    plan = ucm.compile(hulls(0.4), X, y)
+    for ratio in (0.0, 1.5, "all"):
+        with pytest.raises(ParameterError, match="ratio"):
+            plan.bound(ratio=ratio)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="time_limit"):
+        plan.bound(time_limit=-1.0)
+    with pytest.raises(ParameterError, match="a Solution"):
+        plan.bound(3)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="bound is True or False"):
+        plan.solve(bound=0.5)  # type: ignore[arg-type]
+    sol = plan.solve()
+    assert plan.bound(sol, time_limit=1e-6).objective <= sol.objective

@@ -1,0 +1,336 @@
+"""Sizes chosen by cross-validation: every score beside that of fits one by one."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.model_selection import (
+    GridSearchCV,
+    LeaveOneOut,
+    ShuffleSplit,
+    StratifiedKFold,
+    cross_val_score,
+)
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from typed import known
+
+import ucm
+from ucm import neg, pos
+from ucm.compiler.recover import _by_sorting, least_error
+from ucm.data.moments import Moments, without_each
+from ucm.language.models import mm_fda, mm_mpm, nu_svm, psvm, svm
+
+Table = tuple[np.ndarray, np.ndarray]
+
+
+@pytest.fixture(scope="module")
+def cancer() -> Table:
+    X, y = known(load_breast_cancer(return_X_y=True))
+    return ((X - X.mean(axis=0)) / X.std(axis=0))[:200, :8], y[:200]
+
+
+@pytest.fixture(scope="module")
+def wine() -> Table:
+    X, y = known(load_wine(return_X_y=True))
+    return ((X - X.mean(axis=0)) / X.std(axis=0))[::2], y[::2]
+
+
+def one_by_one(model: Any, values: Any, X: Any, y: Any, cv: Any, **options: Any) -> np.ndarray:
+    """Scores of fits of `Classifier`, one for every value and fold."""
+    (name,) = model.params()
+    scores = []
+    with warnings.catch_warnings(action="ignore"):
+        for value in values:
+            clf = ucm.Classifier(model.with_params(**{name: value}), **options)
+            scores.append(cross_val_score(clf, X, y, cv=cv, error_score=np.nan))
+    return np.array(scores)
+
+
+# --- scikit-learn -----------------------------------------------------------------------------------
+@parametrize_with_checks(
+    [ucm.ClassifierCV(values=2, cv=2), ucm.ClassifierCV(mm_fda(0.05), values=2, cv=2)]
+)
+def test_estimator_checks(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
+
+
+MODELS = [
+    mm_mpm(0.5),
+    mm_fda(0.5),
+    nu_svm(0.4),
+    svm(1.0),
+    ucm.Logistic() + ucm.Param("lam", 1.0) * ucm.L1(),
+]
+TWICE = ucm.Param("kappa", 0.3)
+OF_MOMENTS = [
+    2 * ucm.Ellipsoid(pos.mean - neg.mean, pos.cov + 0.5 * neg.cov, TWICE),
+    ucm.Ellipsoid(2 * pos.mean, 0.5 * pos.cov, TWICE) - ucm.Ellipsoid(neg.mean, neg.cov, TWICE),
+    ucm.Ellipsoid(pos.mean, pos.cov + np.eye(8), TWICE) - ucm.Point(neg.mean),
+]
+
+
+@pytest.mark.parametrize("model", [*MODELS, *OF_MOMENTS], ids=repr)
+def test_the_scores_are_those_of_fits_one_by_one(model: Any, cancer: Table) -> None:
+    X, y = cancer
+    search = ucm.ClassifierCV(model, values=4, cv=3).fit(X, y)
+    assert search.scores_.shape == (4, 3)
+    assert np.array_equal(
+        search.scores_, one_by_one(model, search.values_, X, y, StratifiedKFold(3))
+    )
+    assert search.best_value_ == search.values_[search.best_index_]
+    assert search.best_score_ == search.scores_.mean(axis=1).max()
+    (name,) = model.params()
+    fitted = search.classifier_.solution_
+    assert fitted.params[name] == search.best_value_ and fitted.status == "optimal"
+    assert np.array_equal(search.predict(X), search.classifier_.predict(X))
+
+
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+@pytest.mark.parametrize("model", [mm_mpm(0.5), mm_fda(0.5), nu_svm(0.3)], ids=repr)
+def test_several_classes(model: Any, scheme: str, wine: Table) -> None:
+    X, y = wine
+    search = ucm.ClassifierCV(model, values=3, cv=3, multi_class=scheme).fit(X, y)
+    expected = one_by_one(model, search.values_, X, y, StratifiedKFold(3), multi_class=scheme)
+    assert np.array_equal(search.scores_, expected, equal_nan=True)
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {"bias": "means"},
+    {"bias": "error"},
+    {"class_weight": "balanced"},
+    {"solver": "newton"},
+]
+
+
+@pytest.mark.parametrize("model", [mm_mpm(0.5), mm_fda(0.5)], ids=repr)
+@pytest.mark.parametrize("options", OPTIONS, ids=repr)
+def test_the_options_of_a_classifier(model: Any, options: dict[str, Any], cancer: Table) -> None:
+    X, y = cancer
+    values = [0.1, 0.6]
+    search = ucm.ClassifierCV(model, values=values, cv=3, **options).fit(X, y)
+    expected = one_by_one(model, values, X, y, StratifiedKFold(3), **options)
+    assert np.array_equal(search.scores_, expected)
+
+
+@pytest.mark.parametrize("model", [mm_mpm(0.5), nu_svm(0.4)], ids=repr)
+def test_other_folds_and_scores(model: Any, cancer: Table) -> None:
+    X, y = cancer
+    folds = ShuffleSplit(3, test_size=0.3, random_state=0)
+    found = ucm.ClassifierCV(model, values=3, cv=folds, scoring="roc_auc").fit(X, y)
+    (name,) = model.params()
+    expected = [
+        cross_val_score(
+            ucm.Classifier(model.with_params(**{name: v})), X, y, cv=folds, scoring="roc_auc"
+        )
+        for v in found.values_
+    ]
+    assert np.allclose(found.scores_, expected, atol=1e-12)
+
+
+def test_sparse_samples(cancer: Table) -> None:
+    X, y = cancer
+    for model in (mm_mpm(0.5), mm_fda(0.5), nu_svm(0.4)):
+        dense = ucm.ClassifierCV(model, values=3, cv=3).fit(X, y)
+        thin = ucm.ClassifierCV(model, values=dense.values_, cv=3).fit(sparse.csr_array(X), y)
+        assert np.array_equal(dense.scores_, thin.scores_)
+
+
+@pytest.mark.parametrize("model", [mm_mpm(0.5), mm_fda(0.5), nu_svm(0.3)], ids=repr)
+def test_a_weight_is_a_repetition(model: Any, cancer: Table) -> None:
+    X, y = cancer
+    count = np.random.default_rng(0).integers(0, 3, y.size)
+    place = np.arange(y.size) % 3
+    folds = [(np.flatnonzero(place != k), np.flatnonzero(place == k)) for k in range(3)]
+    rows = np.repeat(np.arange(y.size), count)
+    repeated = [tuple(np.flatnonzero(np.isin(rows, part)) for part in fold) for fold in folds]
+    values = [0.25, 0.3]
+    weighted = ucm.ClassifierCV(model, values=values, cv=folds).fit(X, y, sample_weight=count)
+    plain = ucm.ClassifierCV(model, values=values, cv=repeated).fit(X[rows], y[rows])
+    assert np.allclose(weighted.scores_, plain.scores_, atol=1e-12)
+    assert np.allclose(weighted.coef_, plain.coef_, atol=1e-4)
+
+
+def test_behind_kernels(cancer: Table) -> None:
+    X, y = cancer[0][:80], cancer[1][:80]
+    model, values = nu_svm(0.3), [0.2, 0.3]
+    rbf = ucm.ClassifierCV(model, values=values, cv=3, kernel="rbf", gamma=0.1).fit(X, y)
+    expected = one_by_one(model, values, X, y, StratifiedKFold(3), kernel="rbf", gamma=0.1)
+    assert np.array_equal(rbf.scores_, expected)
+    K = np.exp(-0.1 * ((X[:, None] - X) ** 2).sum(axis=2))
+    given = ucm.ClassifierCV(model, values=values, cv=3, kernel="precomputed").fit(K, y)
+    assert np.array_equal(given.scores_, expected)
+    assert ucm.ClassifierCV(model, values=2, cv=3, kernel="rbf").fit(X, y).values_.size == 2
+
+
+def test_relative_sizes_and_groups(cancer: Table) -> None:
+    X, y = cancer
+    relative = nu_svm(ucm.Param("nu", 0.5, relative=True))
+    search = ucm.ClassifierCV(relative, values=3, cv=3).fit(X, y)
+    expected = one_by_one(relative, search.values_, X, y, StratifiedKFold(3))
+    assert np.array_equal(search.values_, [1 / 6, 0.5, 5 / 6])
+    assert np.array_equal(search.scores_, expected)
+    kappa = ucm.Param("kappa", 0.3)
+    grouped = ucm.Ellipsoid(pos.group("a").mean, pos.group("a").cov, kappa) - ucm.Hull(neg)
+    labels = np.where(np.arange(y.size) % 2, "a", "b")
+    found = ucm.ClassifierCV(grouped, values=[0.1, 0.2], cv=3).fit(X, y, subgroup=labels)
+    assert np.isfinite(found.scores_).all()
+
+
+# --- leaving out one ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+@pytest.mark.parametrize("bias", ["auto", "zero"])
+def test_leave_one_out_of_mm_fda_is_that_of_refits(bias: str, scheme: str, wine: Table) -> None:
+    X, y = wine[0][::3, :6], wine[1][::3]
+    search = ucm.ClassifierCV(
+        mm_fda(0.5), values=[0.0, 0.05, 0.5, 2.0], cv="loo", bias=bias, multi_class=scheme
+    )
+    search.fit(X, y)
+    rule = "means" if bias == "auto" else bias
+    expected = one_by_one(
+        mm_fda(0.5), search.values_, X, y, LeaveOneOut(), bias=rule, multi_class=scheme
+    )
+    assert np.array_equal(search.scores_, expected)
+    assert search.classifier_.bias == rule
+
+
+@pytest.mark.parametrize("model", [*OF_MOMENTS[:1], mm_fda(0.5)], ids=repr)
+def test_left_out_decision_values(model: Any, cancer: Table) -> None:
+    X, y = cancer[0][:60], cancer[1][:60]
+    search = ucm.ClassifierCV(
+        model, values=[0.01, 0.3, 0.8], cv=LeaveOneOut(), scoring=_margin, bias="means"
+    ).fit(X, y)
+    assert np.isfinite(search.scores_).all()
+    for k, value in enumerate(search.values_):
+        for i in range(0, 60, 7):
+            rest = np.arange(60) != i
+            clf = ucm.Classifier(model.with_params(kappa=value), bias="means", tol=1e-9).fit(
+                X[rest], y[rest]
+            )
+            assert abs(search.scores_[k, i] - clf.decision_function(X[[i]])[0]) <= 1e-8
+
+
+def _margin(estimator: Any, X: Any, y: Any) -> float:
+    return float(estimator.decision_function(X)[0])
+
+
+def test_leave_one_out_where_zero_enters(cancer: Table) -> None:
+    """Beyond the largest kappa there is no classifier by roots; those before it keep theirs."""
+    X, y = cancer[0][:40, :3], cancer[1][:40]
+    top = ucm.admissible(mm_fda(0.5), X, 2 * y - 1)["kappa"].upper
+    search = ucm.ClassifierCV(mm_fda(0.5), values=[0.5 * top, 2.0 * top], cv="loo").fit(X, y)
+    assert np.isnan(search.scores_[1]).any() and search.best_index_ == 0
+
+
+def test_leave_one_out_of_other_models(cancer: Table) -> None:
+    X, y = cancer[0][:30], cancer[1][:30]
+    search = ucm.ClassifierCV(svm(1.0), values=[2.0], cv="loo").fit(X, y)
+    assert np.array_equal(search.scores_, one_by_one(svm(1.0), [2.0], X, y, LeaveOneOut()))
+
+
+# --- which one --------------------------------------------------------------------------------------------
+def test_the_rule_of_one_standard_error(cancer: Table) -> None:
+    X, y = cancer
+    for model in (mm_mpm(0.5), svm(1.0), psvm(1.5, 1.0)):
+        param = {"param": "C"} if "C" in model.params() else {}
+        best = ucm.ClassifierCV(model, values=8, **param).fit(X, y)
+        simple = ucm.ClassifierCV(model, values=8, rule="1se", **param).fit(X, y)
+        (name,) = simple.best_params_
+        mean, k = best.scores_.mean(axis=1), best.best_index_
+        least = mean[k] - best.scores_[k].std(ddof=1) / np.sqrt(5)
+        within = best.values_[mean >= least]
+        assert simple.best_value_ == (within.max() if name == "lam" else within.min())
+
+
+def test_grid_search_finds_the_same(cancer: Table) -> None:
+    X, y = cancer
+    grid = {"model__kappa": [0.1, 0.4, 0.9]}
+    slow = GridSearchCV(ucm.Classifier(mm_mpm(0.5)), grid, cv=3).fit(X, y)
+    fast = ucm.ClassifierCV(mm_mpm(0.5), values=grid["model__kappa"], cv=3).fit(X, y)
+    assert np.allclose(slow.cv_results_["mean_test_score"], fast.mean_scores_)
+    assert slow.best_params_["model__kappa"] == fast.best_value_
+    assert fast.get_params()["model__kappa"] == 0.5
+
+
+REFUSED = {
+    "cv": ({"cv": 1}, "number of folds from 2 on"),
+    "word": ({"cv": "five"}, "number of folds from 2 on"),
+    "no folds": ({"cv": []}, "expected folds with samples"),
+    "rule": ({"rule": "2se"}, 'rule is "best" or "1se"'),
+    "param": ({"param": "kappa"}, "one of the model's parameters, nu"),
+    "values": ({"values": 0}, "values is at least 1"),
+    "words": ({"values": "many"}, "a number of values, or a sequence of numbers"),
+    "none fits": ({"values": [0.999]}, "none of 1 values"),
+    "scoring": ({"scoring": "speed"}, "is no score"),
+    "probabilities": ({"scoring": "neg_log_loss"}, "asks for more than decision values"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused(case: str, cancer: Table) -> None:
+    options, words = REFUSED[case]
+    search = ucm.ClassifierCV(nu_svm(0.3), **{"values": [0.3], **options})
+    with pytest.raises(ucm.UCMError, match=words):
+        search.fit(*cancer)
+    assert not [name for name in vars(search) if name.endswith("_")]
+
+
+def test_folds_that_cannot_train(cancer: Table) -> None:
+    X, y = cancer
+    alone = np.arange(y.size) > 0
+    rare = np.where(alone, 0, 1)
+    with pytest.raises(ucm.DataError, match="a class has 1 sample"):
+        ucm.ClassifierCV(nu_svm(0.3), values=[0.3]).fit(X, rare)
+    order = np.argsort(y, kind="stable")
+    half = int((y == 0).sum())
+    folds = [(order[half:], order[:half])]
+    with pytest.raises(ucm.DataError, match="fold 0 of 1 has no sample of class 0"):
+        ucm.ClassifierCV(nu_svm(0.3), values=[0.3], cv=folds).fit(X, y)
+    two = np.where(np.arange(y.size) < 2, 1, 0)  # folds that train on one sample of a class
+    found = ucm.ClassifierCV(mm_mpm(0.1), values=[0.1], cv=5).fit(X, two)
+    assert found.n_splits_ == 2 and np.isfinite(found.scores_).all()
+
+
+def test_which_parameter_is_not_clear(cancer: Table) -> None:
+    model = ucm.models.biased_l2_nu_svm(0.2, 0.2)
+    with pytest.raises(ucm.ParameterError, match="the model has kappa_pos, kappa_neg"):
+        ucm.ClassifierCV(model).fit(*cancer)
+    assert ucm.ClassifierCV(values=2, cv=2).fit(*cancer).best_params_.keys() == {"C"}
+
+
+def test_means_apart_across_the_covariance() -> None:
+    X = np.tile([[0.0, -1.0], [0.0, 1.0], [1.0, -1.0], [1.0, 1.0]], (2, 1))
+    y = np.tile([0, 0, 1, 1], 2)
+    found = ucm.ClassifierCV(mm_fda(0.5), values=[0.1, 1.0], cv=2).fit(X, y)
+    assert np.array_equal(found.scores_, np.ones((2, 2)))
+
+
+# --- the parts ----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("seed", range(12))
+def test_the_least_error_by_parts_is_that_of_sorting(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(4096, 9000))
+    s = np.round(rng.standard_normal(m), int(rng.integers(1, 12)))
+    positive = rng.random(m) < 1.0 / (1.0 + np.exp(-seed * s))
+    costs = None if seed % 2 else rng.integers(1, 4, m).astype(float)
+    among = None if seed % 3 else rng.random(m) < 0.9
+    kept = slice(None) if among is None else among
+    own = np.ones(m) if costs is None else costs
+    expected = _by_sorting(s[kept], positive[kept], own[kept])[0]
+    assert least_error(s, positive, costs, among) == expected
+
+
+def test_moments_merge_without_cancelling() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 4)) + 1e6
+    parts = [slice(0, 20), slice(20, 20), slice(20, 50), slice(50, 90)]
+    found = [None if p.start == p.stop else Moments.of(X[p]) for p in parts]
+    for p, rest in zip(parts, without_each(found), strict=True):
+        Z = np.delete(X, np.arange(90)[p], axis=0)
+        assert rest is not None and rest.count == len(Z)
+        assert np.allclose(rest.covariance, np.cov(Z.T, bias=True), rtol=1e-9, atol=1e-9)

@@ -1,0 +1,239 @@
+"""Models that see the samples by their means and covariances only: ellipsoids, for many sizes at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm import numerics
+from ucm.compiler.recover import midpoint_of
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.data.moments import Moments, known_by
+from ucm.data.rows import CHUNK
+from ucm.data.spectrum import Spectrum
+from ucm.forms.monitor import Monitor
+from ucm.language.contracts import UncertaintySet
+from ucm.language.node import value
+from ucm.language.robust import RobustMargin
+from ucm.language.sets import Ellipsoid, Point
+from ucm.language.sets.combination import Combination, is_number
+from ucm.language.statistics.samples import Samples
+from ucm.solvers.balls import one_ball, several
+
+__all__ = ["OfMoments", "at_sizes", "by_moments", "leave_one_out", "of_one_ellipsoid"]
+
+Matrix = NDArray[np.float64]
+_TINY = 1e-150
+
+
+class OfMoments(NamedTuple):
+    """The nearest points of a model at several values of its parameter.
+
+    Attributes
+    ----------
+    W : (n, values) `w = x / ||x||` in columns; nan where the roots prove no gap below the tolerance, as where
+        0 lies in U
+    b : (values,) by the rule; nan where it asks for the samples
+    """
+
+    W: Matrix
+    b: Vec
+
+
+def _leaves(U: UncertaintySet, factor: float = 1.0) -> Iterator[tuple[UncertaintySet, float]]:
+    """The summands with their numbers in front; that of one under a matrix is nan."""
+    if isinstance(U, Combination):
+        for V, L in U.terms():
+            yield from _leaves(V, factor * value(L) if is_number(L) else math.nan)
+    else:
+        yield U, factor
+
+
+def by_moments(model: Any) -> bool:
+    """Whether U is a sum of multiples of ellipsoids and points, all of means and covariances of whole
+    classes, in the Euclidean norm."""
+    if not isinstance(model, RobustMargin) or model.norm != 2.0:
+        return False
+    leaves = list(_leaves(model.set))
+    return (
+        all(isinstance(U, Ellipsoid | Point) and math.isfinite(f) for U, f in leaves)
+        and any(isinstance(U, Ellipsoid) for U, _ in leaves)
+        and all(
+            s.kind != "signed" and s.label is None
+            for s in model.set.walk()
+            if isinstance(s, Samples)
+        )
+    )
+
+
+def at_sizes(
+    models: Sequence[RobustMargin], moments: Mapping[str, Moments], rule: str, tol: float
+) -> OfMoments:
+    """The models, which differ in their radii alone, over samples with these moments.
+
+    Parameters
+    ----------
+    models : one for each value, the smallest set first: each root starts from the one before
+    moments : by "pos" and "neg"
+    rule : of the bias, as in `ucm.compiler.recover.bias`
+    tol : relative gap to prove
+    """
+    data = known_by(moments)
+    leaves = list(_leaves(models[0].set))
+    centers = [
+        U.center.evaluate(data) if isinstance(U, Ellipsoid) else U.rebuild(data, iter(()))[0]
+        for U, _ in leaves
+    ]
+    balls = [k for k, (U, _) in enumerate(leaves) if isinstance(U, Ellipsoid)]
+    S = [
+        Spectrum.of(leaves[k][1] ** 2 * leaves[k][0].shape.evaluate(data))  # type: ignore[attr-defined]
+        for k in balls
+    ]
+    c = np.add.reduce([f * v for (_, f), v in zip(leaves, centers, strict=True)])
+    radii = radii_of(models)
+    X, s = _points(S, c, radii)
+    n = c.size
+    W, b = np.full((n, len(models)), np.nan), np.full(len(models), np.nan)
+    for j in range(len(models)):
+        x = X[:, j]
+        pulls = [T.matrix @ x for T in S]
+        sizes = np.sqrt([max(float(x @ p), 0.0) for p in pulls])
+        steps = np.minimum(s[:, j], radii[j] / np.maximum(sizes, _TINY))
+        point = c - sum((t * p for t, p in zip(steps, pulls, strict=True)), start=np.zeros(n))
+        length, norm = float(np.linalg.norm(x)), float(np.linalg.norm(point))
+        if not norm > 1e-9 * float(np.linalg.norm(c)) or length == 0.0:
+            continue  # 0 lies in U
+        lower = (float(c @ x) - float(radii[j] @ sizes)) / length
+        if not norm - lower <= tol * norm:
+            continue
+        W[:, j] = x / length
+        own = [f * v for (_, f), v in zip(leaves, centers, strict=True)]
+        for k, t, p in zip(balls, steps, pulls, strict=True):
+            own[k] = own[k] - t * p
+        found = _bias(rule, models[j].set, [U for U, _ in leaves], own, data, W[:, j])
+        b[j] = math.nan if found is None else found
+    return OfMoments(W, b)
+
+
+def of_one_ellipsoid(model: Any) -> bool:
+    """Whether `by_moments`, and U one ellipsoid: then leaving a sample out changes S by one outer product."""
+    return by_moments(model) and sum(1 for _ in _leaves(model.set)) == 1
+
+
+def leave_one_out(
+    models: Sequence[RobustMargin],
+    moments: Mapping[str, Moments],
+    samples: Mapping[str, Any],
+    rule: str,
+) -> dict[str, Matrix] | None:
+    """Of every sample the decision values of the models without it, by its class; exact.
+
+    With `z = mean_o + v` of class o left out, `mean_o` becomes `mean_o - v / (m_o - 1)` and `Sigma_o`
+    becomes `m_o / (m_o - 1) Sigma_o - m_o / (m_o - 1)^2 v v'`: the first term is the same for the class, so
+    two eigendecompositions are enough. None where S = 0.
+
+    Parameters
+    ----------
+    models : of one ellipsoid; they differ in its radius
+    moments, samples : of "pos" and "neg", two samples of each or more, all of weight 1
+    rule : "means" or "zero"
+
+    Returns
+    -------
+    (m_o, models) for each class; nan where 0 lies in U
+    """
+    ((U, factor),) = _leaves(models[0].set)
+    n = moments["pos"].mean.size
+    mean = {kind: of.mean for kind, of in moments.items()}
+    middle = 0.5 * (mean["pos"] + mean["neg"]) if rule == "means" else np.zeros(n)
+    d = factor * U.center.evaluate(known_by(moments))  # type: ignore[attr-defined]
+    radii = radii_of(models)[:, 0]
+    found = {}
+    for kind, of in moments.items():
+        m = of.count
+        of_centre, of_shape = _shares(U, n, kind)
+        lost = of._replace(scatter=of.scatter * (m / (m - 1.0)))
+        S = Spectrum.of(factor**2 * U.shape.evaluate(known_by({**moments, kind: lost})))  # type: ignore[attr-defined]
+        if not S.trace > 0.0:
+            return None
+        starts = np.zeros(len(models))
+        starts[radii > 0.0] = one_ball(S, d, radii[radii > 0.0])[1]
+        V, X = S.vectors, samples[kind]
+        out = np.empty((X.shape[0], len(models)))
+        step = max(1, CHUNK // n)
+        for i in range(0, X.shape[0], step):
+            rows = X[i : i + step]
+            rows = rows.toarray() if sparse.issparse(rows) else rows
+            numerics.left_out(
+                np.ascontiguousarray((rows - of.mean) @ V), S.values, V.T @ d, V.T @ (of.mean - middle),
+                -factor * of_centre / (m - 1.0), factor**2 * of_shape * m / (m - 1.0) ** 2,
+                1.0 + (0.5 / (m - 1.0) if rule == "means" else 0.0), radii, starts, out[i : i + step],
+            )  # fmt: skip
+        found[kind] = out
+    return found
+
+
+def _shares(U: Any, n: int, kind: str) -> tuple[float, float]:
+    """What the mean and the covariance of a class are multiplied by in the centre and the shape."""
+    none = Moments(1.0, np.zeros(n), np.zeros((n, n)))
+    parts = {"pos": none, "neg": none}
+    center, shape = U.center.evaluate(known_by(parts)), U.shape.evaluate(known_by(parts))
+    with_mean = known_by({**parts, kind: none._replace(mean=np.ones(n))})
+    with_shape = known_by({**parts, kind: none._replace(scatter=np.eye(n))})
+    return (
+        float((U.center.evaluate(with_mean) - center)[0]),
+        float((U.shape.evaluate(with_shape) - shape)[0, 0]),
+    )
+
+
+def radii_of(models: Sequence[RobustMargin]) -> Matrix:
+    """(models, ellipsoids) their radii."""
+    return np.array(
+        [
+            [value(U.radius) for U, _ in _leaves(model.set) if isinstance(U, Ellipsoid)]
+            for model in models
+        ]
+    )
+
+
+def _points(S: Sequence[Spectrum], c: Vec, radii: Matrix) -> tuple[Matrix, Matrix]:
+    """For every row of radii the point x, in columns, and s."""
+    if len(S) == 1:
+        if not S[0].trace > 0.0:
+            radii = np.zeros_like(radii)
+        X, s = np.repeat(c[:, None], len(radii), axis=1), np.zeros((1, len(radii)))
+        some = radii[:, 0] > 0.0
+        X[:, some], s[0, some] = one_ball(S[0], c, radii[some, 0])
+        return X, s
+    X, s = np.empty((c.size, len(radii))), np.empty((len(S), len(radii)))
+    used = [k for k, T in enumerate(S) if T.trace > 0.0]
+    last = None
+    for j, row in enumerate(radii):
+        x, found = c, np.zeros(len(S))
+        if used:
+            first = (
+                None if last is None else last * row[used] / np.maximum(radii[j - 1][used], _TINY)
+            )
+            parts = [S[k] for k in used]
+            x, last = several(parts, c, np.maximum(row[used], _TINY), first, Monitor())
+            found[used] = last
+        X[:, j], s[:, j] = x, found
+    return X, s
+
+
+def _bias(
+    rule: str, U: UncertaintySet, leaves: Sequence[UncertaintySet], own: Sequence[Vec], data: Data, w: Vec
+) -> float | None:  # fmt: skip
+    if rule == "zero":
+        return 0.0
+    if rule == "means":
+        return -0.5 * float(w @ (data.mean("pos") + data.mean("neg")))
+    if rule in ("auto", "midpoint"):
+        return midpoint_of(U, zip(leaves, own, strict=True), lambda x: float(w @ x))
+    return None

@@ -1,0 +1,69 @@
+"""Training errors over rows: a histogram of scores, then the scores between which the least error lies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.linear import Vec
+from ucm.data.source import RowSource, as_double
+
+__all__ = ["undecided"]
+
+_BINS = 1 << 16
+
+
+def _bins(X: Any, normal: Vec, first: float, width: float) -> tuple[Vec, NDArray[np.intp]]:
+    scores = np.asarray(as_double(X) @ normal).ravel()
+    return scores, np.clip(np.floor((scores - first) / width), 0, _BINS - 1).astype(np.intp)
+
+
+def _count(
+    X: Any, y: Any, state: Any, normal: Vec, first: float, width: float
+) -> tuple[Any, NDArray[np.int64]]:
+    positive, (_, bins) = np.asarray(y) > 0.0, _bins(X, normal, first, width)
+    counts = [np.bincount(bins[rows], minlength=_BINS) for rows in (positive, ~positive)]
+    return state, np.array(counts, dtype=np.int64)
+
+
+def _added(a: Any, b: Any) -> Any:
+    return a + b
+
+
+def _bring(
+    X: Any, y: Any, state: Any, normal: Vec, first: float, width: float, low: int, high: int
+) -> tuple[Any, tuple[Vec, NDArray[np.bool_]]]:
+    scores, bins = _bins(X, normal, first, width)
+    rows = (bins >= low) & (bins <= high)
+    return state, (scores[rows], (np.asarray(y) > 0.0)[rows])
+
+
+def undecided(
+    source: RowSource, normal: Vec, costs: tuple[float, float], center: float, spread: float
+) -> tuple[Vec, NDArray[np.bool_], float]:
+    """The scores between which the least error lies, whether of class +1, and the error with all of them
+    called positive: two rounds.
+
+    Before a bin the error is known; within it falls by the cost of its class -1 at most. One bin more comes
+    on either side.
+
+    Parameters
+    ----------
+    costs : of an error in class +1 and class -1
+    center, spread : where the scores are about; those far out share the first or the last bin
+    """
+    rounds = source.rounds()
+    width = 16.0 * max(spread, 1e-280) / _BINS
+    first = center - 0.5 * _BINS * width
+    counts = rounds.merged(_count, _added, normal, first, width)
+    P, N = costs[0] * counts[0], costs[1] * counts[1]
+    error = np.cumsum(P - N) - (P - N) + N.sum()
+    filled = np.flatnonzero(counts.any(axis=0))
+    least = error[filled].min() + 1e-12 * (P.sum() + N.sum())
+    near = np.flatnonzero((error - N)[filled] <= least)
+    low, high = filled[max(near[0] - 1, 0)], filled[min(near[-1] + 1, filled.size - 1)]
+    found = rounds.run(_bring, normal, first, width, int(low), int(high))
+    scores = np.concatenate([s for s, _ in found])
+    return scores, np.concatenate([p for _, p in found]), float(error[low])

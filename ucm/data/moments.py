@@ -1,0 +1,90 @@
+"""Count, mean and scatter of samples, which merge: those of many folds from one product with the samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.data.rows import weighted_sums
+
+__all__ = ["Moments", "known_by", "without_each"]
+
+_CONSTANT = 1e-14  # of the mean of a feature, as for `Data.covariance`
+
+
+class Moments(NamedTuple):
+    """What means and covariances of samples are made of.
+
+    Attributes
+    ----------
+    count : the sum of their weights
+    mean : (n,)
+    scatter : (n, n) `sum_i c_i (x_i - mean)(x_i - mean)'`
+    """
+
+    count: float
+    mean: Vec
+    scatter: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, X: Any, weights: Vec | None = None) -> Moments:
+        """Those of the rows of X, one at least."""
+        c = np.ones(X.shape[0]) if weights is None else weights
+        count = float(c.sum())
+        mean = np.asarray(X.T @ c).ravel() / count
+        return cls(count, mean, weighted_sums(X, c, mean)[0])
+
+    def merged(self, other: Moments) -> Moments:
+        """Those of both, `S = S_1 + S_2 + (m_1 m_2 / m) (mean_1 - mean_2)(mean_1 - mean_2)'`: nothing
+        cancels (Chan, Golub and LeVeque 1983, equation 2.1)."""
+        count = self.count + other.count
+        d = other.mean - self.mean
+        mean = self.mean + (other.count / count) * d
+        scatter = self.scatter + other.scatter
+        scatter += (self.count * other.count / count) * np.outer(d, d)
+        return Moments(count, mean, scatter)
+
+    @property
+    def covariance(self) -> NDArray[np.float64]:
+        """The 1/m covariance; exactly 0 for a feature that varies by rounding only."""
+        S = self.scatter / self.count
+        constant = np.sqrt(np.abs(np.diagonal(S))) <= _CONSTANT * np.abs(self.mean)
+        S[constant], S[:, constant] = 0.0, 0.0
+        return S
+
+
+def _together(parts: Sequence[Moments | None]) -> list[Moments | None]:
+    """Those of the first part, of the first two, ..."""
+    found: list[Moments | None] = []
+    for part in parts:
+        last = found[-1] if found else None
+        found.append(part if last is None else last if part is None else last.merged(part))
+    return found
+
+
+def without_each(parts: Sequence[Moments | None]) -> list[Moments | None]:
+    """For every part the moments of all others; None for a part without samples, or where none are left.
+
+    Merged from the front and from the back: 3 merges a part, and no subtraction, which would lose what a
+    fold far away hides.
+    """
+    front, back = [None, *_together(parts)[:-1]], [None, *_together(parts[::-1])[:-1]][::-1]
+    return [
+        a if b is None else b if a is None else a.merged(b)
+        for a, b in zip(front, back, strict=True)
+    ]
+
+
+def known_by(moments: Mapping[str, Moments]) -> Data:
+    """Samples of which means and covariances are known, and no more; by "pos" and "neg"."""
+    n = next(iter(moments.values())).mean.size
+    data = Data(np.empty((0, n)), np.empty(0))
+    for kind, of in moments.items():
+        data.once(("mean", kind, None), lambda of=of: of.mean)
+        data.once(("covariance", kind, None), lambda of=of: of.covariance)
+    return data

@@ -1,0 +1,272 @@
+"""Decision values of held-out samples for every value of a parameter, fold by fold.
+
+A lane shares between folds what its models allow: moments of the folds, or a path over the values in each.
+All give what a fit on the training part of each fold gives, the bias included.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.compiler.compile import compile
+from ucm.compiler.moments import at_sizes, by_moments, leave_one_out, of_one_ellipsoid
+from ucm.compiler.path import path
+from ucm.compiler.recover import least_error
+from ucm.data.linear import Vec
+from ucm.data.moments import Moments, known_by, without_each
+from ucm.errors import ConvergenceWarning, UCMError
+from ucm.estimators.multiclass import Pair, pairs_of
+from ucm.estimators.options import kernel_options
+from ucm.estimators.validation import (
+    class_weights,
+    counted,
+    normal_in_features,
+    with_bias,
+)
+from ucm.evidence.admissible import size_of
+from ucm.forms.monitor import time_left
+from ucm.forms.solution import Solution
+from ucm.language.objective import Objective
+from ucm.language.robust import RobustMargin
+
+__all__ = ["Search", "held_out", "left_out"]
+
+Scores = NDArray[np.float64]
+Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is tried on every fold.
+
+    Attributes
+    ----------
+    estimator : whose options of a `Classifier` count
+    model, names, values : the parameters that move together, and their numbers
+    order : the places of the values, the most regular first
+    X, index, labels : the samples, the place of the label of each, and the labels
+    given, groups : its own weight and its group, where it has them
+    rule : of the bias
+    began : when the fit began
+    """
+
+    estimator: Any
+    model: RobustMargin | Objective
+    names: list[str]
+    values: Vec
+    order: list[int]
+    X: Any
+    index: NDArray[np.intp]
+    labels: NDArray[Any]
+    given: Vec | None
+    groups: NDArray[Any] | None
+    rule: str
+    began: float
+
+    def at(self, place: int) -> Any:
+        """The model at a value."""
+        return self.model.with_params(**dict.fromkeys(self.names, float(self.values[place])))
+
+    @property
+    def classes(self) -> int:
+        return self.labels.size
+
+    @property
+    def kernel(self) -> bool:
+        return self.estimator.kernel not in (None, "linear")
+
+    def pairs(self, rows: NDArray[np.intp]) -> list[Pair]:
+        """The problems of two classes over some samples, their rows counted among all."""
+        found = pairs_of(self.index[rows], self.classes, self.estimator.multi_class)
+        return [Pair(p.positive, p.negative, rows[p.rows], p.signs) for p in found]
+
+    @property
+    def by_moments(self) -> bool:
+        """Whether means and covariances are all that its models ask of the samples, and the bias scores."""
+        e, model = self.estimator, self.model
+        plain = not self.kernel and e.solver == "auto" and e.class_weight is None and e.side is None
+        if not plain or len(self.names) != 1 or model.relative_names() or not by_moments(model):
+            return False
+        if self.rule not in ("auto", "error", "means", "midpoint", "zero"):
+            return False
+        data = known_by(
+            {kind: Moments(1.0, np.zeros(1), np.zeros((1, 1))) for kind in ("pos", "neg")}
+        )
+        return not isinstance(size_of(model, data, self.names[0]), str)  # no data in it
+
+
+def left_out(search: Search) -> Scores | None:
+    """(m, problems, values) decision values of every sample by the models without it, in closed form; None
+    where there is none."""
+    if not search.by_moments or not of_one_ellipsoid(search.model) or search.given is not None:
+        return None
+    if search.rule not in ("means", "zero"):
+        return None
+    every, order = np.arange(search.index.size), search.order
+    models = [search.at(k) for k in order]
+    pairs = search.pairs(every)
+    S = np.full((every.size, len(pairs), len(order)), np.nan)
+    for p, pair in enumerate(pairs):
+        rows = {"pos": pair.rows[pair.signs > 0.0], "neg": pair.rows[pair.signs < 0.0]}
+        samples = {kind: search.X[own] for kind, own in rows.items()}
+        moments = {kind: Moments.of(X) for kind, X in samples.items()}
+        found = leave_one_out(models, moments, samples, search.rule)
+        if found is None:
+            return None
+        for kind, own in rows.items():
+            S[np.ix_(own, [p], order)] = found[kind][:, None, :]
+        others = np.setdiff1d(every, pair.rows)  # no part of this problem
+        if others.size:
+            whole = at_sizes(models, moments, search.rule, search.estimator.tol)
+            S[np.ix_(others, [p], order)] = (search.X[others] @ whole.W + whole.b)[:, None, :]
+    return S
+
+
+def held_out(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
+    """For every fold (test, problems, values) decision values; nan where there is no classifier."""
+    if search.by_moments:
+        yield from _by_moments(search, folds)
+    else:
+        yield from (_by_paths(search, train, test) for train, test in folds)
+
+
+# --- means and covariances ------------------------------------------------------------------------
+def _by_moments(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
+    order, rule, tol = search.order, search.rule, search.estimator.tol
+    models = [search.at(k) for k in order]
+    for (train, test), by_class in zip(folds, _moments(search, folds), strict=True):
+        pairs = search.pairs(train)
+        S = np.full((test.size, len(pairs), len(order)), np.nan)
+        for p, pair in enumerate(pairs):
+            rest = (
+                [pair.negative]
+                if pair.negative >= 0
+                else np.delete(range(search.classes), pair.positive)
+            )
+            negative = by_class[rest[0]]
+            for c in rest[1:]:
+                negative = negative.merged(by_class[c])
+            found = at_sizes(models, {"pos": by_class[pair.positive], "neg": negative}, rule, tol)
+            solved = np.isfinite(found.W[0])
+            W, b = np.ascontiguousarray(found.W[:, solved]), found.b[solved]
+            asked = np.flatnonzero(np.isnan(b))  # for the least error on the training part
+            if asked.size:
+                every = _by_row(search.X, W)
+                of_training = np.zeros(search.index.size, dtype=bool)
+                of_training[pair.rows] = True
+                for j in asked:
+                    positive = search.index == pair.positive
+                    b[j] = least_error(every[j], positive, search.given, of_training)
+                held = every[:, test].T
+            else:
+                held = np.asarray(search.X[test] @ W)
+            S[:, p, np.array(order)[solved]] = held + b
+            missing = [order[k] for k in np.flatnonzero(~solved)]
+            if missing:
+                S[:, p, missing] = _solved(search, train, pair, test, missing)
+        yield S
+
+
+def _by_row(X: Any, W: Scores) -> Scores:
+    """`(X W)'`, each row in one piece."""
+    return W.T @ X.T if isinstance(X, np.ndarray) else np.ascontiguousarray((X @ W).T)
+
+
+def _moments(search: Search, folds: Sequence[Fold]) -> Iterator[list[Any]]:
+    """For every fold the moments of each class of its training part."""
+    m, classes = search.index.size, range(search.classes)
+
+    def of(rows: NDArray[np.intp], c: int) -> Moments | None:
+        own = rows[search.index[rows] == c]
+        weights = None if search.given is None else search.given[own]
+        if own.size == 0 or (weights is not None and not weights.any()):
+            return None
+        return Moments.of(search.X[own], weights)
+
+    held = np.zeros(m, dtype=np.intp)  # the folds that hold each sample out, and train on it
+    used = np.zeros(m, dtype=np.intp)
+    for train, test in folds:
+        held[test] += 1
+        used[train] += 1
+    apart = all(train.size + test.size == m for train, test in folds)
+    if apart and np.all(held == 1) and np.all(used == len(folds) - 1):
+        rest = [without_each([of(test, c) for _, test in folds]) for c in classes]
+        yield from ([rest[c][f] for c in classes] for f in range(len(folds)))
+    else:
+        yield from ([of(train, c) for c in classes] for train, _ in folds)
+
+
+# --- any model --------------------------------------------------------------------------------------
+def _by_paths(search: Search, train: NDArray[np.intp], test: NDArray[np.intp]) -> Scores:
+    every = list(range(search.values.size))
+    return np.stack([_solved(search, train, p, test, every) for p in search.pairs(train)], axis=1)
+
+
+def _solved(
+    search: Search, train: NDArray[np.intp], pair: Pair, test: NDArray[np.intp], places: list[int]
+) -> Scores:
+    """(test, places) decision values by solves: a path over the values, and one by one what it leaves."""
+    e, X, rows = search.estimator, search.X, pair.rows
+    square = e.kernel == "precomputed"
+
+    def among(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Any:
+        return np.ascontiguousarray(X[rows][:, columns]) if square else X[rows]
+
+    given = None if search.given is None else search.given[rows]
+    of_fold = None if search.given is None else search.given[train]
+    _, kernel = kernel_options(e, among(train, train), of_fold)
+    counts = counted(of_fold, search.labels, search.index[train])
+    own = class_weights(e.class_weight, search.labels, counts)[search.index[rows]]
+    factors = tuple(
+        float(np.average(own[side], weights=None if given is None else given[side]))
+        for side in (pair.signs > 0, pair.signs < 0)
+    )
+    groups = None if search.groups is None else search.groups[rows]
+    of_data = {"class_weight": factors, "sample_weight": given, "subgroup": groups, **kernel}
+    of_solve = {"tol": e.tol, "max_iter": e.max_iter, "bias_rule": search.rule}
+    part = among(rows, rows)
+    found: dict[int, Solution] = {}
+    left = places
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        if len(search.names) == 1 and e.side is None:
+            try:
+                path(
+                    search.model, part, pair.signs, solver=e.solver, on_empty="skip",
+                    progress=lambda place, solution: found.update({places[place]: solution}),
+                    time_limit=time_left(e.time_limit, search.began), **of_data, **of_solve,
+                    **{search.names[0]: search.values[places]},
+                )  # fmt: skip
+                left = []
+            except UCMError:  # one value stops a path, but not the others
+                left = [k for k in places if k not in found]
+        for k in left:
+            try:
+                plan = compile(search.at(k), part, pair.signs, solver=e.solver, **of_data)
+                limit = time_left(e.time_limit, search.began)
+                solution = plan.solve(time_limit=limit, **of_solve)
+            except UCMError:
+                continue
+            found[k] = with_bias(search.model, plan, solution, search.rule, e.side)
+    S = np.full((test.size, len(places)), np.nan)
+    table = among(test, rows)
+    for j, k in enumerate(places):
+        if k in found:
+            S[:, j] = _decision(search, found[k], table)
+    return S
+
+
+def _decision(search: Search, solution: Solution, X: Any) -> Any:
+    """The decision values of a solution, nan where it has no direction, as for `Classifier`."""
+    model, e = search.model, search.estimator
+    direction = solution.coefficients if solution.w is None else solution.w
+    if isinstance(model, RobustMargin) and (direction is None or not direction.any()):
+        return np.nan
+    if search.kernel:
+        return solution.decision(X)
+    return X @ normal_in_features(model, solution, X.shape[1], e.side) + solution.b

@@ -1,0 +1,102 @@
+"""The classifier over rows that are read block by block: its fit, and scores of them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.compiler.compile import compile
+from ucm.compiler.plan import Plan
+from ucm.data.source import Labelled, RowSource, as_double
+from ucm.data.stored import feature_rows, row_source
+from ucm.data.survey import refuse_gathering
+from ucm.errors import DataError, ParameterError
+from ucm.estimators.validation import class_weights
+from ucm.forms.monitor import time_left
+from ucm.forms.solution import Solution
+from ucm.language.objective import Objective
+from ucm.language.robust import RobustMargin
+
+__all__ = ["fit_rows", "score_rows"]
+
+
+def fit_rows(
+    classifier: Any, model: RobustMargin | Objective, X: Any, y: Any
+) -> tuple[RowSource, NDArray[Any], Plan, Solution]:
+    """The source, the labels, the plan and its solution.
+
+    Raises
+    ------
+    DataError
+        Not two classes, a kernel or probabilities: they need all samples in memory.
+    """
+    began = time.perf_counter()
+    source = row_source(X, y)
+    for word, given in (
+        ("a kernel", classifier.kernel not in (None, "linear")),
+        ("probability=True", classifier.probability),
+        ("side", classifier.side is not None),
+    ):
+        if given:
+            refuse_gathering(source, f"Classifier with {word}")
+    classes = source.labels()
+    if classes.size > 2:
+        refuse_gathering(source, f"Classifier with {classes.size} classes")
+    if classes.size < 2:
+        raise DataError(
+            f"y: expected two classes, got {classes.size} ({classes.tolist()}); add samples of another class"
+        )
+    weight = classifier.class_weight
+    if weight is not None and not isinstance(weight, str):
+        minus, plus = class_weights(weight, classes, np.ones(2)).tolist()
+        weight = plus, minus
+    plan = compile(
+        model, Labelled(source, classes[1]), solver=classifier.solver, class_weight=weight
+    )
+    if classifier.bias not in plan.lowering.rules:
+        raise ParameterError(
+            f"Classifier: bias={classifier.bias!r} does not apply over rows; take one of "
+            f"{', '.join(plan.lowering.rules)}"
+        )
+    solution = plan.solve(
+        tol=classifier.tol,
+        max_iter=classifier.max_iter,
+        time_limit=time_left(classifier.time_limit, began),
+        verbose=bool(classifier.verbose),
+        bias_rule=classifier.bias,
+    )
+    return source, classes, plan, solution
+
+
+def _scores(X: Any, y: Any, state: Any, W: NDArray[np.float64]) -> tuple[Any, Any]:
+    X = as_double(X)
+    entries = X.data if hasattr(X, "indptr") else X
+    return state, (np.asarray(X @ W.T), bool(np.isfinite(entries).all()))
+
+
+def score_rows(X: Any, W: NDArray[np.float64], names: list[str] | None) -> NDArray[np.float64]:
+    """`X W'`, block by block.
+
+    Parameters
+    ----------
+    names : the columns that are features, of a table with names; None for all
+
+    Raises
+    ------
+    DataError
+        Another number of features, or NaN or inf.
+    """
+    source = feature_rows(X, names)
+    if source.n != W.shape[1]:
+        raise DataError(
+            f"Classifier.predict: expected {W.shape[1]} features, got {source.n}; give those of the fit"
+        )
+    found = source.rounds().run(_scores, W)
+    if not all(sound for _, sound in found):
+        raise DataError(
+            "Classifier.predict: expected finite numbers, got NaN or inf; remove these samples"
+        )
+    return np.concatenate([scores for scores, _ in found])

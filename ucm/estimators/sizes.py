@@ -1,0 +1,122 @@
+"""Which parameter of a model is chosen, among which values, and which of them is the simplest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.errors import ParameterError, brief
+from ucm.evidence.admissible import interval_of, sizes_of
+from ucm.evidence.trivial import largest
+from ucm.language.objective import Objective
+from ucm.language.parameter import holds
+from ucm.language.robust import RobustMargin
+from ucm.language.term_algebra import TermMultiple
+
+__all__ = ["candidates", "chosen_names", "simple_first"]
+
+_DOWN, _AROUND = 1e-3, 1e3  # of lam_max; above and below a factor without one
+
+
+def chosen_names(model: RobustMargin | Objective, data: Data, param: Any) -> list[str]:
+    """The parameters that move together: the one named; else all relative ones, the only one, the only one
+    with a lam_max, the only factor of a term.
+
+    Raises
+    ------
+    ParameterError
+        The model has none of that name, or it is not clear which.
+    """
+    known = list(model.params())
+    if param is not None:
+        if param not in known:
+            raise ParameterError(
+                f"ClassifierCV: param is one of the model's parameters, {', '.join(known) or 'none'}; "
+                f"got {brief(param)}; name a size with ucm.Param to choose it"
+            )
+        return [param]
+    if model.relative_names():
+        return list(model.relative_names())
+    names = known
+    if isinstance(model, Objective) and len(names) > 1:
+        names = [n for n in known if largest(model, data, n)] or [
+            n for n in known if any(holds(t.factor, n) for t in _multiples(model))
+        ]
+    if len(names) != 1:
+        raise ParameterError(
+            f"ClassifierCV: chooses one parameter, and the model has {', '.join(known) or 'none'}; "
+            'name it, as param="nu", or make those that move together relative'
+        )
+    return names
+
+
+def _multiples(model: Objective) -> list[TermMultiple]:
+    return [node for node in model.walk() if isinstance(node, TermMultiple)]
+
+
+def candidates(
+    model: RobustMargin | Objective, datas: Sequence[Data], names: Sequence[str], values: Any
+) -> Vec:
+    """The values to try: those given, or the middles of so many equal parts of the admissible interval that
+    all problems share, as those of a fold end elsewhere; of an objective at equal ratios, from a thousandth
+    of lam_max to it, or over three decades on either side of the present value.
+
+    Raises
+    ------
+    ParameterError
+        No number of values, nor values; an interval without an end, or none that all share.
+    """
+    if not isinstance(values, int | np.integer) or isinstance(values, bool):
+        try:
+            found = np.array([float(v) for v in values] if isinstance(values, Iterable) else [])
+        except (TypeError, ValueError, OverflowError):
+            found = np.zeros(0)
+        if isinstance(values, str) or not found.size or not np.isfinite(found).all():
+            raise ParameterError(
+                f"ClassifierCV: values is a number of values, or a sequence of numbers, got {brief(values)}; "
+                "write values=20"
+            )
+        return found
+    if values < 1:
+        raise ParameterError(f"ClassifierCV: values is at least 1, got {values}; write values=20")
+    name, relative = names[0], bool(model.relative_names())
+    if isinstance(model, Objective):
+        return _of_objective(model, datas, name, int(values))
+    if relative:
+        return (np.arange(values) + 0.5) / values
+    intervals = [interval_of(model, data, name) for data in datas]
+    lower, upper = max(i.lower for i in intervals), min(i.upper for i in intervals)
+    if not (math.isfinite(lower) and lower < upper):
+        raise ParameterError(
+            f"ClassifierCV: values={values} needs an admissible interval of {name}, and there is none "
+            f"({intervals[0].how}); write values, as values=[0.2, 0.3]"
+        )
+    shared = replace(intervals[0], lower=lower, upper=upper)
+    return np.array([shared.at((x + 0.5) / values) for x in range(values)])
+
+
+def _of_objective(model: Objective, datas: Sequence[Data], name: str, count: int) -> Vec:
+    tops = [found.value for data in datas if (found := largest(model, data, name)) is not None]
+    if model.relative_names() or tops:
+        top = max(tops, default=1.0) if not model.relative_names() else 1.0
+        return np.geomspace(_DOWN, 1.0, count + 1)[:-1] * top
+    return model.params()[name] * np.geomspace(1.0 / _AROUND, _AROUND, count)
+
+
+def simple_first(model: RobustMargin | Objective, data: Data, name: str, values: Vec) -> list[int]:
+    """The places of the values, the most regular first: the smallest set, whose w is nearest to the
+    difference of the class centres; of an objective the most weight on the penalty."""
+    order = np.argsort(values, kind="stable").tolist()
+    if isinstance(model, Objective):
+        of_loss = any(
+            holds(t.factor, name) for t in model.loss.walk() if isinstance(t, TermMultiple)
+        )
+        return order if of_loss else order[::-1]
+    sizes = sizes_of(model, data, name)
+    return order if not sizes or sizes[0].grows else order[::-1]

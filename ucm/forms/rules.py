@@ -1,0 +1,103 @@
+"""Where an affine rule `q0 + V u`, `||u||_2 <= 1`, stays in a domain."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.linear import Vec
+from ucm.language import masses
+from ucm.language.contracts import Block, Capped, Domain
+from ucm.language.domains import NormBall
+from ucm.language.domains.curved import CutSimplex
+from ucm.language.domains.simplex import WeightedSimplex
+
+__all__ = ["inner_radius", "rooms", "stays"]
+
+_HALVINGS = 60
+_INSIDE = 1e-9  # of a violation
+_SUMS = 1e-11  # of a mass
+
+
+def inner_radius(domain: Domain, dim: int) -> float | None:
+    """The radius of the 2-norm ball around its centre in a norm ball, all entries counted once; else None."""
+    if not isinstance(domain, NormBall) or domain.copies is not None:
+        return None
+    radius = domain.size().number
+    return radius if domain.p >= 2.0 else radius * dim ** (0.5 - 1.0 / domain.p)
+
+
+def rooms(block: Block) -> list[tuple[Any, float, Vec]] | None:
+    """Index, mass and caps of every mass constraint of weights that a domain holds: `0 <= q <= caps`, each
+    sum its mass. None where no such weights are known.
+
+    All of a capped simplex. Of a simplex cut by a symmetric ball those below the largest c whose vertices are
+    inside: h is one function of every entry, so that one vertex stands for all of its kind.
+    """
+    domain, d, classes = block.domain, block.map.shape[1], block.classes
+    if isinstance(domain, Capped):
+        return [(g.entries, g.mass, np.full(g.size, g.most)) for g in domain.groups(d, classes)]
+    if isinstance(domain, WeightedSimplex):
+        return domain.parts(classes)
+    if not isinstance(domain, CutSimplex) or domain.copies is not None:
+        return None
+    sizes = masses.counts(d, classes)
+    cap = _inner_cap(domain, sizes, d, classes)
+    parts = zip(masses.groups(d, classes), sizes, strict=True)
+    return [(index, mass, np.full(n, max(min(cap, mass), mass / n))) for (index, mass), n in parts]
+
+
+def _inner_cap(domain: CutSimplex, sizes: list[int], d: int, classes: Vec | None) -> float:
+    g = np.arange(d, dtype=float)
+
+    def inside(cap: float) -> bool:
+        caps = [max(cap, 1.0 / (len(sizes) * n)) for n in sizes]
+        q = masses.greedy(g, caps, classes)
+        return (
+            domain.violation(q, classes=classes) <= 0.0
+        )  # but for rounding, which is taken off below
+
+    low, high = 0.0, 1.0 / len(sizes)
+    if inside(high):
+        return high
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if inside(middle) else (low, middle)
+    return (1.0 - _INSIDE) * low
+
+
+def stays(block: Block, q: Vec, V: NDArray[np.float64]) -> bool:
+    """Whether `q + V u` is in the domain of a block for all `||u||_2 <= 1`, as far as is known of its class.
+
+    * V = 0: q is inside;
+    * weights of a hull, or a simplex cut by a ball and the cap that it holds: `|V_i| <= min(q_i, cap - q_i)`,
+      and over every mass q sums to it and V to 0;
+    * norm balls: `||q - middle|| + max ||V u|| <= radius`.
+    """
+    domain, d = block.domain, block.map.shape[1]
+    if not V.any():
+        return domain.violation(q, classes=block.classes) <= _INSIDE
+    if isinstance(domain, NormBall):
+        radius = inner_radius(domain, d)
+        if radius is None:
+            return False
+        middle = domain.center(d, classes=block.classes)
+        reach = float(np.linalg.norm(q - middle)) + math.sqrt(
+            float(np.linalg.eigvalsh(V.T @ V)[-1])
+        )
+        return reach <= radius * (1.0 + _INSIDE)
+    parts = rooms(block)
+    if parts is None:
+        return False
+    for index, mass, caps in parts:
+        size = np.linalg.norm(V[index], axis=1)
+        if (size > np.minimum(q[index], caps - q[index]) + _INSIDE * caps).any():
+            return False
+        if abs(float(q[index].sum()) - mass) > _SUMS * mass:
+            return False
+        if (np.abs(V[index].sum(axis=0)) > _SUMS * mass).any():
+            return False
+    return True
