@@ -25,8 +25,8 @@ _HEADS = {
     "per pass, us/sample": "us a pass", "one product, us/sample": "us a product",
 }  # fmt: skip
 _WIDTHS = {
-    "set": -14, "model": -17, "pair": -18, "lam": 4, "method": -17, "call": -15, "best peer": -15, "status": -9,
-    "disk cache": -10, "part": -9, "figure": -8, "Clarabel": -10,
+    "set": -14, "model": -17, "pair": -18, "lam": 4, "method": -17, "call": -15, "best peer": -15,
+    "status": -9, "disk cache": -10, "part": -9, "figure": -8, "Clarabel": -10,
 }  # fmt: skip
 _NUMBER = 8
 
