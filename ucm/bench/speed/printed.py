@@ -21,8 +21,8 @@ _SHOWN = {
     "compare": "part set method figure A B B/A",
 }
 _HEADS = {
-    "one fit, passes": "its passes", "one fit, s": "a fit, s", "times one fit": "in fits", "path, passes": "passes",
-    "per pass, us/sample": "us a pass", "one product, us/sample": "us a product",
+    "one fit, passes": "its passes", "one fit, s": "a fit, s", "times one fit": "in fits",
+    "path, passes": "passes",    "per pass, us/sample": "us a pass", "one product, us/sample": "us a product",
 }  # fmt: skip
 _WIDTHS = {
     "set": -14, "model": -17, "pair": -18, "lam": 4, "method": -17, "call": -15, "best peer": -15,
