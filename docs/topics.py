@@ -23,7 +23,7 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
         "Uncertainty sets",
         {
             "Samples": "pos neg signed",
-            "Sets in feature space": "Point Ball Ellipsoid Hull ReducedHull Image",
+            "Sets in feature space": "Point Ball Ellipsoid Hull ReducedHull Image ConvexUnion",
             "Ambiguity: all distributions near the samples": "CVaR Spectral ChiSquare TotalVariation "
             "Wasserstein Gelbrich",
             "Models": "RobustMargin",

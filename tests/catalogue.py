@@ -203,6 +203,13 @@ SETS = [
     (_CLASS_BALL & Hull(pos)) - (Ellipsoid(neg.mean, neg.cov, 0.9) & Hull(neg)),
     2 * (Ball(pos.mean, 0.5) & (Hull(pos, weights=NormBall(0.6) & CappedSimplex(0.4)) + _V / 9)),
     _M @ (Ball(0, 2.0, p=math.inf) & Ball(_V, 1.0) & Ball(0.5 * _V, 1.0, p=1)),
+    Hull(pos.group("A")) | ReducedHull(pos.group("B"), eta=Param("eta", 0.7)) | _V,
+    (_CLASS_BALL | Ball(_V, 0.3) | pos.group("A").mean) - Hull(neg),
+    Hull(signed, weights=CappedSimplex(0.3)) | Hull(neg, weights=KLBall(0.6)) - Ball(0, 0.2, p=1),
+    -0.5 * (_M @ (Hull(pos) | Hull(neg) + _V)),
+    (_CLASS_BALL & Hull(pos)) | Point(0),
+    (Hull(pos, weights=NormBall(0.6) & CappedSimplex(0.4)) | Image(_M.T, NormBall(0.5, p=1.5)))
+    & Ball(pos.mean, 2.0),
 ]
 
 # Losses that are not convex, and sums; the convex ones stand in LOSSES.

@@ -97,6 +97,7 @@ from .language.penalties import Quadratic as Quadratic
 from .language.robust import RobustMargin as RobustMargin
 from .language.sets import Ball as Ball
 from .language.sets import ChiSquare as ChiSquare
+from .language.sets import ConvexUnion as ConvexUnion
 from .language.sets import CVaR as CVaR
 from .language.sets import Ellipsoid as Ellipsoid
 from .language.sets import Gelbrich as Gelbrich
