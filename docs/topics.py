@@ -58,7 +58,7 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
         "Data sets",
         {
             "Loading": "datasets.*",
-            "Rows that are read block by block": "row_source RowSource Rounds",
+            "Rows that are read block by block": "row_source RowSource Rounds StateLostError",
         },
     ),
     "testing": ("Checks for classes of one's own", {"Laws": "testing.*"}),

@@ -9,6 +9,7 @@ from .compiler.plan import Plan as Plan
 from .data import datasets as datasets
 from .data.source import Rounds as Rounds
 from .data.source import RowSource as RowSource
+from .data.source import StateLostError as StateLostError
 from .data.stored import row_source as row_source
 from .errors import CompositionError as CompositionError
 from .errors import ConvergenceWarning as ConvergenceWarning
