@@ -17,6 +17,8 @@ from ucm.compiler.plan import Plan, options_of
 from ucm.data.bound import Data, bind
 from ucm.data.kernels import KERNEL_OPTIONS
 from ucm.data.sound import table
+from ucm.data.stored import is_stored, row_source
+from ucm.data.survey import refuse_gathering
 from ucm.errors import DataError, EmptySetError, ParameterError, brief, unknown_option
 from ucm.evidence.admissible import interval_of, sizes_of
 from ucm.evidence.relative import intervals_of
@@ -292,6 +294,7 @@ def path(
         raise ParameterError(
             f"path: progress is a function of a place and a solution, got {brief(progress)}"
         )
+    _refuse_stored(X, y)
     square = isinstance(kernel, str) and kernel == "precomputed"
     data = bind(X, y, **of_samples, square=square)
     gram = behind(kernel, data, of_kernel)
@@ -360,6 +363,7 @@ def _over_all(
             f'path: {name}="all" is of numbers, got the relative {model.relative_names()[0]}; take a Param '
             "that is not"
         )
+    _refuse_stored(X, y)
     data = bind(X, y, **{word: options.get(word) for word in _OF_SAMPLES})
     found = over_interval(
         model, data, name, float(eps), between, progress, lambda: time_left(time_limit, began)
@@ -371,6 +375,12 @@ def _over_all(
 
 
 _DOWN = 1e-3  # of lam_max: where a path ends
+
+
+def _refuse_stored(X: Any, y: Any) -> None:
+    """Raises `DataError` where samples are read block by block."""
+    if is_stored(X):
+        refuse_gathering(row_source(X, y), "path")
 
 
 def _check_count(model: RobustMargin | Objective, num: Any, options: dict[str, Any]) -> None:
