@@ -35,6 +35,7 @@ __all__ = [
     "moves",
     "sample_weights",
     "summand_points",
+    "summands",
 ]
 
 BIAS_RULES = ("auto", "kkt", "midpoint", "means", "error", "odds", "zero")
@@ -194,6 +195,15 @@ def _terms(
     else:
         x = U.rebuild(data, q)[0]
         yield U, x, x
+
+
+def summands(U: UncertaintySet, factor: float = 1.0) -> Iterator[tuple[UncertaintySet, float]]:
+    """The Minkowski summands, each with the number in front of it, nan under a matrix."""
+    if isinstance(U, Combination):
+        for V, L in U.terms():
+            yield from summands(V, factor * value(L) if is_number(L) else math.nan)
+    else:
+        yield U, factor
 
 
 def summand_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, ...]:
