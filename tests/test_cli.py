@@ -22,6 +22,7 @@ import ucm
 import ucm.data.datasets
 from ucm import cli
 from ucm.bench import projection, show
+from ucm.bench.choose import model_names
 from ucm.bench.data import over
 from ucm.bench.registry import COURSE, Benchmark
 
@@ -119,9 +120,9 @@ def test_models(run: Run) -> None:
     status, out, _ = run("models")
     assert status == 0
     rows = pure_json(run("models", "--json")[1])
-    assert [row["model"].partition("(")[0] for row in rows] == list(ucm.models.__all__)
+    assert [row["model"].partition("(")[0] for row in rows] == model_names()
     assert all(row["meaning"] for row in rows)
-    for name in ucm.models.__all__:
+    for name in model_names():
         assert name in out
 
 
@@ -157,7 +158,7 @@ def test_fit_as_json_holds_the_answer(run: Run, wine: Path, wine_libsvm: Path) -
         assert answer["training_accuracy"] == pytest.approx((decided == y).mean())
 
 
-@pytest.mark.parametrize("name", ucm.models.__all__)
+@pytest.mark.parametrize("name", model_names())
 def test_fit_chooses_the_parameters_that_are_not_given(run: Run, wine: Path, name: str) -> None:
     status, out, _ = run("fit", wine, "--model", name, "--json")
     answer = pure_json(out)
@@ -259,13 +260,15 @@ def test_a_time_limit(run: Run, wine: Path) -> None:
 
 
 # --- bench ------------------------------------------------------------------------------------
-def test_bench(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     status, out, _ = run("bench")
     assert status == 0
     for name in ("apg", "clarabel", "import", "memory", "projection", "tables"):
         assert name in out
     monkeypatch.setattr(projection, "SIZE", 1000)
-    status, out, _ = run("bench", "projection", "--json")
+    kept = tmp_path / "rows.json"
+    status, out, _ = run("bench", "projection", "--json", "--save", str(kept))
+    assert json.loads(kept.read_text()) == json.loads(out)
     rows = pure_json(out)["rows"]
     assert status == int(any(row["within"] is False for row in rows))
     assert len(rows) == 9
@@ -409,6 +412,8 @@ def test_a_declaration_from_a_file(run: Run, wine: Path, tmp_path: Path) -> None
         (["bench", "nothing"], "invalid choice: 'nothing'"),
         (["bench", "speed", "x"], "no part 'x'; it has linear"),
         (["bench", "speed", "--sets", "x"], "set 'x': not known"),
+        (["bench", "speed", "linear", "x.json"], "expected files for compare alone"),
+        (["bench", "speed", "compare", "x.json"], "expected two saved runs"),
         (["bench", "speed", "--peers", "x"], "peer 'x': not known; known are ours"),
         (["bench", "speed", "--sets", "heart", "--repeats", "0"], "repeats and limit are positive"),
         (["bench", "speed", "--sets", "heart", "--limit", "nan"], "repeats and limit are positive"),

@@ -9,6 +9,7 @@ from .compiler.plan import Plan as Plan
 from .data import datasets as datasets
 from .data.source import Rounds as Rounds
 from .data.source import RowSource as RowSource
+from .data.source import StateLostError as StateLostError
 from .data.stored import row_source as row_source
 from .errors import CompositionError as CompositionError
 from .errors import ConvergenceWarning as ConvergenceWarning
@@ -109,6 +110,7 @@ from .language.sets import Spectral as Spectral
 from .language.sets import TotalVariation as TotalVariation
 from .language.sets import Wasserstein as Wasserstein
 from .language.sets.combination import Combination as Combination
+from .language.statistics.cloud import Cloud as Cloud
 from .language.statistics.samples import neg as neg
 from .language.statistics.samples import pos as pos
 from .language.statistics.samples import signed as signed
