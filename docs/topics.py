@@ -22,7 +22,7 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
     "sets": (
         "Uncertainty sets",
         {
-            "Samples": "pos neg signed",
+            "Samples": "pos neg signed Cloud",
             "Sets in feature space": "Point Ball Ellipsoid Hull ReducedHull Image ConvexUnion",
             "Ambiguity: all distributions near the samples": "CVaR Spectral ChiSquare TotalVariation "
             "Wasserstein Gelbrich",

@@ -51,6 +51,7 @@ from ucm.language.penalties import (
 from ucm.language.sets import (
     Ball,
     ChiSquare,
+    CVaR,
     Ellipsoid,
     Gelbrich,
     Hull,
@@ -61,6 +62,7 @@ from ucm.language.sets import (
     TotalVariation,
     Wasserstein,
 )
+from ucm.language.statistics.cloud import Cloud
 from ucm.language.statistics.samples import neg, pos, signed
 
 LOSSES = [
@@ -190,6 +192,8 @@ SETS = [
     Spectral(neg, (0.2, 1.0), (Param("c", 0.4), 1 - Param("c", 0.4))),
     Wasserstein(pos, Param("eps", 0.2), beta=Param("beta", 0.4), norm=1) - TotalVariation(neg, 0.2),
     Gelbrich(pos, Param("eps", 0.2), Param("kappa", 0.5)) - Gelbrich(neg, 0.1, 0.5),
+    Hull(Cloud(_M)) - ReducedHull(Cloud(sparse.csr_matrix(_M)), eta=0.7),
+    Ellipsoid(Cloud(_ROOT).mean, Cloud(_ROOT).cov + neg.cov, 0.5) | CVaR(Cloud(_ROOT), 0.6),
     Param("c", 2.0) * Hull(signed, weights=NormBall(Param("kappa", 0.5))),
     -0.5 * Ellipsoid(pos.mean, neg.cov, 0.4),
     0 * Hull(pos),

@@ -11,7 +11,7 @@ import pytest
 from bundled import NAMES, load
 
 import ucm
-from ucm import Param, neg, pos
+from ucm import Param, neg, pos, signed
 from ucm.errors import CompositionError, ParameterError
 from ucm.language.domains import Box, CappedSimplex, KLBall, NormBall, Simplex
 from ucm.language.domains.mixture import Mixture, SmoothMixture, mixture, unit_of
@@ -264,3 +264,17 @@ def test_a_picture_is_the_hull_of_those_of_the_operands() -> None:
     points = np.vstack([part.vertices for part in shown.parts[1]])
     whole = ConvexHull(shown.classes[1].vertices)
     assert whole.volume == pytest.approx(ConvexHull(points).volume, rel=1e-3)
+
+
+def test_over_rows_by_their_moments() -> None:
+    """Means far from 0: where all operands go along with the samples, so does the union."""
+    X, y = load("wine")
+    X = X + 1e3
+    for U in (
+        (ball(pos) | pos.mean) - neg.mean,
+        (ball(pos) | np.full(X.shape[1], 1e3)) - neg.mean,
+        ucm.Ellipsoid(signed.mean, signed.cov, 0.1) | signed.mean,
+    ):
+        plain, rows = ucm.solve(U, X, y), ucm.solve(U, ucm.row_source(X, y))
+        assert rows.objective == pytest.approx(plain.objective, rel=1e-7)
+        np.testing.assert_allclose(rows.w, plain.w, atol=1e-3)

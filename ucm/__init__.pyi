@@ -110,6 +110,7 @@ from .language.sets import Spectral as Spectral
 from .language.sets import TotalVariation as TotalVariation
 from .language.sets import Wasserstein as Wasserstein
 from .language.sets.combination import Combination as Combination
+from .language.statistics.cloud import Cloud as Cloud
 from .language.statistics.samples import neg as neg
 from .language.statistics.samples import pos as pos
 from .language.statistics.samples import signed as signed

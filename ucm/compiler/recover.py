@@ -35,6 +35,7 @@ __all__ = [
     "moves",
     "sample_weights",
     "summand_points",
+    "summands",
 ]
 
 BIAS_RULES = ("auto", "kkt", "midpoint", "means", "error", "odds", "zero")
@@ -196,6 +197,15 @@ def _terms(
         yield U, x, x
 
 
+def summands(U: UncertaintySet, factor: float = 1.0) -> Iterator[tuple[UncertaintySet, float]]:
+    """The Minkowski summands, each with the number in front of it, nan under a matrix."""
+    if isinstance(U, Combination):
+        for V, L in U.terms():
+            yield from summands(V, factor * value(L) if is_number(L) else math.nan)
+    else:
+        yield U, factor
+
+
 def summand_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, ...]:
     """The point of every summand, in order."""
     found = _terms(U, data, iter(q))
@@ -237,7 +247,8 @@ def moves(x: Any, factor: float = 1.0) -> Iterator[tuple[str, float]]:
         each = [_moved(V) for V in x.sets]
         for kind in each[0]:
             known = all(m[kind] == each[0][kind] for m in each)
-            yield kind, factor * each[0][kind] if known else math.nan
+            if not known or each[0][kind]:
+                yield kind, factor * each[0][kind] if known else math.nan
     elif isinstance(x, Node) and not isinstance(x, MatrixNode):
         below = list(x.below())
         for y in [y for y in below if isinstance(y, UncertaintySet)][:1] or below:
@@ -245,8 +256,8 @@ def moves(x: Any, factor: float = 1.0) -> Iterator[tuple[str, float]]:
 
 
 def _moved(U: UncertaintySet) -> dict[str, float]:
-    """How far a set goes along with each class."""
-    found = {"pos": 0.0, "neg": 0.0}
+    """How far a set goes along with each kind of samples."""
+    found = {"pos": 0.0, "neg": 0.0, "signed": 0.0}
     for kind, factor in moves(U):
         found[kind] += factor
     return found
@@ -267,8 +278,8 @@ def midpoint_of(
     points = _by_class(summands)
     if points is None:
         return None
-    moved = _moved(U)
-    moved["neg"] *= -1.0
+    found = _moved(U)
+    moved = {"pos": found["pos"], "neg": -found["neg"]}
     if not all(m > _ROUNDING for m in moved.values()):  # it stays while the samples move
         return None
     return -0.5 * sum(score(x) / moved[kind] for kind, x in zip(moved, points, strict=True))

@@ -52,6 +52,7 @@ from ucm.language.sets.image import Image
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.point import Point
 from ucm.language.sets.union import ConvexUnion
+from ucm.language.statistics.cloud import Cloud
 from ucm.language.statistics.matrices import ConstantMatrix, MatrixNode, MatrixSum
 from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples, kinds_of
 from ucm.language.statistics.vectors import ConstantVector, Origin, VectorNode, VectorSum
@@ -173,6 +174,7 @@ class _Page:
         self.needs: dict[str, str] = {}
         self.imports: set[str] = set()
         self.grouped: list[Any] = []  # labels of groups, which number the names of their rows
+        self.clouds: dict[Cloud, Text] = {}
         self.share: Text | None = None  # of the operand of a union: all of it stands times this
         self._count = 0
 
@@ -184,6 +186,10 @@ class _Page:
 
     def rows(self, samples: SampleNode) -> Text:
         """The matrix of the samples."""
+        if isinstance(samples, Cloud):
+            if samples not in self.clouds:
+                self.clouds[samples] = self.constant(f"P_{len(self.clouds)}", samples.points)
+            return self.clouds[samples]
         if not isinstance(samples, Samples):
             raise CompositionError(
                 f"to_cvxpy_source: expected samples of a class, got {samples!r}; solve with ucm"

@@ -121,7 +121,7 @@ def _(U: ReducedHull, d: Direction) -> str:
     whole = U.nu is None
     cap = LATEX.scalar(U.eta) if whole else LATEX.fraction("2", LATEX.product("m", U.nu))
     rho = LATEX.sub(r"\rho", U.samples.subscript(LATEX))
-    over = _sum_over(U.samples, rf"\max(0, {d.along('x_{i}')} - {rho})")
+    over = _sum_over(U.samples, rf"\max(0, {d.along(U.samples.each(LATEX))} - {rho})")
     return rf"\min_{{{rho}}} ({rho} + {cap} {over})"
 
 

@@ -33,6 +33,8 @@ _PARTS = {
     "models": more.every_model,
     "precise": more.precise,
     "path": more.nu_path,
+    "every": more.whole_path,
+    "folds": more.folds,
     "growth": more.growth,
     "overhead": cost.overhead,
     "first": cost.first_fit,

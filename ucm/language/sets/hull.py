@@ -28,7 +28,7 @@ class Hull(OfWeights, CoordinateFree):
 
     Parameters
     ----------
-    samples : pos, neg, signed, or those of a group, as pos.group("A")
+    samples : pos, neg, signed, those of a group, as pos.group("A"), or a Cloud
         What is combined.
     weights : Domain, optional
         Confines q further; `KLBall` and `LossBall` refer to the uniform distribution over the
@@ -52,7 +52,7 @@ class Hull(OfWeights, CoordinateFree):
     def __post_init__(self) -> None:
         if not isinstance(self.samples, SampleNode):
             raise CompositionError(
-                f"Hull: expected pos, neg or signed, got {brief(self.samples)}; "
+                f"Hull: expected pos, neg, signed or a Cloud, got {brief(self.samples)}; "
                 "to add points write Hull(pos) + Point(v)"
             )
         if self.weights is not None and not isinstance(self.weights, Domain):
@@ -120,8 +120,8 @@ class ReducedHull(OfWeights, CoordinateFree):
 
     Parameters
     ----------
-    samples : pos, neg, or those of a group, as pos.group("A")
-        The class, or the group of it.
+    samples : pos, neg, those of a group, as pos.group("A"), or a Cloud
+        The class, or the group of it, or points of one's own.
     eta : float or Param in [1/m_o, inf)
         The cap of every weight, m_o the samples of the class.
     nu : float or Param in (0, 2 m_o / m]
