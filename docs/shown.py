@@ -32,6 +32,8 @@ SETS = {
     "Hull": ucm.Hull(pos, weights=ucm.NormBall(Param("kappa", 0.3))),
     "ReducedHull": ucm.ReducedHull(pos, nu=nu),
     "Image": ucm.Image([[1.0, 0.4], [0.0, 0.8]], ucm.NormBall(r, p=3), center=pos.mean),
+    "ConvexUnion": ucm.Ellipsoid(pos.mean, pos.cov, Param("kappa", 0.7))
+    | ucm.Hull(pos, weights=ucm.NormBall(0.4)),
     "CVaR": ucm.CVaR(pos, Param("beta", 0.3)),
     "Spectral": ucm.Spectral(pos, (0.1, 0.6), (0.5, 0.5)),
     "ChiSquare": ucm.ChiSquare(pos, Param("rho", 0.5)),

@@ -22,8 +22,8 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
     "sets": (
         "Uncertainty sets",
         {
-            "Samples": "pos neg signed",
-            "Sets in feature space": "Point Ball Ellipsoid Hull ReducedHull Image",
+            "Samples": "pos neg signed Cloud",
+            "Sets in feature space": "Point Ball Ellipsoid Hull ReducedHull Image ConvexUnion",
             "Ambiguity: all distributions near the samples": "CVaR Spectral ChiSquare TotalVariation "
             "Wasserstein Gelbrich",
             "Models": "RobustMargin",
@@ -58,7 +58,7 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
         "Data sets",
         {
             "Loading": "datasets.*",
-            "Rows that are read block by block": "row_source RowSource Rounds",
+            "Rows that are read block by block": "row_source RowSource Rounds StateLostError",
         },
     ),
     "testing": ("Checks for classes of one's own", {"Laws": "testing.*"}),

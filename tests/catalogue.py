@@ -51,6 +51,7 @@ from ucm.language.penalties import (
 from ucm.language.sets import (
     Ball,
     ChiSquare,
+    CVaR,
     Ellipsoid,
     Gelbrich,
     Hull,
@@ -61,6 +62,7 @@ from ucm.language.sets import (
     TotalVariation,
     Wasserstein,
 )
+from ucm.language.statistics.cloud import Cloud
 from ucm.language.statistics.samples import neg, pos, signed
 
 LOSSES = [
@@ -190,6 +192,8 @@ SETS = [
     Spectral(neg, (0.2, 1.0), (Param("c", 0.4), 1 - Param("c", 0.4))),
     Wasserstein(pos, Param("eps", 0.2), beta=Param("beta", 0.4), norm=1) - TotalVariation(neg, 0.2),
     Gelbrich(pos, Param("eps", 0.2), Param("kappa", 0.5)) - Gelbrich(neg, 0.1, 0.5),
+    Hull(Cloud(_M)) - ReducedHull(Cloud(sparse.csr_matrix(_M)), eta=0.7),
+    Ellipsoid(Cloud(_ROOT).mean, Cloud(_ROOT).cov + neg.cov, 0.5) | CVaR(Cloud(_ROOT), 0.6),
     Param("c", 2.0) * Hull(signed, weights=NormBall(Param("kappa", 0.5))),
     -0.5 * Ellipsoid(pos.mean, neg.cov, 0.4),
     0 * Hull(pos),
@@ -203,6 +207,13 @@ SETS = [
     (_CLASS_BALL & Hull(pos)) - (Ellipsoid(neg.mean, neg.cov, 0.9) & Hull(neg)),
     2 * (Ball(pos.mean, 0.5) & (Hull(pos, weights=NormBall(0.6) & CappedSimplex(0.4)) + _V / 9)),
     _M @ (Ball(0, 2.0, p=math.inf) & Ball(_V, 1.0) & Ball(0.5 * _V, 1.0, p=1)),
+    Hull(pos.group("A")) | ReducedHull(pos.group("B"), eta=Param("eta", 0.7)) | _V,
+    (_CLASS_BALL | Ball(_V, 0.3) | pos.group("A").mean) - Hull(neg),
+    Hull(signed, weights=CappedSimplex(0.3)) | Hull(neg, weights=KLBall(0.6)) - Ball(0, 0.2, p=1),
+    -0.5 * (_M @ (Hull(pos) | Hull(neg) + _V)),
+    (_CLASS_BALL & Hull(pos)) | Point(0),
+    (Hull(pos, weights=NormBall(0.6) & CappedSimplex(0.4)) | Image(_M.T, NormBall(0.5, p=1.5)))
+    & Ball(pos.mean, 2.0),
 ]
 
 # Losses that are not convex, and sums; the convex ones stand in LOSSES.

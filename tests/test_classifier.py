@@ -8,6 +8,7 @@ import pickle
 import re
 import subprocess
 import sys
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -785,3 +786,28 @@ def test_side_of_one_map_or_several_classes() -> None:
         neg, weights=ucm.NormBall(0.3)
     )
     assert ucm.Classifier(apart, side="neg").fit(X, kinds).coef_.shape == (3, 3)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.uint8])
+@pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_matrix])
+def test_predict_copies_no_table_of_other_numbers(
+    kind: type, wrap: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In chunks: the peak is a part of what a copy in double precision takes, and the scores are the same."""
+    monkeypatch.setattr("ucm.data.rows.CHUNK", 1 << 16)
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 200, (40_000, 20)).astype(kind)
+    y = np.where(X[:, 0] > 100, 1, 0)
+    few = X[:500].astype(float)
+    for fit in (
+        ucm.Classifier(ucm.models.mm_fda(0.1)).fit(few, y[:500]),
+        ucm.Classifier(ucm.models.nu_svm(0.1), kernel="rbf", gamma=1e-4).fit(few[:40], y[:40]),
+    ):
+        table = wrap(X)
+        fit.predict(table[:5])
+        tracemalloc.start()
+        scores = fit.decision_function(table)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak - scores.nbytes < 0.75 * 8 * X.size
+        np.testing.assert_allclose(scores, fit.decision_function(wrap(X.astype(float))), rtol=1e-9)

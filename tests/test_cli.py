@@ -259,13 +259,15 @@ def test_a_time_limit(run: Run, wine: Path) -> None:
 
 
 # --- bench ------------------------------------------------------------------------------------
-def test_bench(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     status, out, _ = run("bench")
     assert status == 0
     for name in ("apg", "clarabel", "import", "memory", "projection", "tables"):
         assert name in out
     monkeypatch.setattr(projection, "SIZE", 1000)
-    status, out, _ = run("bench", "projection", "--json")
+    kept = tmp_path / "rows.json"
+    status, out, _ = run("bench", "projection", "--json", "--save", str(kept))
+    assert json.loads(kept.read_text()) == json.loads(out)
     rows = pure_json(out)["rows"]
     assert status == int(any(row["within"] is False for row in rows))
     assert len(rows) == 9
@@ -409,6 +411,8 @@ def test_a_declaration_from_a_file(run: Run, wine: Path, tmp_path: Path) -> None
         (["bench", "nothing"], "invalid choice: 'nothing'"),
         (["bench", "speed", "x"], "no part 'x'; it has linear"),
         (["bench", "speed", "--sets", "x"], "set 'x': not known"),
+        (["bench", "speed", "linear", "x.json"], "expected files for compare alone"),
+        (["bench", "speed", "compare", "x.json"], "expected two saved runs"),
         (["bench", "speed", "--peers", "x"], "peer 'x': not known; known are ours"),
         (["bench", "speed", "--sets", "heart", "--repeats", "0"], "repeats and limit are positive"),
         (["bench", "speed", "--sets", "heart", "--limit", "nan"], "repeats and limit are positive"),

@@ -30,6 +30,7 @@ from ucm import Param, neg, pos, signed
 from ucm.data.bound import bind
 from ucm.errors import CompositionError
 from ucm.language.domains.cvxpy_domain import CvxpyDomain
+from ucm.language.domains.mixture import SmoothMixture, mixture
 from ucm.language.domains.simplex import WeightedSimplex
 from ucm.language.node import LATEX, Node, registered
 from ucm.language.problem import gain, problem_latex
@@ -293,6 +294,9 @@ def test_json_of_every_class_in_a_fresh_library() -> None:
     roots = [*NODES, *OTHER_LOSSES, *PENALTIES, *OBJECTIVES, *parts, by_split, *by_split.split()[1]]
     one = {type(node): node for root in roots for node in root.walk() if isinstance(node, Node)}
     one[WeightedSimplex] = WeightedSimplex(0.5, [1.0, 2.0])
+    one[SmoothMixture] = mixture(
+        [ucm.Simplex(), ucm.NormBall(2)], [2, 3], [0, 1], [0.0, 2.0], [None] * 2
+    )
     written = set(leaves(Node)) - {CvxpyDomain}  # its function is of a module to be imported first
     assert written <= one.keys()
     texts: dict[str, list[str]] = {}

@@ -171,3 +171,45 @@ def test_bad_labels_in_the_language() -> None:
     members = np.count_nonzero((Y > 0) & (GROUPS == "C"))
     with pytest.raises(EmptySetError, match=f"at most {2 * members / len(Y):.6g}"):
         ucm.compile(U, X, Y, subgroup=GROUPS)
+
+
+# --- points of one's own --------------------------------------------------------------------------
+def test_a_cloud_is_its_points() -> None:
+    """The samples of a class as a cloud: the same sets."""
+    X, y = load("wine")
+    cloud = ucm.Cloud(X[y > 0])
+    for named, own in (
+        (ucm.Hull(pos), ucm.Hull(cloud)),
+        (ucm.ReducedHull(pos, nu=0.2), ucm.ReducedHull(cloud, nu=0.2)),
+        (ucm.Ellipsoid(pos.mean, pos.cov, 0.5), ucm.Ellipsoid(cloud.mean, cloud.cov, 0.5)),
+        (ucm.CVaR(pos, 0.3), ucm.CVaR(cloud, 0.3)),
+    ):
+        plan = ucm.compile(own - ucm.Hull(neg), X, y)
+        expected = ucm.solve(named - ucm.Hull(neg), X, y).objective
+        assert plan.solve().objective == pytest.approx(expected, rel=1e-6)
+        assert plan.verify().agrees
+    source = {"X": X, "y": y}
+    exec(ucm.to_cvxpy_source(ucm.Hull(cloud) - neg.mean), source)
+    assert source["objective"] == pytest.approx(
+        ucm.solve(ucm.Hull(pos) - neg.mean, X, y).objective, rel=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: ucm.Cloud([1.0, 2.0]), "an array of points, one a row"),
+        (lambda: ucm.Cloud("A"), "an array of points, one a row"),
+        (lambda: ucm.Cloud(np.empty((0, 2))), "at least one point"),
+        (lambda: ucm.Cloud([[1.0, np.nan]]), "finite"),
+        (lambda: 2 * ucm.Cloud([[1.0]]), "did you mean"),
+        (lambda: ucm.Hull(ucm.Cloud(np.eye(2))) - ucm.Point([1.0]), "different spaces"),
+        (lambda: ucm.compile(ucm.Hull(ucm.Cloud(np.eye(2))) - neg.mean, np.eye(2), [-1, 1], kernel="rbf"),
+         "a kernel replaces these"),
+        (lambda: ucm.compile(ucm.Hull(ucm.Cloud(np.eye(2))) - neg.mean, np.eye(2), [-1, 1],
+                             kernel="precomputed"), "a kernel replaces these"),
+    ],
+)  # fmt: skip
+def test_a_cloud_refuses(make: Any, words: str) -> None:
+    with pytest.raises(CompositionError, match=words):
+        make()

@@ -295,6 +295,17 @@ def test_a_false_witness_proves_nothing() -> None:
         assert sol.status == "local" and sol.certificate.kind == "local"
 
 
+def test_thin_sets_show_few_points_at_first() -> None:
+    """All first directions meet two samples of each class: the polytope is a line until one goes across."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(24) < 12, 1.0, -1.0)
+    X = rng.standard_normal((24, 1)) @ np.array([[1.0, 1.4]]) + 0.02 * rng.standard_normal((24, 2))
+    for eta in (0.5, 0.8, 1.0):
+        sol = ucm.solve(hulls(eta), X, y, solver="facets")
+        assert sol.status == "optimal"
+        assert_allclose(sol.objective, exact(X, y, eta, 2.0), rtol=1e-9)
+
+
 def test_what_the_exact_solvers_refuse() -> None:
     X, y = load("wine")
     for solver in ("facets", "secular-sphere", "faces"):

@@ -18,8 +18,10 @@ from ucm.data import stored
 from ucm.data.row_moments import of_moments
 from ucm.data.source import Labelled, Rounds, RowSource, StateLostError
 from ucm.data.survey import survey
+from ucm.evidence.row_hinge import HingeProof, hinge_proven
 from ucm.evidence.rows import below
-from ucm.solvers import NewtonHull, Sieve
+from ucm.forms.rows import RowHinge
+from ucm.solvers import DualNewton, HingeSieve, NewtonHull, Sieve
 
 
 def samples(m: int = 900, n: int = 4, seed: int = 0, part: float = 0.4) -> tuple[Any, Any]:
@@ -427,6 +429,7 @@ def test_empty_row_groups_and_columns_of_words(tmp_path: Path) -> None:
         ucm.Hull(pos, weights=ucm.KLBall(0.2)) - ucm.Hull(neg),
         ucm.ReducedHull(pos, nu=0.4) - neg.mean,
         ucm.Logistic() + 0.5 * ucm.L1(),
+        ucm.Hinge(on=pos) + 0.5 * ucm.L2(),
         ucm.ReducedHull(pos.group("A"), nu=0.1) - ucm.Hull(neg),
     ],
 )
@@ -583,3 +586,77 @@ def test_what_the_classifier_needs_in_memory(options: Any) -> None:
         ucm.Classifier(MODELS["nu"]).fit(blocks(X, three))
     with pytest.raises(ucm.DataError, match="two classes, got 1"):
         ucm.Classifier(MODELS["nu"]).fit(blocks(X, np.ones(300)))
+
+
+# --- losses ------------------------------------------------------------------------------------
+LOSSES = {
+    "svm": ucm.models.svm(3.0),
+    "p = 1": ucm.models.psvm(1.0, 0.05),
+    "p = 2": ucm.models.psvm(2.0, 0.1),
+    "p = 3": ucm.models.psvm(3.0, 0.02),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("kind", ["dense", "csr", "heavy tails", "ties", "weighted"])
+def test_losses_over_rows_are_those_in_memory(name: str, kind: str) -> None:
+    X, y = samples(6000, 4)
+    weight = (2.0, 0.7) if kind == "weighted" else None
+    if kind == "heavy tails":
+        X *= np.abs(np.random.default_rng(0).standard_t(2.0, (6000, 1)))
+    elif kind == "ties":
+        X = np.round(X)
+    own = sparse.csr_matrix(X) if kind == "csr" else X
+    rows = ucm.solve(LOSSES[name], blocks(own, y, 400), class_weight=weight)
+    memory = ucm.solve(LOSSES[name], own, y, class_weight=weight)
+    assert rows.status == memory.status == "optimal"
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+    assert rows.certificate.dual <= memory.objective * (1.0 + 1e-12)
+    assert rows.w == pytest.approx(memory.w, abs=5e-3)
+    assert rows.b == pytest.approx(memory.b, abs=5e-3)
+    assert rows.stats.reads <= 7
+    weights = np.asarray(rows.weights)
+    assert weights.shape == (6000,) and weights.min() >= 0.0
+    direction = X.T @ (y * weights)
+    lam = 3.0 if name == "svm" else 0.5
+    assert direction == pytest.approx(2.0 * lam * rows.w, abs=2e-2 * np.abs(direction).max())
+
+
+def test_the_bound_of_losses_is_the_dual_program() -> None:
+    X, y = samples(60, 3)
+    plan = ucm.compile(LOSSES["p = 2"], X, y)
+    dual = plan.dual_reference()
+    dual.solve(solver="CLARABEL")
+    rows = ucm.solve(LOSSES["p = 2"], blocks(X, y, 7))
+    assert rows.certificate.dual == pytest.approx(float(dual.value), rel=1e-6)  # type: ignore[arg-type]
+    far = hinge_proven(
+        RowHinge(survey(blocks(X, y)), 2.0, (0.1, 0.1), 0.5),
+        HingeProof(np.zeros(3), 0.0, (3.0, 5.0), (2.0, 1.0), (1.0, 0.5), np.ones((2, 3))),
+    )
+    s = np.linspace(0.0, 10.0, 100_001)
+    d = np.ones(3) / 2.0 - np.ones(3)
+    values = 2 * s - (s / 2.0) ** 2 * 1.0 - s**2 * 0.5 - s**2 * (d @ d) / 2.0
+    assert far.dual == pytest.approx(values.max(), rel=1e-8)
+
+
+def test_losses_end_between_rounds() -> None:
+    X, y = samples(20_000)
+    for name in ("svm", "p = 2"):
+        with pytest.warns(ucm.ConvergenceWarning):
+            late = ucm.solve(LOSSES[name], blocks(X, y, 4000), time_limit=1e-6)
+        assert late.status == "time_limit"
+        assert late.certificate.primal >= late.certificate.dual >= 0.0
+    lost = ucm.solve(LOSSES["svm"], Losing(blocks(X, y, 4000), {2, 4}))
+    again = ucm.solve(LOSSES["p = 2"], Losing(blocks(X, y, 4000), {2, 3}))
+    assert lost.status == again.status == "optimal"
+    with pytest.warns(ucm.ConvergenceWarning, match="budget"):
+        ucm.solve(LOSSES["svm"], blocks(X, y), solver=HingeSieve(DualNewton(), budget=2000))
+    with pytest.raises(ucm.DataError, match="gather"):
+        ucm.solve(ucm.models.psvm(1.5, 1.0), blocks(X, y))
+
+
+def test_the_default_classifier_reads_rows() -> None:
+    X, y = samples(3000)
+    rows, memory = ucm.Classifier().fit(blocks(X, y)), ucm.Classifier().fit(X, y)
+    assert rows.coef_ == pytest.approx(memory.coef_, abs=1e-3)
+    assert rows.score(blocks(X, y), y) == pytest.approx(memory.score(X, y), abs=2e-3)

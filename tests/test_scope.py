@@ -59,7 +59,7 @@ def test_a_parameter_that_is_set_is_another_declaration(k: int) -> None:
 def test_numbers_and_parameters_are_the_same_twin(U: ucm.UncertaintySet) -> None:
     import cvxpy as cp
 
-    data, tops = bind(X, Y), []
+    data, tops = bind(X, Y, subgroup=["AB"[k % 3 == 1] for k in range(len(Y))]), []
     for scope in (Numbers(), Parameters()):
         x, constraints = U.cvxpy(data, scope)
         problem = cp.Problem(cp.Maximize(np.ones(x.size) @ x), constraints)

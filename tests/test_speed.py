@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import io
+import json
 import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import ucm
-from ucm.bench import judge
-from ucm.bench.speed import isolate, peers, reference, sets
+from ucm.bench import judge, show
+from ucm.bench.speed import (
+    BENCHMARK,
+    fits,
+    isolate,
+    losses,
+    peers,
+    printed,
+    reference,
+    saved,
+    sets,
+)  # fmt: skip
+from ucm.bench.speed.options import Options
 from ucm.data import datasets
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
+from ucm.errors import DataError, ParameterError
 
 X, SIGNS = datasets.load("wine")
 Y = SIGNS.astype(np.float64)
@@ -99,3 +117,72 @@ def test_peers(peer: str) -> None:
 def test_kernel_peers() -> None:
     for peer in peers.RBF:
         assert peers.run(peer, peers.Problem("wine", NU, "rbf"), 1, 60.0)["gap"] <= 1e-5
+
+
+# --- what is printed ------------------------------------------------------------------------------
+def _printed(part: str, rows: Iterable[dict[str, Any]]) -> list[str]:
+    out = Console(file=io.StringIO(), width=100)
+    lines = show.Lines(out, printed.cells)
+    for row in rows:
+        lines.add(part, row)
+    lines.end()
+    return out.file.getvalue().splitlines()  # type: ignore[attr-defined]
+
+
+def test_losses_print_within_100_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(losses, "WEIGHTS", (1.0,))
+    monkeypatch.setattr(losses, "PAIRS", ("logistic + l2", "squared hinge + l2"))  # the quick ones
+    options = Options(["iris"], [], 1, 60.0)
+    rows = list(losses.losses(options))
+    assert {row["pair"] for row in rows} == set(losses.PAIRS)
+    assert all(row["gap"] <= 1e-6 for row in rows)
+    rows.append({**rows[0], "note": "liblinear leaves 2e-05, skglm leaves 3e-04"})
+    lines = _printed("losses", rows)
+    assert max(map(len, lines)) <= 100 and lines[2].split()[:3] == ["pair", "lam", "set"]
+    assert lines[-1].strip() == rows[-1]["note"] and len(lines) == len(rows) + 4
+
+
+def test_own_and_whole_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sets.NU, "wine", NU)
+    options = Options(["wine"], ["ours", "NuSVC"], 3, 60.0)
+    rows = list(fits.linear(options))
+    lines = _printed("linear", rows)
+    assert max(map(len, lines)) <= 100
+    head, ours, svc = lines[2:5]
+    assert head.index("own, ms") < head.index("whole, ms") < head.index("x own")
+    assert ours.split()[:2] == ["wine", "ours"] and "±" in ours
+    assert svc.split()[:2] == ["wine", "NuSVC"]
+    words = " ".join(lines[5:])
+    assert "passes in geometric mean of 1 set" in words and "NuSVC: " in words
+    late = _printed("linear", [{"set": "wine", "method": "SCS", "note": isolate.STOPPED}])
+    assert late[-1].endswith(isolate.STOPPED)
+
+
+def test_every_part_has_its_columns() -> None:
+    for name, part in BENCHMARK.parts.items():
+        head = _printed(name, [{"set": "skin-nonskin", "method": "LinearSVC", "within": True}])[2]
+        assert len(head) <= 100 and callable(part), name
+
+
+def test_saved_runs_are_compared(tmp_path: Path) -> None:
+    row = {"part": "linear", "set": "wine", "method": "ours", "seconds": 2.0, "own, s": 1.0}
+    slow = {**row, "seconds": 3.0, "spread of seconds": 0.1}
+    files = []
+    for name, found in (("a", row), ("b", slow)):
+        file = tmp_path / name
+        file.write_text(json.dumps({"name": "speed", "rows": [found]}))
+        files.append(str(file))
+    found = list(saved.compare(Options([], [], 1, 60.0, tuple(files))))
+    assert [(r["figure"], r["B/A"]) for r in found[:2]] == [("own, s", 1.0), ("seconds", 1.5)]
+    assert "seconds: B takes 1.5 of A" in found[-1]["summary"] and "1 rose" in found[-1]["summary"]
+    assert "B/A" in "".join(_printed("compare", found))
+    for wrong in (files[:1], [*files, files[0]]):
+        with pytest.raises(ParameterError, match="two saved runs"):
+            list(saved.compare(Options([], [], 1, 60.0, tuple(wrong))))
+    (tmp_path / "c").write_text("[1]")
+    for wrong in ("c", "none_such"):
+        with pytest.raises(DataError, match="what ucm bench speed --save wrote"):
+            list(saved.compare(Options([], [], 1, 60.0, (files[0], str(tmp_path / wrong)))))
+    (tmp_path / "c").write_text(json.dumps({"rows": [{**row, "set": "iris"}]}))
+    with pytest.raises(DataError, match="rows in common"):
+        list(saved.compare(Options([], [], 1, 60.0, (files[0], str(tmp_path / "c")))))

@@ -9,6 +9,7 @@ from .compiler.plan import Plan as Plan
 from .data import datasets as datasets
 from .data.source import Rounds as Rounds
 from .data.source import RowSource as RowSource
+from .data.source import StateLostError as StateLostError
 from .data.stored import row_source as row_source
 from .errors import CompositionError as CompositionError
 from .errors import ConvergenceWarning as ConvergenceWarning
@@ -97,6 +98,7 @@ from .language.penalties import Quadratic as Quadratic
 from .language.robust import RobustMargin as RobustMargin
 from .language.sets import Ball as Ball
 from .language.sets import ChiSquare as ChiSquare
+from .language.sets import ConvexUnion as ConvexUnion
 from .language.sets import CVaR as CVaR
 from .language.sets import Ellipsoid as Ellipsoid
 from .language.sets import Gelbrich as Gelbrich
@@ -108,6 +110,7 @@ from .language.sets import Spectral as Spectral
 from .language.sets import TotalVariation as TotalVariation
 from .language.sets import Wasserstein as Wasserstein
 from .language.sets.combination import Combination as Combination
+from .language.statistics.cloud import Cloud as Cloud
 from .language.statistics.samples import neg as neg
 from .language.statistics.samples import pos as pos
 from .language.statistics.samples import signed as signed

@@ -31,7 +31,7 @@ from ucm.bench.choose import declare, model_names, sample, signature
 from ucm.bench.clock import timed
 from ucm.bench.judge import accuracy, figures
 from ucm.bench.report import Section, page, write
-from ucm.bench.show import as_json, as_they_come, console, table
+from ucm.bench.show import as_json, as_they_come, console, kept, line_by_line, table
 from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
 from ucm.data import datasets
@@ -172,6 +172,7 @@ def _parser(with_benches: bool) -> argparse.ArgumentParser:
             "part", nargs="?", metavar="PART", help=f"only one of {', '.join(chosen.parts)}"
         )
         sub.add_argument("--json", action="store_true", default=argparse.SUPPRESS)
+        sub.add_argument("--save", metavar="FILE", help="write the rows, as JSON")
         if chosen.arguments is not None:
             chosen.arguments(sub)
     return parser
@@ -405,12 +406,22 @@ def _bench(options: argparse.Namespace) -> int:
             rows.append({"name": b.name, "measures": b.what, "parts": parts})
         return _listed(options, rows, "ucm bench NAME [PART]")
     chosen = bench.get(options.name)
-    general = {"command", "run", "json", "name", "part"}
+    general = {"command", "run", "json", "name", "part", "save"}
     own = {word: given for word, given in vars(options).items() if word not in general}
-    rows = as_they_come(chosen.rows(options.part, **own), chosen.what, quiet=options.json)
+    rows: list[dict[str, Any]] = []
+    work = kept(chosen.rows(options.part, **own), rows)
+    try:
+        if chosen.printed is not None:
+            line_by_line(work, chosen.printed, quiet=options.json)
+        else:
+            as_they_come(work, chosen.what, quiet=options.json)
+    finally:  # one that is interrupted leaves the rows so far
+        text = as_json({"name": chosen.name, "ucm": __version__, "rows": rows})
+        if options.save and rows:
+            write(options.save, text, "--save")
     if options.json:
-        print(as_json({"name": chosen.name, "rows": rows}))
-    return 0 if all(row["within"] is not False for row in rows) else 1
+        print(text)
+    return 0 if all(row.get("within") is not False for row in rows) else 1
 
 
 # --- input ------------------------------------------------------------------------------------

@@ -9,13 +9,13 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
 from ucm.errors import ParameterError
 
-__all__ = ["COURSE", "Benchmark", "Course", "Part", "Row", "columns", "every", "get"]
+__all__ = ["COURSE", "Benchmark", "Cell", "Course", "Part", "Row", "columns", "every", "get"]
 
 _CATALOGUE = (
     "apg",
@@ -39,6 +39,15 @@ T = TypeVar("T")
 Row = dict[str, Any]
 """One line of the answer. `within` is True, False, or None where no figure is set."""
 
+
+class Cell(NamedTuple):
+    """An entry of a line: the head of its column, how wide that is, negative to the left, and the text."""
+
+    head: str
+    width: int
+    text: str
+
+
 Part = Callable[..., Iterator[Row]]
 """What yields the rows; the options of its benchmark by name."""
 
@@ -60,6 +69,7 @@ class Course:
     ----------
     quick : only the first sets of every part, and few repeats
     parts, part : how many, and those that are done
+    within : the part at work
     sets, done, name : of this part: how many, those that are done, the one at work
     told : called after every change
     """
@@ -67,6 +77,7 @@ class Course:
     quick: bool = False
     parts: int = 1
     part: int = 0
+    within: str = ""
     sets: int = 1
     done: int = 0
     name: str = ""
@@ -91,7 +102,7 @@ class Course:
         return min(whole, self.FEW) if self.quick else whole
 
     def begin(self, part: int, parts: int, name: str) -> None:
-        self.part, self.parts = part, parts
+        self.part, self.parts, self.within = part, parts, name
         self._is(1, 0, name)
 
     def _is(self, sets: int, done: int, name: str) -> None:
@@ -105,12 +116,23 @@ COURSE = Course()
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark: its name, what it measures, its parts, and what adds its options to a parser."""
+    """A benchmark.
+
+    Attributes
+    ----------
+    name, what : its name, and what it measures
+    parts : each yields rows
+    arguments : adds its options to a parser
+    printed : the cells of a row of a part, printed as it comes; None: all rows in one table at the end
+    by_name : parts that run only where they are asked for
+    """
 
     name: str
     what: str
     parts: Mapping[str, Part]
     arguments: Callable[[argparse.ArgumentParser], None] | None = None
+    printed: Callable[[str, Row], list[Cell]] | None = None
+    by_name: tuple[str, ...] = ()
 
     def rows(self, part: str | None = None, quick: bool = False, **options: Any) -> Iterator[Row]:
         """The rows of one part, or of all; what their solves warn of is in the rows. `quick`: of the first
@@ -118,7 +140,11 @@ class Benchmark:
         if part is not None and part not in self.parts:
             known = ", ".join(self.parts)
             raise ParameterError(f"benchmark {self.name!r}: no part {part!r}; it has {known}")
-        works = self.parts if part is None else {part: self.parts[part]}
+        works = {
+            name: work
+            for name, work in self.parts.items()
+            if name == part or (part is None and name not in self.by_name)
+        }
         COURSE.quick = quick
         try:
             with warnings.catch_warnings(action="ignore", category=UserWarning):
@@ -126,7 +152,8 @@ class Benchmark:
                     COURSE.begin(k, len(works), name)
                     own = {"quick": quick} if "quick" in inspect.signature(work).parameters else {}
                     for row in work(**options, **own):
-                        yield {name: _plain(entry) for name, entry in row.items()}
+                        plain = {name: _plain(entry) for name, entry in row.items()}
+                        yield {"part": COURSE.within, **plain} if self.printed else plain
         finally:
             COURSE.quick = False
 

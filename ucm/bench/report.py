@@ -126,8 +126,8 @@ def page(
     )
 
 
-def write(file: str | Path, text: str) -> Path:
-    """Writes a page; its absolute path.
+def write(file: str | Path, text: str, option: str = "--report") -> Path:
+    """Writes a page, or another text that `option` asked for; its absolute path.
 
     Raises
     ------
@@ -139,6 +139,6 @@ def write(file: str | Path, text: str) -> Path:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise DataError(
-            f"--report {file}: expected a file that can be written, got {error}; name another"
+            f"{option} {file}: expected a file that can be written, got {error}; name another"
         ) from error
     return path

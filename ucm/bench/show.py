@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import sys
+import textwrap
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,10 @@ from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from ucm.bench.registry import COURSE, Row
+from ucm.bench.registry import COURSE, Cell, Row
 from ucm.language.notation import TEXT
 
-__all__ = ["as_json", "as_they_come", "cell", "console", "table"]
+__all__ = ["Lines", "as_json", "as_they_come", "cell", "console", "kept", "line_by_line", "table"]
 
 FORMATS = {"here": ".5g", "gap": ".1e", "difference": ".1e", "accuracy": ".1%", "seconds": ".2g"}
 
@@ -60,6 +61,66 @@ def cell(name: str, entry: Any) -> str:
     return (
         format(entry, FORMATS.get(name, ".4g")) if isinstance(entry, float) else escape(str(entry))
     )
+
+
+class Lines:
+    """Rows as they come, a line each, under a head for each part; what they say in words at its end."""
+
+    def __init__(self, out: Console, cells: Callable[[str, Row], list[Cell]]) -> None:
+        self.out, self.cells = out, cells
+        self.part, self.heads = "", [""]
+        self.words: list[str] = []
+
+    def add(self, part: str, row: Row) -> None:
+        """Prints a row, or keeps its words."""
+        if part != self.part:
+            self.end()
+            self.part, self.heads = part, [""]
+            self._print(f"\n{part}")
+        if "summary" in row:
+            self.words.append(str(row["summary"]))
+            return
+        cells = self.cells(part, row)
+        heads = [cell.head for cell in cells]
+        if heads != self.heads[: len(heads)]:
+            self.heads = heads
+            self._print("  ".join(_placed(cell.head, cell.width) for cell in cells))
+        line = "  ".join(_placed(cell.text, cell.width) for cell in cells).rstrip()
+        note = str(row.get("note") or "")
+        if note and len(line) + 2 + len(note) > self.out.width:
+            self._print(line)
+            line = "   "
+        self._print(f"{line}  {note}")
+
+    def end(self) -> None:
+        """Prints the words of a part."""
+        for words in self.words:
+            self._print(textwrap.fill(words, self.out.width))
+        self.words = []
+
+    def _print(self, text: str) -> None:
+        self.out.print(text.rstrip(), markup=False, highlight=False, soft_wrap=True)
+
+
+def _placed(text: str, width: int) -> str:
+    return text.ljust(-width) if width < 0 else text.rjust(width)
+
+
+def line_by_line(work: Iterable[Row], cells: Callable[[str, Row], list[Cell]], quiet: bool) -> None:
+    """Prints the rows as they come."""
+    lines = Lines(console(quiet), cells)
+    try:
+        for row in work:
+            lines.add(COURSE.within, row)
+    finally:
+        lines.end()
+
+
+def kept(work: Iterable[Row], rows: list[Row]) -> Iterator[Row]:
+    """The rows, which also go to a list."""
+    for row in work:
+        rows.append(row)
+        yield row
 
 
 def as_they_come(work: Iterable[Row], title: str, quiet: bool) -> list[Row]:

@@ -17,6 +17,7 @@ from ucm.compiler.pair import ToPair
 from ucm.compiler.plan import Plan, options_of
 from ucm.compiler.robust import ToDistance
 from ucm.compiler.route import check_asked, choose, named
+from ucm.compiler.row_losses import ToRowLosses, hinge_terms
 from ucm.data.bound import Data, bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import KERNEL_OPTIONS
@@ -130,7 +131,8 @@ def _over_rows(
     """The plan of a model over rows that are read block by block."""
     check_asked(solver)
     began = time.perf_counter()
-    if isinstance(model, Objective) or model.relative_names():
+    terms = hinge_terms(model) if isinstance(model, Objective) else None
+    if model.relative_names() or (isinstance(model, Objective) and terms is None):
         refuse_gathering(rows, f"{model!r}")
     check_class_weight(class_weight)
     if not isinstance(model, Objective) and by_moments(model.set):
@@ -140,7 +142,10 @@ def _over_rows(
     data = survey(rows)
     if class_weight is not None:
         data = replace(data, weighing=Weighing(factors_of(data.sizes, class_weight)))
-    lowering = ToRows(model, data, solver)
+    if isinstance(model, Objective):
+        lowering: Lowering[Any] = ToRowLosses(model, terms, data, solver)  # type: ignore[arg-type]
+    else:
+        lowering = ToRows(model, data, solver)
     if solver == "auto" and choose(lowering.form, solver) is None:
         refuse_gathering(rows, f"{model!r} with {rows.n} features")
     plan = Plan.of((lowering,))

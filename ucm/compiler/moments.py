@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm import numerics
-from ucm.compiler.recover import midpoint_of
+from ucm.compiler.recover import midpoint_of, summands
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.data.moments import Moments, known_by
@@ -22,7 +22,6 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.node import value
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import Ellipsoid, Point
-from ucm.language.sets.combination import Combination, is_number
 from ucm.language.statistics.samples import Samples
 from ucm.solvers.balls import one_ball, several
 
@@ -46,21 +45,12 @@ class OfMoments(NamedTuple):
     b: Vec
 
 
-def _leaves(U: UncertaintySet, factor: float = 1.0) -> Iterator[tuple[UncertaintySet, float]]:
-    """The summands with their numbers in front; that of one under a matrix is nan."""
-    if isinstance(U, Combination):
-        for V, L in U.terms():
-            yield from _leaves(V, factor * value(L) if is_number(L) else math.nan)
-    else:
-        yield U, factor
-
-
 def by_moments(model: Any) -> bool:
     """Whether U is a sum of multiples of ellipsoids and points, all of means and covariances of whole
     classes, in the Euclidean norm."""
     if not isinstance(model, RobustMargin) or model.norm != 2.0:
         return False
-    leaves = list(_leaves(model.set))
+    leaves = list(summands(model.set))
     return (
         all(isinstance(U, Ellipsoid | Point) and math.isfinite(f) for U, f in leaves)
         and any(isinstance(U, Ellipsoid) for U, _ in leaves)
@@ -85,7 +75,7 @@ def at_sizes(
     tol : relative gap to prove
     """
     data = known_by(moments)
-    leaves = list(_leaves(models[0].set))
+    leaves = list(summands(models[0].set))
     centers = [
         U.center.evaluate(data) if isinstance(U, Ellipsoid) else U.rebuild(data, iter(()))[0]
         for U, _ in leaves
@@ -123,7 +113,7 @@ def at_sizes(
 
 def of_one_ellipsoid(model: Any) -> bool:
     """Whether `by_moments`, and U one ellipsoid: then leaving a sample out changes S by one outer product."""
-    return by_moments(model) and sum(1 for _ in _leaves(model.set)) == 1
+    return by_moments(model) and sum(1 for _ in summands(model.set)) == 1
 
 
 def leave_one_out(
@@ -148,7 +138,7 @@ def leave_one_out(
     -------
     (m_o, models) for each class; nan where 0 lies in U
     """
-    ((U, factor),) = _leaves(models[0].set)
+    ((U, factor),) = summands(models[0].set)
     n = moments["pos"].mean.size
     mean = {kind: of.mean for kind, of in moments.items()}
     middle = 0.5 * (mean["pos"] + mean["neg"]) if rule == "means" else np.zeros(n)
@@ -196,7 +186,7 @@ def radii_of(models: Sequence[RobustMargin]) -> Matrix:
     """(models, ellipsoids) their radii."""
     return np.array(
         [
-            [value(U.radius) for U, _ in _leaves(model.set) if isinstance(U, Ellipsoid)]
+            [value(U.radius) for U, _ in summands(model.set) if isinstance(U, Ellipsoid)]
             for model in models
         ]
     )

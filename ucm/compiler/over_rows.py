@@ -224,13 +224,13 @@ class ToRows(Lowering[RowHulls]):
         return tuple(points[place[k]] if k in place else signed for k in _kinds(self.model.set))
 
     # --- the twin ----------------------------------------------------------------------------------
-    def reference(self, at: Solution | None) -> cp.Problem:
+    def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         if at is None or at.answer is None or at.answer.rows is None:
             raise ParameterError(
                 "reference: over rows it is the program of the band and of the point that the other rows "
                 "make, which a solution knows; give one, reference(solution)"
             )
-        return twin(*self._band(at)).problem
+        return twin(*self._band(at), scaled).problem
 
     def dual_reference(self) -> cp.Problem | None:
         return None

@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.compile import behind, in_its_space, plan_of
+from ucm.compiler.interval import Between, ErrorCurve, OverInterval, over_interval
 from ucm.compiler.plan import Plan, options_of
 from ucm.data.bound import Data, bind
 from ucm.data.kernels import KERNEL_OPTIONS
-from ucm.errors import EmptySetError, ParameterError, brief, unknown_option
+from ucm.data.sound import table
+from ucm.errors import DataError, EmptySetError, ParameterError, brief, unknown_option
 from ucm.evidence.admissible import interval_of, sizes_of
 from ucm.evidence.relative import intervals_of
 from ucm.evidence.trivial import largest
@@ -46,18 +48,64 @@ class Path(Sequence[Solution]):
     skipped : the values for which U is empty, fractions where it is relative, with the reason
     model, data : what was solved, over which samples; a pickle leaves the samples out
     features : the names of the features, of a data frame
+    over : of `nu="all"`, what is proven between the solved values; a pickle leaves it out
     """
 
     name: str
     values: NDArray[np.float64]
-    solutions: tuple[Solution, ...]
+    solutions: Sequence[Solution]
     skipped: dict[float, str]
     model: RobustMargin | Objective
     data: Data | None = None
     features: tuple[str, ...] | None = None
+    over: OverInterval | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "data": None}
+        return {**vars(self), "solutions": tuple(self.solutions), "data": None, "over": None}
+
+    def at(self, value: float) -> Between:
+        """w, b and the proof at any value of the interval, without a solve: the points and the dual vectors
+        of the two solved values next to it, on the line between them.
+
+        Raises
+        ------
+        ParameterError
+            The path is of single values, or the value is not in its interval.
+        """
+        return self._whole("at").at(value)
+
+    def validation(self, X_val: Any, y_val: Any) -> ErrorCurve:
+        """The error on further samples as a function of the parameter, exactly, for the (w, b) of `at`.
+
+        Raises
+        ------
+        ParameterError
+            The path is of single values.
+        DataError
+            X_val is no table of finite numbers with the features of the fit, or y_val has no label -1 or +1
+            for each row.
+        """
+        over = self._whole("validation")
+        X, y = table(X_val), np.asarray(y_val, dtype=object).ravel()
+        n = over.breaks[0].ends.w.size
+        if X.shape[1] != n:
+            raise DataError(
+                f"Path.validation: expected the {n} features of the fit, got {X.shape[1]}; give the same ones"
+            )
+        if y.size != X.shape[0] or not all(label in (-1, 1) for label in y.tolist()):
+            raise DataError(
+                f"Path.validation: expected {X.shape[0]} labels -1 and +1, one a row, got {brief(y_val)}; "
+                "give the labels of the fit"
+            )
+        return over.validation(X, y.astype(np.float64))
+
+    def _whole(self, what: str) -> OverInterval:
+        if self.over is None:
+            raise ParameterError(
+                f"Path.{what}: expected a path over an interval, got {len(self)} values of {self.name}; "
+                f'solve with {self.name}="all"'
+            )
+        return self.over
 
     def __len__(self) -> int:
         return len(self.solutions)
@@ -127,6 +175,8 @@ def path(
     y: Any,
     *,
     num: int | None = None,
+    eps: float | None = None,
+    between: Sequence[float] | None = None,
     on_empty: str = "raise",
     kernel: str | Callable[..., Any] | None = None,
     solver: str | Solver[Any] = "auto",
@@ -148,6 +198,11 @@ def path(
         end that is closed, the open one left out; of an objective from lam_max down to a thousandth of it, at
         equal ratios. Of the one parameter, or of all relative ones together, or of the one that has a
         lam_max.
+    eps : float in (0, 1), optional
+        With `nu="all"`: the relative gap that is proven at every value of the interval. 1e-3 if left out.
+    between : pair of floats, optional
+        With `nu="all"`: the ends of the interval. None: from the smallest set to where the distance of U
+        from 0 is a twentieth of that, before 0 enters; where it never does, to the whole hulls.
     on_empty : {"raise", "skip"}
         What to do where U is empty for a value; skipped ones are in `Path.skipped`.
     kernel, solver
@@ -158,13 +213,14 @@ def path(
         Seconds for all of them; those that it cuts off have the status "time_limit".
     **options
         The name of one parameter of the model with its values, as `nu=[0.2, 0.3]`, fractions where it is
-        relative; others are those of `Plan.solve` and of the kernel, class_weight, sample_weight and
-        subgroup.
+        relative; or `nu="all"`, of two reduced hulls. Others are those of `Plan.solve` and of the kernel,
+        class_weight, sample_weight and subgroup.
 
     Returns
     -------
     Path
-        The solutions, in the order of the grid: a sequence that prints and goes to a frame.
+        The solutions, in the order of the grid: a sequence that prints and goes to a frame. Of `nu="all"`
+        those of the values that were solved, from the smallest set on, and `Path.at` for any other.
 
     Raises
     ------
@@ -181,6 +237,9 @@ def path(
     >>> found = ucm.path(ucm.models.nu_svm(0.3), X, y, nu=[0.2, 0.3, 0.4])
     >>> [s.status for s in found]
     ['optimal', 'optimal', 'optimal']
+    >>> whole = ucm.path(ucm.models.nu_svm(0.3), X, y, nu="all", between=(0.2, 0.4), eps=1e-2)
+    >>> whole.at(0.31).relative_gap <= 1e-2
+    True
     >>> lasso = ucm.Logistic() + ucm.Param("lam", 1.0) * ucm.L1()
     >>> found = ucm.path(lasso, X, y, num=3)
     >>> [s.status for s in found]
@@ -193,6 +252,29 @@ def path(
         raise ParameterError(f'path: on_empty is "raise" or "skip", got {brief(on_empty)}')
     names: list[str] = []
     values: list[float] = []
+    every = [
+        n for n in declared.params() if isinstance(options.get(n), str) and options[n] == "all"
+    ]
+    if every:
+        return _over_all(
+            declared,
+            X,
+            y,
+            every[0],
+            eps,
+            between,
+            num,
+            kernel,
+            solver,
+            progress,
+            time_limit,
+            options,
+        )
+    if eps is not None or between is not None:
+        word = "eps" if between is None else "between"
+        raise ParameterError(
+            f'path: {word} is of a path over an interval, as nu="all"; got values; leave {word} out'
+        )
     if num is None:
         names, values = _grid(declared, options)
     else:
@@ -253,6 +335,39 @@ def path(
         data,
         None if columns is None else tuple(map(str, columns)),
     )
+
+
+def _over_all(
+    model: RobustMargin | Objective, X: Any, y: Any, name: str, eps: Any, between: Any, num: Any, kernel: Any,
+    solver: Any, progress: Any, time_limit: float | None, options: dict[str, Any],
+) -> Path:  # fmt: skip
+    """The path over an interval."""
+    began = time.perf_counter()
+    eps = 1e-3 if eps is None else eps
+    if not isinstance(eps, float | np.floating) or not 0.0 < eps < 1.0:
+        raise ParameterError(f"path: eps lies in (0, 1), got {brief(eps)}; write eps=1e-3")
+    given = [word for word in options if word not in (name, *_OF_SAMPLES)]
+    given += ["num"] * (num is not None) + ["kernel"] * (kernel is not None)
+    if solver not in ("auto", "newton-hull"):
+        given.append("solver")
+    if given:
+        raise ParameterError(
+            f'path: {name}="all" solves to eps, in the features, along its own way; got {", ".join(given)}; '
+            "leave it out, or write values"
+        )
+    if model.relative_names():
+        raise ParameterError(
+            f'path: {name}="all" is of numbers, got the relative {model.relative_names()[0]}; take a Param '
+            "that is not"
+        )
+    data = bind(X, y, **{word: options.get(word) for word in _OF_SAMPLES})
+    found = over_interval(
+        model, data, name, float(eps), between, progress, lambda: time_left(time_limit, began)
+    )
+    columns = getattr(X, "columns", None)
+    values = np.array([each.value for each in found.breaks])
+    features = None if columns is None else tuple(map(str, columns))
+    return Path(name, values, found, {}, model, data, features, found)
 
 
 _DOWN = 1e-3  # of lam_max: where a path ends

@@ -15,10 +15,11 @@ from ucm.data.gram import Gram
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
 from ucm.forms.distance import MinNorm
-from ucm.language.contracts import Leveled, UncertaintySet
+from ucm.language.contracts import Block, Leveled, UncertaintySet
 from ucm.language.node import Node, value
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination, is_number, times
+from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.matrices import MatrixNode
 from ucm.language.statistics.samples import Samples, kinds_of
 from ucm.language.statistics.vectors import VectorSum
@@ -34,6 +35,7 @@ __all__ = [
     "moves",
     "sample_weights",
     "summand_points",
+    "summands",
 ]
 
 BIAS_RULES = ("auto", "kkt", "midpoint", "means", "error", "odds", "zero")
@@ -43,13 +45,19 @@ _BINS = 1024  # of scores
 
 def sample_weights(form: MinNorm, q: Sequence[Vec], m: int) -> Vec | None:
     """Non-negative weights of the samples, or None when the set is not made of samples."""
-    if not any(b.samples is not None for b in form.blocks):
+    if not any(b.carries for b in form.blocks):
         return None
     weights = np.zeros(m)
     for b, v in zip(form.blocks, q, strict=True):
-        if b.samples is not None:
-            weights[b.samples] += abs(b.weight) * np.maximum(v, 0.0)
+        _add_weights(b, v, weights)
     return weights
+
+
+def _add_weights(b: Block, v: Vec, weights: Vec) -> None:
+    if b.samples is not None:
+        weights[b.samples] += abs(b.weight) * np.maximum(v, 0.0)
+    for where, part in b.parts:
+        _add_weights(part, v[where], weights)
 
 
 def _chains(node: Node, chain: tuple[Any, ...] = ()) -> Iterator[tuple[str, tuple[Any, ...]]]:
@@ -152,7 +160,7 @@ def _levels(form: MinNorm, w: Vec) -> float | None:
         return None
     found: dict[float, list[float]] = {1.0: [], -1.0: []}
     for b in form.blocks:
-        if b.samples is None:
+        if not b.carries:
             continue
         if not isinstance(b.domain, Leveled):
             return None
@@ -189,6 +197,15 @@ def _terms(
         yield U, x, x
 
 
+def summands(U: UncertaintySet, factor: float = 1.0) -> Iterator[tuple[UncertaintySet, float]]:
+    """The Minkowski summands, each with the number in front of it, nan under a matrix."""
+    if isinstance(U, Combination):
+        for V, L in U.terms():
+            yield from summands(V, factor * value(L) if is_number(L) else math.nan)
+    else:
+        yield U, factor
+
+
 def summand_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, ...]:
     """The point of every summand, in order."""
     found = _terms(U, data, iter(q))
@@ -216,7 +233,8 @@ def _by_class(summands: Iterable[tuple[UncertaintySet, Vec]]) -> tuple[Vec, Vec]
 
 def moves(x: Any, factor: float = 1.0) -> Iterator[tuple[str, float]]:
     """How far a set goes along where all samples of a kind move by one: a hull or a mean as far, a covariance
-    not at all, a multiple its factor as far, sets that meet as far as the first."""
+    not at all, a multiple its factor as far, sets that meet as far as the first, mixtures of sets that go
+    differently far nobody knows how far (nan)."""
     if isinstance(x, Samples):
         yield x.kind, factor
     elif isinstance(x, Combination):
@@ -225,10 +243,24 @@ def moves(x: Any, factor: float = 1.0) -> Iterator[tuple[str, float]]:
     elif isinstance(x, VectorSum):
         for c, v in x.terms:
             yield from moves(v, factor * value(c))
+    elif isinstance(x, ConvexUnion):
+        each = [_moved(V) for V in x.sets]
+        for kind in each[0]:
+            known = all(m[kind] == each[0][kind] for m in each)
+            if not known or each[0][kind]:
+                yield kind, factor * each[0][kind] if known else math.nan
     elif isinstance(x, Node) and not isinstance(x, MatrixNode):
         below = list(x.below())
         for y in [y for y in below if isinstance(y, UncertaintySet)][:1] or below:
             yield from moves(y, factor)
+
+
+def _moved(U: UncertaintySet) -> dict[str, float]:
+    """How far a set goes along with each kind of samples."""
+    found = {"pos": 0.0, "neg": 0.0, "signed": 0.0}
+    for kind, factor in moves(U):
+        found[kind] += factor
+    return found
 
 
 def _midpoint(U: UncertaintySet, data: Data, q: Sequence[Vec], w: Vec) -> float | None:
@@ -246,10 +278,9 @@ def midpoint_of(
     points = _by_class(summands)
     if points is None:
         return None
-    moved = {"pos": 0.0, "neg": 0.0}
-    for kind, factor in moves(U):
-        moved[kind] += factor if kind == "pos" else -factor
-    if min(moved.values()) <= _ROUNDING:  # it stays where it is while the samples move
+    found = _moved(U)
+    moved = {"pos": found["pos"], "neg": -found["neg"]}
+    if not all(m > _ROUNDING for m in moved.values()):  # it stays while the samples move
         return None
     return -0.5 * sum(score(x) / moved[kind] for kind, x in zip(moved, points, strict=True))
 

@@ -14,7 +14,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.nearest import NearestPoint
 from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver
 from ucm.forms.pair import HingeDual
-from ucm.forms.rows import RowHulls
+from ucm.forms.rows import RowHinge, RowHulls
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import Capped
@@ -38,11 +38,13 @@ from ucm.solvers import (
     GrowingBall,
     HiGHS,
     HiGHSDistance,
+    HingeSieve,
     InSpan,
     KinkedNewton,
     Linearize,
     Newton,
     NewtonHull,
+    NewtonRows,
     PrimalAPG,
     ProxNewton,
     Rapminos,
@@ -159,6 +161,10 @@ ROUTES = (
         Sieve(NewtonHull()),
         "two hulls of rows: a sample, the rows near the thresholds, a proof over all",
     ),
+    Route(
+        HingeSieve(DualNewton()), "the hinge loss with l2 over rows: so too, around margins of 1"
+    ),
+    Route(NewtonRows(), "its powers from 2 on: Newton steps from sums over all rows"),
     # 0 in U: the unit sphere
     Route(SecularSphere(), "one ellipsoid, p = 2: the global minimum by one scalar root"),
     Route(Facets(), "up to three dimensions, any norm: the global minimum"),
@@ -204,6 +210,7 @@ clip-mdm (inner products only) |
 | `MinNorm`, other norms | highs-distance (1 and inf, polyhedral), scaled-newton (with growing-ball), \
 clarabel |
 | `RowHulls` | sieve (rows that are read block by block) |
+| `RowHinge` | hinge-sieve (p = 1), newton-rows (p >= 2) |
 | `UnitNorm` | secular-sphere, facets, faces: global minima; rapminos, linearize |
 | `HingeDual` | psmo (kernels, many features; with few features `Composite`) |
 | `Composite` | simplex, highs (piecewise linear, l1), prox-newton (smooth losses), newton-dual (one \
@@ -233,6 +240,7 @@ _WORDS = {
     MinNorm: "the minimum norm of a set",
     UnitNorm: "a set that holds 0",
     RowHulls: "two hulls of rows that are read block by block",
+    RowHinge: "hinge losses over rows that are read block by block",
     HingeDual: "hinge losses with the squared l2 norm",
     Composite: "a convex loss with a convex penalty",
     DifferenceOfConvex: "a difference of convex losses and penalties",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import sparse
 from ucm import numerics
 from ucm.data.linear import Vec
 
-__all__ = ["CHUNK", "Matrix", "row_norms", "weighted_gram", "weighted_sums"]
+__all__ = ["CHUNK", "Matrix", "in_double", "row_norms", "weighted_gram", "weighted_sums"]
 
 Matrix = Any  # a dense array or a CSR matrix
 CHUNK = 1 << 20  # entries of a temporary
@@ -20,6 +21,15 @@ CHUNK = 1 << 20  # entries of a temporary
 def _chunks(X: Matrix) -> list[slice]:
     step = max(1, CHUNK // max(1, X.shape[1]))
     return [slice(i, min(i + step, X.shape[0])) for i in range(0, X.shape[0], step)]
+
+
+def in_double(X: Matrix) -> Iterator[tuple[slice, Matrix]]:
+    """The rows in double precision: all at once where they are, else some at a time, and no copy of all."""
+    if X.dtype == np.float64:
+        yield slice(0, X.shape[0]), X
+        return
+    for rows in _chunks(X):
+        yield rows, X[rows].astype(np.float64)
 
 
 def row_norms(X: Matrix, center: Vec | None = None) -> Vec:

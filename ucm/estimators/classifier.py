@@ -17,6 +17,7 @@ from ucm.compiler.plan import Plan
 from ucm.data.gram import Expansion
 from ucm.data.groups import groups_of
 from ucm.data.kernels import Kernel
+from ucm.data.rows import in_double
 from ucm.data.sound import refuse_unsound
 from ucm.data.stored import is_stored, row_source
 from ucm.data.survey import refuse_gathering
@@ -431,10 +432,13 @@ class Classifier(ClassifierMixin, OfModel):
             return found + self.intercept_
         with data_errors("predict"):
             refuse_unsound(X, "Classifier: X")
-            X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+            X = validate_data(self, X, accept_sparse="csr", reset=False)
         linear = "coef_" in vars(self)
-        scores = X @ self.coef_.T if linear else self.expansion_.scores(X)
-        return np.asarray(scores) + self.intercept_
+        scores = np.empty((X.shape[0], self.intercept_.size))
+        for rows, part in in_double(X):
+            found = part @ self.coef_.T if linear else self.expansion_.scores(part)
+            np.add(found, self.intercept_, out=scores[rows])
+        return scores
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The label of every row of X, (m,); X as in `decision_function`."""

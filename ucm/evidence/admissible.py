@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ from ucm.language.node import Param
 from ucm.language.objective import Objective
 from ucm.language.parameter import Derived, Quantity, holds
 from ucm.language.robust import RobustMargin, as_model
+from ucm.language.sets.combination import Combination
+from ucm.language.sets.union import ConvexUnion
 from ucm.solvers.programs import attempt
 
 __all__ = [
@@ -260,16 +262,25 @@ def _smallest_nonempty(
     model: RobustMargin, data: Data, name: str, size: Size, time_limit: float
 ) -> tuple[float, str]:
     """The smallest derived size for which U has a point."""
-    plain, how = smallest_by_rule(model, data, name, size)
-    if not model.set.lower(data).couplings:
-        return plain, how
+    least, how = smallest_by_rule(model, data, name, size)
     # only a program can tell whether the operands of an intersection meet
-    solved, how = _program(model, data, name, size, False, time_limit)
-    if math.isinf(solved):
-        raise EmptySetError(
-            f"admissible: U is empty for every {name}, whatever its size; change another parameter"
-        )
-    return max(plain, solved), how
+    for U in [V for V in _apart(model.set) if V.lower(data).couplings]:
+        solved, how = _program(replace(model, set=U), data, name, size, False, time_limit)
+        if math.isinf(solved):
+            raise EmptySetError(
+                f"admissible: U is empty for every {name}, whatever its size; change another parameter"
+            )
+        least = max(least, solved)
+    return least, how
+
+
+def _apart(U: UncertaintySet) -> list[UncertaintySet]:
+    """The sets that all must have a point for U to have one."""
+    if isinstance(U, Combination):
+        return [V for inner, _ in U.terms() for V in _apart(inner)]
+    if isinstance(U, ConvexUnion):
+        return [V for inner in U.sets for V in _apart(inner)]
+    return [U]
 
 
 def smallest_by_rule(model: RobustMargin, data: Data, name: str, size: Size) -> tuple[float, str]:

@@ -37,12 +37,12 @@ from ucm.forms.solver import Solver
 from ucm.language import masses
 from ucm.language.contracts import Block, Splits
 from ucm.language.robust import RobustMargin
-from ucm.solvers import APG, Newton, NewtonHull, Secular
+from ucm.solvers import APG, Clarabel, Newton, NewtonHull, Secular
 
 __all__ = ["Boundary", "boundary"]
 
 _SOLVERS: tuple[Solver[MinNorm], ...] = (
-    Secular(), NewtonHull(), Newton(), Newton(iterative=True), APG(),
+    Secular(), NewtonHull(), Newton(), Newton(iterative=True), APG(), Clarabel(),
 )  # fmt: skip
 _WIDTH = 1e-6  # between both proofs, relative: reached where the solvers end
 _ENOUGH = 1e-4  # a width that is not worth solves that do not

@@ -58,12 +58,17 @@ def of_weights(form: MinNorm, weights: Vec) -> list[Vec]:
     blocks: dict[int, Vec] = {}
     met = np.zeros(weights.size, dtype=bool)
     for k, b in enumerate(form.blocks):
-        if b.samples is None or b.weight == 0.0:
-            continue
-        if met[b.samples].any():
-            raise _no_weights("a sample has weights in two hulls")
-        met[b.samples] = True
-        blocks[k] = weights[b.samples] / abs(b.weight)
+        q, known = np.zeros(b.map.shape[1]), 0
+        for where, part in b.parts or ((slice(None), b),):
+            if part.samples is None or part.weight == 0.0:
+                continue
+            if met[part.samples].any():
+                raise _no_weights("a sample has weights in two hulls")
+            met[part.samples] = True
+            q[where] = weights[part.samples] / abs(part.weight)
+            known += part.samples.size
+        if known == q.size:
+            blocks[k] = q
     for c in form.couplings:  # the copies of weights in an intersection of domains
         (first, A), *rest = c.terms
         for k, B in rest:

@@ -25,6 +25,7 @@ from ucm.language.domains import (
     NormBall,
     Product,
     Simplex,
+    SimplexBall,
     WeightedSimplex,
 )
 from ucm.language.domains.curved import CutSimplex
@@ -50,6 +51,8 @@ from ucm.language.sets.hull import Hull, ReducedHull
 from ucm.language.sets.image import Image
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.point import Point
+from ucm.language.sets.union import ConvexUnion
+from ucm.language.statistics.cloud import Cloud
 from ucm.language.statistics.matrices import ConstantMatrix, MatrixNode, MatrixSum
 from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples, kinds_of
 from ucm.language.statistics.vectors import ConstantVector, Origin, VectorNode, VectorSum
@@ -171,6 +174,8 @@ class _Page:
         self.needs: dict[str, str] = {}
         self.imports: set[str] = set()
         self.grouped: list[Any] = []  # labels of groups, which number the names of their rows
+        self.clouds: dict[Cloud, Text] = {}
+        self.share: Text | None = None  # of the operand of a union: all of it stands times this
         self._count = 0
 
     def letter(self) -> str:
@@ -181,6 +186,10 @@ class _Page:
 
     def rows(self, samples: SampleNode) -> Text:
         """The matrix of the samples."""
+        if isinstance(samples, Cloud):
+            if samples not in self.clouds:
+                self.clouds[samples] = self.constant(f"P_{len(self.clouds)}", samples.points)
+            return self.clouds[samples]
         if not isinstance(samples, Samples):
             raise CompositionError(
                 f"to_cvxpy_source: expected samples of a class, got {samples!r}; solve with ucm"
@@ -207,6 +216,10 @@ class _Page:
         """The number of all samples."""
         self.needs["m"] = "m = len(y)"
         return Text("m")
+
+    def shared(self, x: Any) -> Any:
+        """A length, a bound or a vector times the share."""
+        return x if self.share is None else joined("multiply", self.share, x)
 
     def constant(self, name: str, x: Any) -> Text:
         """An array by a name of its own."""
@@ -246,7 +259,9 @@ def _point(U: Any, page: _Page) -> Any:
         "from ucm.language.parameter import Numbers",
     }
     page.say(f"# {k} = {_short(U)}: as its class defines it")
-    page.say(f"x_{k}, own = {text}.cvxpy(bind(X, y), Numbers())", "constraints += own", "")
+    grouped = any(isinstance(x, Samples) and x.label is not None for x in U.walk())
+    bound = "bind(X, y, subgroup=groups)" if grouped else "bind(X, y)"
+    page.say(f"x_{k}, own = {text}.cvxpy({bound}, Numbers())", "constraints += own", "")
     return Text(f"x_{k}")
 
 
@@ -261,7 +276,7 @@ def _short(U: Node) -> str:
 
 @_point.register
 def _(U: Point, page: _Page) -> Any:
-    return _vector(U.vector, page)
+    return page.shared(_vector(U.vector, page))
 
 
 @_point.register
@@ -271,7 +286,8 @@ def _(U: Ball, page: _Page) -> Any:
     page.say(f"# {k} = {_short(U)}: all that is near to the centre",
              f"u_{k} = cp.Variable({'X.shape[1]' if dim is None else dim})")  # fmt: skip
     _confine(NormBall(U.radius, U.p), Text(f"u_{k}"), None, page)
-    page.say(f"x_{k} = {code(joined('add', _vector(U.center, page), Text(f'u_{k}')))}", "")
+    middle = page.shared(_vector(U.center, page))
+    page.say(f"x_{k} = {code(joined('add', middle, Text(f'u_{k}')))}", "")
     return Text(f"x_{k}")
 
 
@@ -289,7 +305,8 @@ def _(U: Ellipsoid, page: _Page) -> Any:
         step = joined("add", step, joined("matmul", F, u))
     whole = names[0] if len(names) == 1 else called("cp.hstack", names)
     _confine(NormBall(U.radius), whole, None, page)
-    page.say(f"x_{k} = {code(joined('add', _vector(U.center, page), step))}", "")
+    middle = page.shared(_vector(U.center, page))
+    page.say(f"x_{k} = {code(joined('add', middle, step))}", "")
     return Text(f"x_{k}")
 
 
@@ -302,10 +319,11 @@ def _weights(k: str, rows: Text, what: str, page: _Page) -> Text:
 @_point.register
 def _(U: Hull, page: _Page) -> Any:
     k, rows = page.letter(), page.rows(U.samples)
-    mass = "half of their mass on each class" if "signed" in kinds_of(U.samples) else "a sum of 1"
+    sums = "a sum of 1" if page.share is None else f"the sum {page.share}"
+    mass = "half of their mass on each class" if "signed" in kinds_of(U.samples) else sums
     q = _weights(k, rows, f"{_short(U)}: weights of the samples with {mass}", page)
     classes = page.classes(U.samples)
-    page.demand(_simplex(q, classes))
+    page.demand(_simplex(q, classes, page))
     if U.weights is not None:
         _confine(U.weights, q, classes, page)
     page.say(f"x_{k} = {rows}.T @ q_{k}", "")
@@ -322,7 +340,7 @@ def _(U: ReducedHull, page: _Page) -> Any:
         else spelled(0.0 if U.eta is None else U.eta)
     )
     q = _weights(k, rows, f"{_short(U)}: weights of the samples, none above a cap", page)
-    page.demand([*_simplex(q, None), q <= cap])
+    page.demand([*_simplex(q, None, page), q <= page.shared(cap)])
     page.say(f"x_{k} = {rows}.T @ q_{k}", "")
     return Text(f"x_{k}")
 
@@ -334,7 +352,8 @@ def _(U: Image, page: _Page) -> Any:
     page.say(f"# {k} = {_short(U)}: the image of a domain", f"q_{k} = cp.Variable({A}.shape[1])")
     _confine(U.domain, Text(f"q_{k}"), None, page)
     step = joined("matmul", A, Text(f"q_{k}"))
-    page.say(f"x_{k} = {code(joined('add', _vector(U.center, page), step))}", "")
+    middle = page.shared(_vector(U.center, page))
+    page.say(f"x_{k} = {code(joined('add', middle, step))}", "")
     return Text(f"x_{k}")
 
 
@@ -356,6 +375,34 @@ def _(U: Intersection, page: _Page) -> Any:
     a, b = _point(U.left, page), _point(U.right, page)
     page.say(f"constraints += [{code(a, 1)} == {code(b, 1)}]  # one point of both", "")
     return a
+
+
+@_point.register
+def _(U: ConvexUnion, page: _Page) -> Any:
+    if not all(map(_scales, U.walk())):
+        return _point.dispatch(object)(U, page)
+    k, outer, total = page.letter(), page.share, 0.0
+    sums = called("cp.sum", Text(f"t_{k}")) == (1 if outer is None else outer)
+    count = len(U.sets)
+    page.say(f"# {k} = a mixture of {count} sets: each times its share, which all its bounds carry")
+    page.say(f"t_{k} = cp.Variable({count}, nonneg=True)", f"constraints += [{code(sums)}]", "")
+    for g, V in enumerate(U.sets):
+        page.share = Text(f"t_{k}[{g}]")
+        total = joined("add", total, _point(V, page))
+    page.share = outer
+    return total
+
+
+def _scales(node: Any) -> bool:
+    """Whether `t U` is U with its bounds times t, as it is written here."""
+    if isinstance(node, UncertaintySet):
+        return _point.dispatch(type(node)) is not _point.dispatch(object)
+    if isinstance(node, NormBall):
+        return node.around is None
+    plain = (
+        Box | CappedSimplex | DomainIntersection | Product | Simplex | WeightedSimplex | SimplexBall
+    )
+    return isinstance(node, plain) or not isinstance(node, Domain)
 
 
 # --- vectors and matrices ---------------------------------------------------------------------------
@@ -420,10 +467,11 @@ def _(S: MatrixSum, page: _Page, k: str) -> list[Any]:
 
 
 # --- domains ----------------------------------------------------------------------------------------
-def _simplex(q: Text, classes: Text | None) -> list[Any]:
+def _simplex(q: Text, classes: Text | None, page: _Page) -> list[Any]:
     if classes is None:
-        return [q >= 0, called("cp.sum", q) == 1]
-    sides = [called("cp.sum", q[side]) == 0.5 for side in (classes > 0, classes < 0)]
+        return [q >= 0, called("cp.sum", q) == page.shared(1)]
+    half = page.shared(0.5)
+    sides = [called("cp.sum", q[side]) == half for side in (classes > 0, classes < 0)]
     return [q >= 0, *sides]
 
 
@@ -434,11 +482,11 @@ def _between(domain: Box, q: Text, page: _Page) -> list[Any]:
         if isinstance(bound, tuple):
             kept = [k for k, x in enumerate(bound) if np.isfinite(x)]
             if kept:
-                found.append(joined(name, q[kept], np.array(bound)[kept]))
+                found.append(joined(name, q[kept], page.shared(np.array(bound)[kept])))
         elif np.isfinite(value(bound)):
             spelled = page.scope.spell(bound)
             copies = 1.0 if domain.copies is None else domain.copies
-            found.append(joined(name, q, joined("multiply", spelled, copies)))
+            found.append(joined(name, q, page.shared(joined("multiply", spelled, copies))))
     return found
 
 
@@ -448,7 +496,7 @@ def _confine(domain: Domain, q: Text, classes: Text | None, page: _Page) -> None
         _confine(domain.left, q, classes, page)
         _confine(domain.right, q, classes, page)
     elif isinstance(domain, Simplex):
-        page.demand(_simplex(q, classes))
+        page.demand(_simplex(q, classes, page))
     elif isinstance(domain, CappedSimplex):
         caps = page.scope.spell(domain.cap)
         caps = joined("true_divide", caps, q.size) if domain.relative else caps
@@ -457,14 +505,14 @@ def _confine(domain: Domain, q: Text, classes: Text | None, page: _Page) -> None
             caps = joined("multiply", caps, called("np.where", classes > 0, up, down))
         else:
             caps = joined("multiply", up, caps)
-        page.demand([*_simplex(q, classes), q <= caps])
+        page.demand([*_simplex(q, classes, page), q <= page.shared(caps)])
     elif isinstance(domain, WeightedSimplex):
         caps = joined("multiply", page.scope.spell(domain.cap), domain.copies)
-        page.demand([*_simplex(q, classes), q <= caps])
+        page.demand([*_simplex(q, classes, page), q <= page.shared(caps)])
     elif isinstance(domain, Box):
         page.demand(_between(domain, q, page))
     elif isinstance(domain, CutSimplex):
-        page.demand(_simplex(q, classes))
+        page.demand(_simplex(q, classes, page))
         _confine(domain.ball(), q, classes, page)
     elif isinstance(domain, Product):
         start = 0
@@ -485,12 +533,11 @@ def _confine(domain: Domain, q: Text, classes: Text | None, page: _Page) -> None
         words = [q] if size is None else [q, page.scope.of(size)]
         page.say(f"constraints += {called(build.__name__, *words)}")
         if domain.simplex:
-            page.demand(_simplex(q, classes))
+            page.demand(_simplex(q, classes, page))
     elif type(domain).__module__.startswith("ucm."):
         size = domain.size()
-        page.demand(
-            domain.constraints(q, None if size is None else page.scope.of(size), classes=None)
-        )  # type: ignore[arg-type]
+        number = None if size is None else page.shared(page.scope.of(size))
+        page.demand(domain.constraints(q, number, classes=None))  # type: ignore[arg-type]
     else:
         given = "None" if classes is None else code(classes)
         page.say(f"constraints += {page.own(domain)}.own_constraints({q}, {given})")

@@ -18,6 +18,7 @@ from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
 from ucm.language.robust import RobustMargin, as_model
 from ucm.language.sets.combination import Combination, is_number, times
+from ucm.language.sets.union import ConvexUnion
 from ucm.solvers.programs import Blocks, accuracy, attempt
 
 __all__ = ["Height", "Heights", "support", "vector_of"]
@@ -44,8 +45,9 @@ class Height(NamedTuple):
 class Heights:
     """The support function of a declared set over bound samples.
 
-    A sum asks its terms, each in its own way. A set that knows no maximiser, as an intersection, is one conic
-    program, written once: its multipliers split the direction among the operands, which proves the bound.
+    A sum and a union ask their terms, each in its own way. A set that knows no maximiser, as an
+    intersection, is one conic program, written once: its multipliers split the direction among the operands,
+    which proves the bound.
 
     Attributes
     ----------
@@ -68,6 +70,11 @@ class Heights:
             whole = reduce(add, points) if len(points) == len(parts) else None
             height = sum(part.value for _, part in parts)
             return Height(height, whole, sum(part.error for _, part in parts))
+        if isinstance(U, ConvexUnion):
+            each = [self._of(V, d) for V in U.sets]
+            top, known = max(h.value for h in each), max(h.value - h.error for h in each)
+            best = next(h for h in each if h.value - h.error == known)
+            return Height(top, best.point, top - known)
         height, x = U.support(self.data, d, {})
         if x is not None:
             return Height(height, x if np.isfinite(height) else None, 0.0)

@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.bound import bind
+from ucm.data.bound import Data, bind
 from ucm.errors import DataError, EmptySetError, brief
 from ucm.evidence.relative import resolved
 from ucm.evidence.support import Heights
 from ucm.language import cvx as cp
 from ucm.language.contracts import UncertaintySet
-from ucm.language.parameter import Numbers
+from ucm.language.parameter import Numbers, value
 from ucm.language.robust import RobustMargin, as_model
+from ucm.language.sets.combination import Combination, is_number
+from ucm.language.sets.union import ConvexUnion
 
 __all__ = ["worst_case"]
 
@@ -54,7 +56,8 @@ def worst_case(
 
     Notes
     -----
-    The support function of U at -w, dualised by `cvxpy.suppfunc` from the constraints of the twin. A p-norm
+    The support function of U at -w, of a union the largest of those of its operands, dualised by
+    `cvxpy.suppfunc` from the constraints of the twin. A p-norm
     with p other than 1, 2 and inf is written in second-order cones, p as a fraction with a denominator up to
     1024.
 
@@ -76,39 +79,57 @@ def worst_case(
     why = model.set.emptiness(data)
     if why is not None:
         raise EmptySetError(why)
-    x, constraints = model.set.cvxpy(data, Numbers())
+    size = data.n if n is None else n
     try:
         given = w if isinstance(w, cp.Expression) else cp.Constant(w)
     except ValueError:
         given = None
-    if given is None or given.shape != (x.shape[0],) or not given.is_affine():
+    if given is None or given.shape != (size,) or not given.is_affine():
         shape = f" of shape {given.shape}" if given is not None else ""
         raise DataError(
-            f"worst_case: w: expected an affine CVXPY expression of shape ({n},), got {brief(w)}{shape}; "
-            f"give cvxpy.Variable({n})"
+            f"worst_case: w: expected an affine CVXPY expression of shape ({size},), got {brief(w)}{shape}; "
+            f"give cvxpy.Variable({size})"
         )
-    heights = Heights(model.set, data)
     if model.set.lower(data).couplings:
-        heights(np.ones(x.shape[0]))  # refuses operands that do not meet
-    z = cp.Variable(x.shape[0])
+        Heights(model.set, data)(np.ones(size))  # refuses operands that do not meet
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # CVXPY on second-order cones in place of powers
-        own = [_in_cones(c) for c in (*constraints, z == x / data.scale)]
-        worst = cp.suppfunc(z, own)(-data.scale * given)
-
-    def value() -> float | None:
-        """The proven value; CVXPY's own rounds w to nine digits, and fails where w has no value yet."""
-        return None if given.value is None else heights(-np.asarray(given.value)).value
-
-    worst._value_impl = value
-    return worst
+        return _height(model.set, data, -given)
 
 
-def _in_cones(e: Any) -> Any:
-    """An expression or a constraint without power cones, which `suppfunc` does not take."""
+def _height(U: UncertaintySet, data: Data, d: Any) -> Any:
+    """The support function at an affine expression."""
+    if isinstance(U, Combination):
+        parts = [_height(V, data, value(L) * d if is_number(L) else L.T @ d) for V, L in U.terms()]
+        return sum(parts[1:], start=parts[0])
+    if isinstance(U, ConvexUnion):
+        return cp.maximum(*(_height(V, data, d) for V in U.sets))
+    x, constraints = U.cvxpy(data, Numbers())
+    z = cp.Variable(x.shape[0])
+    own = [c for given in (*constraints, z == x / data.scale) for c in _in_cones(given)]
+    height, heights = cp.suppfunc(z, own)(data.scale * d), Heights(U, data)
+
+    def proven() -> float | None:
+        """The proven value; CVXPY's own rounds d to nine digits, and fails where d has no value yet."""
+        return None if d.value is None else heights(np.asarray(d.value)).value
+
+    height._value_impl = proven
+    height.get_data = lambda: [height._parent]  # else CVXPY takes two of them at one w for the same
+    return height
+
+
+def _in_cones(c: Any) -> list[Any]:
+    """A constraint without power cones, which `suppfunc` does not take."""
+    if type(c).__name__ != "PowCone3D":
+        return [_plain(c)]
+    pairs = zip(c.x, c.y, c.z, np.asarray(c.alpha.value).ravel(), strict=True)
+    return [cp.abs(z) <= cp.geo_mean(cp.hstack([x, y]), [a, 1.0 - a]) for x, y, z, a in pairs]
+
+
+def _plain(e: Any) -> Any:
     if not e.args:
         return e
-    args = [_in_cones(a) for a in e.args]
+    args = [_plain(a) for a in e.args]
     if type(e).__name__ == "Pnorm":
         return cp.pnorm(args[0], e.p)
     if type(e).__name__ == "Power":

@@ -34,3 +34,30 @@ class RowHulls:
     def expected(self) -> Expected:
         """What an answer is made of."""
         return Expected(w=self.n)
+
+
+@dataclass(frozen=True)
+class RowHinge:
+    """`min lam ||w||_2^2 + sum_c C_c sum_i max(0, 1 - y_i (w'x_i + b))^p`, i over the samples of class c.
+
+    Attributes
+    ----------
+    data : where the samples are, and what one pass over them told
+    p : the power of the loss
+    C : weights of the losses of class +1 and class -1
+    lam : of the penalty
+    """
+
+    data: RowData
+    p: float
+    C: tuple[float, float]
+    lam: float
+
+    @property
+    def n(self) -> int:
+        return self.data.n
+
+    @property
+    def expected(self) -> Expected:
+        """What an answer is made of."""
+        return Expected(w=self.n)

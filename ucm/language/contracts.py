@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -266,13 +266,14 @@ class Capped(SemiSmooth, Leveled, Polyhedral):
 class Block:
     """One term `A q, q in D` of an image. `samples` (indices) and `weight` lead back: `|weight| q`
     are weights of these samples, and `A'w` is `weight` times their scores `w'x` (times their labels,
-    where there are `classes`).
+    where there are `classes`). Where q is made of several such, as in a union, `parts` lead back.
 
     Attributes
     ----------
     map, domain : A and D
     classes : None, or the labels of the entries of q
     samples, weight : the way back
+    parts : where in q each of several blocks stands, and the block
     """
 
     map: LinearMap
@@ -280,6 +281,17 @@ class Block:
     classes: Vec | None = None
     samples: NDArray[np.intp] | None = None
     weight: float = 0.0
+    parts: tuple[tuple[slice, Block], ...] = ()
+
+    def weighing(self, c: float) -> Block:
+        """The same with c times its weights."""
+        parts = tuple((where, b.weighing(c)) for where, b in self.parts)
+        return replace(self, weight=c * self.weight, parts=parts)
+
+    @property
+    def carries(self) -> bool:
+        """Whether it leads back to samples."""
+        return self.samples is not None or bool(self.parts)
 
     @functools.cached_property
     def groups(self) -> list[Group] | None:

@@ -29,6 +29,7 @@ class Notation(ABC):
     minkowski_sum: str
     minkowski_difference: str
     intersection: str
+    union: str
     leq: str
     geq: str
     element: str
@@ -98,7 +99,7 @@ class Notation(ABC):
 
 
 class _Text(Notation):
-    minkowski_sum, minkowski_difference, intersection = " ⊕ ", " ⊖ ", " ∩ "
+    minkowski_sum, minkowski_difference, intersection, union = " ⊕ ", " ⊖ ", " ∩ ", " ∪ "
     leq, geq, element, times, by = " ≤ ", " ≥ ", " ∈ ", "·", "×"
     braces = "{", "}"
 
@@ -147,7 +148,8 @@ class _Text(Notation):
 
 
 class _Latex(Notation):
-    minkowski_sum, minkowski_difference, intersection = r" \oplus ", r" \ominus ", r" \cap "
+    minkowski_sum, minkowski_difference = r" \oplus ", r" \ominus "
+    intersection, union = r" \cap ", r" \cup "
     leq, geq, element, times, by = r" \le ", r" \ge ", r" \in ", r" \cdot ", r" \times "
     braces = r"\{", r"\}"
 

@@ -1,4 +1,4 @@
-"""What `+ - * / @ &` between declarations do."""
+"""What `+ - * / @ & |` between declarations do."""
 
 from __future__ import annotations
 
@@ -70,3 +70,9 @@ class Arithmetic(Node, Generic[Result]):
 
     def __rand__(self, other: object) -> Result:
         return self.combine("&", other, self)
+
+    def __or__(self, other: object) -> Result:
+        return self.combine("|", self, other)
+
+    def __ror__(self, other: object) -> Result:
+        return self.combine("|", other, self)

@@ -497,7 +497,14 @@ class Root(Quantity):
 
 # --- what stands for them --------------------------------------------------------------------------
 class Scope(ABC):
-    """What stands for the hyperparameters in a CVXPY problem."""
+    """What stands for the hyperparameters in a CVXPY problem.
+
+    Attributes
+    ----------
+    scaled : whether variables are in units in which their entries are near 1
+    """
+
+    scaled: bool = True
 
     @abstractmethod
     def of(self, quantity: Quantity) -> float | cp.Expression:
@@ -518,7 +525,8 @@ class Numbers(Scope):
 class Parameters(Scope):
     """A `cvxpy.Parameter` for each `Param`, named like it; what is derived as a `CallbackParam`."""
 
-    def __init__(self) -> None:
+    def __init__(self, scaled: bool = True) -> None:
+        self.scaled = scaled
         self._known: dict[str, cp.Parameter] = {}
 
     def of(self, quantity: Quantity) -> float | cp.Expression:
@@ -535,7 +543,9 @@ class Parameters(Scope):
             own = self._known[tunable[0].name]
             if own.is_nonneg() or not nonneg:
                 return own
-        return cp.CallbackParam(lambda: quantity.at(self._now), nonneg=nonneg)
+        names = dict.fromkeys(p.name for s in tunable for p in s.leaves())
+        name = f"f({', '.join(names)})"
+        return cp.CallbackParam(lambda: quantity.at(self._now), nonneg=nonneg, name=name)
 
     def _now(self, scalar: Scalar) -> float:
         if not isinstance(scalar, Tunable):

@@ -28,6 +28,7 @@ from ucm.language.sets.ellipsoid import Ellipsoid
 from ucm.language.sets.hull import Hull, ReducedHull
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.point import Point
+from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.samples import SampleNode, kinds_of, neg, pos
 from ucm.language.statistics.vectors import Origin, VectorNode
 from ucm.language.term_algebra import ScaledLoss, TermMultiple
@@ -120,7 +121,7 @@ def _(U: ReducedHull, d: Direction) -> str:
     whole = U.nu is None
     cap = LATEX.scalar(U.eta) if whole else LATEX.fraction("2", LATEX.product("m", U.nu))
     rho = LATEX.sub(r"\rho", U.samples.subscript(LATEX))
-    over = _sum_over(U.samples, rf"\max(0, {d.along('x_{i}')} - {rho})")
+    over = _sum_over(U.samples, rf"\max(0, {d.along(U.samples.each(LATEX))} - {rho})")
     return rf"\min_{{{rho}}} ({rho} + {cap} {over})"
 
 
@@ -154,6 +155,11 @@ def _(U: Intersection, d: Direction) -> str:
         for S, v in ((U.left, s), (U.right, t))
     )
     return rf"\min_{{{s} + {t} = {sign}{d.vector}}} ({_added([*parts])})"
+
+
+@height.register
+def _(U: ConvexUnion, d: Direction) -> str:
+    return rf"\max({', '.join(height(V, d) for V in U.sets)})"
 
 
 # --- losses: minus the conjugate at minus a, what a sample adds to the dual ------------------------

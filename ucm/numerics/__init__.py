@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ucm.numerics.psmo import hinge_levels as hinge_levels
     from ucm.numerics.psmo import slacks as slacks
     from ucm.numerics.psmo import smo as smo
+    from ucm.numerics.share import shares as shares
     from ucm.numerics.tied import line_minimum as line_minimum
     from ucm.numerics.tied import top_threshold as top_threshold
     from ucm.numerics.vertex import edge_descent as edge_descent
@@ -52,6 +53,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "outer": ["add_outer"],
         "power": ["power_root"],
         "psmo": ["hinge_gap", "hinge_levels", "slacks", "smo"],
+        "share": ["shares"],
         "tied": ["line_minimum", "top_threshold"],
         "vertex": ["edge_descent"],
     },

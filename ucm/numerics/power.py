@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import types
 
 from ucm.numerics._jit import READ, WRITE, f8, jit
 
 __all__ = ["power_root"]
 
+_SQUARABLE = 1e300
+
 
 @jit(f8(f8, f8, f8))
 def root(u, c, e):
     """Newton for `x + c x^e = u`, e >= 1: convex and increasing, so from a point right of the root
-    it descends; `min(u, (u/c)^(1/e))` is one, within a factor 2 of the root."""
+    it descends; `min(u, (u/c)^(1/e))` is one, within a factor 2 of the root. For e = 2 in closed form."""
+    if e == 2.0 and c * u < _SQUARABLE:
+        return 2.0 * u / (1.0 + np.sqrt(1.0 + 4.0 * c * u))
     x = min(u, (u / c) ** (1.0 / e))
     for _ in range(200):
         power = x ** (e - 1.0)

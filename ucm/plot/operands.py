@@ -16,6 +16,7 @@ from ucm.language.node import value
 from ucm.language.sets.combination import Combination, is_number
 from ucm.language.sets.hull import Hull
 from ucm.language.sets.intersection import Intersection
+from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.samples import kinds_of, signed
 from ucm.plot.outline import Outline, outline, shadow_outline
 from ucm.plot.problem import Problem
@@ -60,12 +61,14 @@ def class_sets(U: UncertaintySet) -> dict[int, UncertaintySet]:
 def _operands(U: UncertaintySet) -> list[UncertaintySet]:
     if isinstance(U, Intersection):
         return _operands(U.left) + _operands(U.right)
+    if isinstance(U, ConvexUnion):
+        return [A for V in U.sets for A in _operands(V)]
     return [U]
 
 
 def parts_of(V: UncertaintySet, data: Data, P: Any, frame: Frame, rtol: float) -> list[Outline]:
-    """The operands of an intersection."""
-    if not isinstance(V, Intersection):
+    """The operands of an intersection or a union."""
+    if not isinstance(V, Intersection | ConvexUnion):
         return []
     return [shadow_outline(Shadow(A, data, P), frame, rtol=rtol) for A in _operands(V)]
 

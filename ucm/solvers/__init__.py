@@ -1,5 +1,7 @@
 """Algorithms for the standard forms: one file a method, and what several of them share."""
 
+from ucm.solvers.blocks.hinge_sieve import HingeSieve
+from ucm.solvers.blocks.newton_rows import NewtonRows
 from ucm.solvers.blocks.sieve import Sieve
 from ucm.solvers.distance.alm import ALM
 from ucm.solvers.distance.apg import APG
@@ -51,11 +53,13 @@ __all__ = [
     "GrowingBall",
     "HiGHS",
     "HiGHSDistance",
+    "HingeSieve",
     "InSpan",
     "KinkedNewton",
     "Linearize",
     "Newton",
     "NewtonHull",
+    "NewtonRows",
     "PrimalAPG",
     "ProxNewton",
     "Rapminos",

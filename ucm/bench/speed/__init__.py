@@ -6,15 +6,23 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ucm.bench.registry import Benchmark, Part, Row
-from ucm.bench.speed import cost, fits, losses, more, reference
+from ucm.bench.speed import cost, fits, losses, more, reference, saved
 from ucm.bench.speed.options import Options, arguments
+from ucm.bench.speed.printed import cells
+from ucm.errors import ParameterError
 
 __all__ = ["BENCHMARK"]
 
 
 def _with_options(part: Callable[[Options], Iterator[Row]]) -> Part:
     def rows(**given: Any) -> Iterator[Row]:
-        return part(Options.of(**given))
+        options = Options.of(**given)
+        if options.files and part is not saved.compare:
+            raise ParameterError(
+                f"bench speed: expected files for compare alone, got {options.files[0]!r}; write "
+                "ucm bench speed compare A.json B.json"
+            )
+        return part(options)
 
     return rows
 
@@ -25,15 +33,20 @@ _PARTS = {
     "models": more.every_model,
     "precise": more.precise,
     "path": more.nu_path,
+    "every": more.whole_path,
+    "folds": more.folds,
     "growth": more.growth,
     "overhead": cost.overhead,
     "first": cost.first_fit,
     "clarabel": reference.clarabel,
     "losses": losses.losses,
+    "compare": saved.compare,
 }
 BENCHMARK = Benchmark(
     "speed",
     "passes, seconds, gaps and memory beside other solvers",
     {name: _with_options(part) for name, part in _PARTS.items()},
     arguments,
+    cells,
+    by_name=("compare",),
 )

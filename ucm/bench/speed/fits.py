@@ -71,18 +71,28 @@ def _means(
 ) -> Iterator[Row]:
     """Geometric means over the sets: of our passes, and of the seconds of every peer over ours."""
     threads = {f"{p['internal_api']}": p["num_threads"] for p in threadpool_info()}
-    note = "threads: " + ", ".join(f"{name} {count}" for name, count in threads.items())
     for peer, found in rows.items():
         ours = peer == "ours"
         columns = ("passes",) if ours else ("times ours", "times whole")
         values = [[row[name] for row in found if name in row] for name in columns]
         if not values[0] or (ours and not with_passes):
             continue
+        sets = f"{len(values[0])} set{'s' if len(values[0]) > 1 else ''}"
         row: Row = {"set": f"geometric mean of {len(values[0])}", "method": peer}
         row |= {name: statistics.geometric_mean(v) for name, v in zip(columns, values)}
         if ours:
-            yield {**row, "note": note, "within": row["passes"] <= MEAN_PASSES}
-        else:
-            least = f"least {min(values[0]):.3g}, whole {min(values[1]):.3g}"
-            within = row["times ours"] >= factors[peer] if peer in factors else None
-            yield {**row, "note": least, "within": within}
+            note = ", ".join(f"{name} {count}" for name, count in threads.items())
+            words = (
+                f"ours: {row['passes']:.3g} passes in geometric mean of {sets}; threads: {note}."
+            )
+            yield {**row, "summary": words, "within": row["passes"] <= MEAN_PASSES}
+            continue
+        own, whole = (f"{row[name]:.3g} (least {min(v):.3g})" for name, v in zip(columns, values))
+        words = (
+            f"{peer}: {own} times the time of our solver, {whole} times that of our whole call, "
+            f"in geometric mean of {sets}."
+        )
+        within = row["times ours"] >= factors[peer] if peer in factors else None
+        if within is False:
+            words += f" Wanted: {factors[peer]:g}."
+        yield {**row, "summary": words, "within": within}

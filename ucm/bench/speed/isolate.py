@@ -51,7 +51,8 @@ def _send(pipe: Any, job: Callable[..., dict[str, Any]], args: tuple[Any, ...]) 
 def measured(
     work: Callable[[], T], repeats: int, limit: float, own: Callable[[T], float] | None = None
 ) -> tuple[T, dict[str, float]]:
-    """The last result; median seconds of `repeats` runs after one that counts for the peak only.
+    """The last result; median seconds of `repeats` runs after one that counts for the peak only, and how far
+    they spread.
 
     As many runs as half of `limit` seconds allow; where that is none, the first one counts. `own`
     reads from a result the part of the seconds that its solver took.
@@ -68,10 +69,20 @@ def measured(
             parts.append(own(result))
     if len(taken) > 1:
         taken, parts = taken[1:], parts[1:]
-    figures = {"seconds": statistics.median(taken), "runs": len(taken), "peak, MB": peak / 1e6}
-    if parts:
-        figures["own, s"] = statistics.median(parts)
+    figures = {"runs": len(taken), "peak, MB": peak / 1e6}
+    for name, seconds in (("seconds", taken), ("own, s", parts)):
+        if seconds:
+            figures[name] = statistics.median(seconds)
+            figures[f"spread of {name}"] = _spread(seconds)
     return result, figures
+
+
+def _spread(seconds: list[float]) -> float:
+    """Half of the distance between the quartiles; 0 of one run."""
+    if len(seconds) < 2:
+        return 0.0
+    low, _, high = statistics.quantiles(seconds, n=4, method="inclusive")
+    return 0.5 * (high - low)
 
 
 def _reset_peak() -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -19,10 +20,11 @@ from ucm.bench.speed.sets import KAPPA, NU, declared, load
 from ucm.compiler.compile import solve
 from ucm.compiler.path import path
 from ucm.data.bound import bind
+from ucm.estimators import ClassifierCV
 from ucm.language import models
 from ucm.language.robust import as_model
 
-__all__ = ["every_model", "growth", "nu_path", "precise"]
+__all__ = ["every_model", "folds", "growth", "nu_path", "precise", "whole_path"]
 
 MOST_PASSES = 40.0
 FACTORS = (1.0, 1.05, 1.2, 1.5, 2.5)  # of nu
@@ -82,6 +84,78 @@ def _nu_path(repeats: int, name: str, X: Any, y: Any) -> Iterator[Row]:
         "times one fit": seconds / single.median,
         "within": seconds <= PATH_SHARE * single.median,
     }
+
+
+EVERY = {
+    "a9a": ((0.365, 0.48), 5.0), "cod-rna": ((0.223, 0.6), 5.0),
+    "german.numer": ((0.525, 0.599), 15.0), "svmguide3": ((0.41, 0.476), 15.0),
+}  # fmt: skip
+EPS = 1e-3
+
+
+def whole_path(options: Options) -> Iterator[Row]:
+    """Every nu of an interval, proven to 1e-3, beside one fit in its middle; seconds of the processor."""
+    return over(list(EVERY), partial(_whole_path, options.repeats))
+
+
+def _whole_path(repeats: int, name: str, X: Any, y: Any) -> Iterator[Row]:
+    ends, most = EVERY[name]
+    model = models.nu_svm(sum(ends) / 2.0)
+    works: dict[str, Any] = {
+        "fit": partial(solve, model, X, y),
+        "path": partial(path, model, X, y, nu="all", between=ends, eps=EPS),
+    }
+    runs = in_turns(works, repeats, clock=time.process_time)
+    fits = runs["path"].least / runs["fit"].least
+    over_all = runs["path"].result.over
+    yield {
+        "set": name,
+        "from": ends[0],
+        "to": ends[1],
+        "solved": len(over_all),
+        "worst gap": max(piece.gap for piece in over_all.pieces),
+        "fit, ms": 1e3 * runs["fit"].least,
+        "fits": fits,
+        "within": fits <= most,
+    }
+
+
+FOLDS, VALUES = 10, 20
+SHARED = {"mm_fda": 6.0, "mm_mpm": 15.0, "nu_svm": 40.0}  # fits
+ONE_OUT = 3e-6  # seconds of a model
+
+
+def folds(options: Options) -> Iterator[Row]:
+    """10 folds by 20 values inside of `ClassifierCV`, and leaving out one, beside one fit; seconds of the
+    processor."""
+    for name, most in SHARED.items():
+        yield from over(["a9a", "cod-rna"], partial(_folds, options.repeats, name, most))
+
+
+def _folds(repeats: int, name: str, most: float, set_name: str, X: Any, y: Any) -> Iterator[Row]:
+    ends = EVERY[set_name][0] if name == "nu_svm" else (0.02, 0.6)
+    values = np.linspace(*ends, VALUES + 1)[1:] if name == "nu_svm" else np.linspace(*ends, VALUES)
+    model = getattr(models, name)(float(values[VALUES // 2]))
+    works: dict[str, Any] = {
+        "fit": partial(solve, model, X, y),
+        "folds": ClassifierCV(model, values=values, cv=FOLDS).fit,
+    }
+    works["folds"] = partial(works["folds"], X, y)
+    if name == "mm_fda":
+        works["loo"] = partial(ClassifierCV(model, values=values, cv="loo").fit, X, y)
+    runs = in_turns(works, min(repeats, 2), clock=time.process_time)
+    fit = runs["fit"].least
+    fits = runs["folds"].least / fit
+    yield {
+        "set": set_name, "model": name, "folds": f"{FOLDS} x {VALUES}", "fit, ms": 1e3 * fit, "fits": fits,
+        "us a model": 1e6 * runs["folds"].least / (FOLDS * VALUES), "within": fits <= most,
+    }  # fmt: skip
+    if "loo" in runs:
+        each = runs["loo"].least / (len(y) * VALUES)
+        yield {
+            "set": set_name, "model": name, "folds": "leave one out", "fit, ms": 1e3 * fit,
+            "fits": runs["loo"].least / fit, "us a model": 1e6 * each, "within": each <= ONE_OUT,
+        }  # fmt: skip
 
 
 def synthetic(m: int, n: int = 100) -> tuple[Any, Any]:

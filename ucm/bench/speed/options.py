@@ -18,12 +18,13 @@ QUICK = ("heart", "diabetes")
 
 @dataclass(frozen=True)
 class Options:
-    """Sets, peers, runs for a median, and seconds for one peer on one set."""
+    """Sets, peers, runs for a median, seconds for one peer on one set, and saved runs to compare."""
 
     sets: list[str]
     peers: list[str]
     repeats: int
     limit: float
+    files: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -32,6 +33,7 @@ class Options:
         peers: str | None = None,
         repeats: int = 5,
         limit: float = 60.0,
+        files: Sequence[str] = (),
     ) -> Options:
         """From the words of the command line.
 
@@ -47,7 +49,8 @@ class Options:
         chosen = _among("set", sets, present())
         if COURSE.quick and sets is None:
             chosen = [name for name in QUICK if name in chosen]
-        return cls(chosen, _among("peer", peers, list(LINEAR)), COURSE.repeats(repeats), limit)
+        known = _among("peer", peers, list(LINEAR))
+        return cls(chosen, known, COURSE.repeats(repeats), limit, tuple(files))
 
 
 def _among(what: str, words: str | None, known: Sequence[str]) -> list[str]:
@@ -64,6 +67,7 @@ def _among(what: str, words: str | None, known: Sequence[str]) -> list[str]:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the benchmark."""
+    parser.add_argument("files", nargs="*", metavar="FILE", help="for compare: two saved runs")
     parser.add_argument("--sets", help="names, with commas (default: every set of Table 5 at hand)")
     parser.add_argument("--peers", help=f"some of {','.join(LINEAR)} (default: all)")
     parser.add_argument("--repeats", type=int, default=5, help="runs for a median (default: 5)")

@@ -17,11 +17,13 @@ from ucm.language.sets.hull import Hull, ReducedHull
 from ucm.language.sets.image import Image
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.point import Point
+from ucm.language.sets.union import ConvexUnion
 
 __all__ = [
     "Ball",
     "CVaR",
     "ChiSquare",
+    "ConvexUnion",
     "Ellipsoid",
     "Gelbrich",
     "Hull",

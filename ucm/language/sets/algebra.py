@@ -1,4 +1,4 @@
-"""What `+ - * / @ &` between sets mean; installed as operators of `UncertaintySet`."""
+"""What `+ - * / @ & |` between sets mean; installed as operators of `UncertaintySet`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ucm.language.robust import dual_exponent
 from ucm.language.sets.combination import LinearImage, Scaled, Sum
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.point import Point
+from ucm.language.sets.union import ConvexUnion
 from ucm.language.statistics.samples import SampleNode
 from ucm.language.statistics.vectors import VectorNode
 from ucm.language.term_algebra import ScaledPenalty
@@ -24,6 +25,7 @@ from ucm.language.terms import Penalty, Term
 __all__ = ["as_set"]
 
 
+@operator("set")
 def as_set(x: Any, symbol: str) -> UncertaintySet:
     """A set as it is; vectors and statistics as Points."""
     if isinstance(x, UncertaintySet):
@@ -121,3 +123,9 @@ def transform(M: Any, a: Any) -> LinearImage:
 def intersect(a: Any, b: Any) -> Intersection:
     """`A & B`."""
     return Intersection(as_set(a, "&"), as_set(b, "&"))
+
+
+@operator("|")
+def unite(a: Any, b: Any) -> ConvexUnion:
+    """The closed convex hull of A and B."""
+    return ConvexUnion(a, b)

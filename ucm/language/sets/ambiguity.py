@@ -20,12 +20,12 @@ from ucm.language.parameter import as_number, shown
 from ucm.language.sets.ball import Ball
 from ucm.language.sets.ellipsoid import Ellipsoid
 from ucm.language.sets.hull import Hull
-from ucm.language.statistics.samples import Samples
+from ucm.language.statistics.samples import SampleNode
 
 __all__ = ["CVaR", "ChiSquare", "Gelbrich", "Spectral", "TotalVariation", "Wasserstein"]
 
 
-def CVaR(samples: Samples, beta: Scalar) -> UncertaintySet:
+def CVaR(samples: SampleNode, beta: Scalar) -> UncertaintySet:
     """The means of all Q with density `dQ/dP <= 1/beta`: the worst is the mean of the worst part beta.
 
         {sum_i q_i x_i : q in the simplex, N q_i <= 1/beta}
@@ -35,7 +35,7 @@ def CVaR(samples: Samples, beta: Scalar) -> UncertaintySet:
 
     Parameters
     ----------
-    samples : pos, neg or signed
+    samples : pos, neg, signed or a Cloud
         What is weighed.
     beta : float or Param in (0, 1]
         The part of the samples; some texts index by 1 - beta. Over `signed` at most 2 min(m+, m-)/m.
@@ -61,7 +61,7 @@ def CVaR(samples: Samples, beta: Scalar) -> UncertaintySet:
 
 
 def ChiSquare(
-    samples: Samples, rho: Scalar | None = None, level: Scalar | None = None
+    samples: SampleNode, rho: Scalar | None = None, level: Scalar | None = None
 ) -> UncertaintySet:
     """The means of all Q with `chi^2(Q, P) <= rho`: the worst is near `mean + sqrt(rho var)`.
 
@@ -73,7 +73,7 @@ def ChiSquare(
 
     Parameters
     ----------
-    samples : pos, neg or signed
+    samples : pos, neg, signed or a Cloud
         What is weighed.
     rho : float or Param, >= 0
         The bound of the divergence.
@@ -105,7 +105,7 @@ def ChiSquare(
     return Hull(samples, weights=ChiSquareBall(rho, level))
 
 
-def TotalVariation(samples: Samples, d: Scalar) -> UncertaintySet:
+def TotalVariation(samples: SampleNode, d: Scalar) -> UncertaintySet:
     """The means of all Q on the samples with total variation `sup |Q(A) - P(A)| <= d`.
 
         {sum_i q_i x_i : q in the simplex, (1/2) sum_i |q_i - 1/N| <= d}
@@ -115,7 +115,7 @@ def TotalVariation(samples: Samples, d: Scalar) -> UncertaintySet:
 
     Parameters
     ----------
-    samples : pos, neg or signed
+    samples : pos, neg, signed or a Cloud
         What is weighed.
     d : float or Param in [0, 1]
         The distance.
@@ -141,7 +141,7 @@ def TotalVariation(samples: Samples, d: Scalar) -> UncertaintySet:
     return Hull(samples, weights=NormBall(2.0 * d, 1.0, around="uniform"))
 
 
-def Spectral(samples: Samples, betas: Any, weights: Any) -> UncertaintySet:
+def Spectral(samples: SampleNode, betas: Any, weights: Any) -> UncertaintySet:
     """A spectral risk: the sum `sum_k lambda_k CVaR(S, beta_k)`, lambda on the simplex.
 
     Its support function is `sum_k lambda_k CVaR_(beta_k)`, the mean of the losses in order, weighted by a
@@ -149,7 +149,7 @@ def Spectral(samples: Samples, betas: Any, weights: Any) -> UncertaintySet:
 
     Parameters
     ----------
-    samples : pos, neg or signed
+    samples : pos, neg, signed or a Cloud
         What is weighed.
     betas : sequence of floats or Params in (0, 1]
         The parts.
@@ -195,7 +195,7 @@ def Spectral(samples: Samples, betas: Any, weights: Any) -> UncertaintySet:
 
 
 def Wasserstein(
-    samples: Samples,
+    samples: SampleNode,
     eps: Scalar,
     order: float = 1.0,
     beta: Scalar = 1.0,
@@ -212,7 +212,7 @@ def Wasserstein(
 
     Parameters
     ----------
-    samples : pos, neg or signed
+    samples : pos, neg, signed or a Cloud
         What is weighed.
     eps : float or Param, >= 0
         The distance, in the units of the features.
@@ -250,7 +250,7 @@ def Wasserstein(
     return CVaR(samples, beta) + Ball(0, radius, p=norm)
 
 
-def Gelbrich(samples: Samples, eps: Scalar, kappa: Scalar) -> UncertaintySet:
+def Gelbrich(samples: SampleNode, eps: Scalar, kappa: Scalar) -> UncertaintySet:
     """Means and covariances within a Gelbrich distance eps of those of the samples.
 
         Ellipsoid(S.mean, S.cov, kappa) + Ball(0, eps sqrt(1 + kappa^2))
@@ -261,7 +261,7 @@ def Gelbrich(samples: Samples, eps: Scalar, kappa: Scalar) -> UncertaintySet:
 
     Parameters
     ----------
-    samples : pos, neg or signed
+    samples : pos, neg, signed or a Cloud
         What is weighed.
     eps : float or Param, >= 0
         The distance, in the units of the features.
@@ -292,8 +292,10 @@ def Gelbrich(samples: Samples, eps: Scalar, kappa: Scalar) -> UncertaintySet:
 
 
 def _samples(name: str, given: Any) -> None:
-    if not isinstance(given, Samples):
-        raise CompositionError(f"{name}: expected pos, neg or signed, got {brief(given)}")
+    if not isinstance(given, SampleNode):
+        raise CompositionError(
+            f"{name}: expected pos, neg, signed or a Cloud, got {brief(given)}; write {name}(pos, ...)"
+        )
 
 
 def _number(

@@ -39,6 +39,7 @@ from ucm.language.node import (
 from ucm.language.parameter import Coefficient
 from ucm.language.sets.image import as_linear_map
 from ucm.language.sets.intersection import Intersection
+from ucm.language.sets.union import ConvexUnion
 from ucm.language.sets.weights import below, placed
 
 __all__ = ["Combination", "LinearImage", "Scaled", "Sum", "is_number", "times"]
@@ -142,9 +143,9 @@ class Sum(Combination, CoordinateFree):
         return (self.left, 1.0), (self.right, 1.0)
 
     def _written(self, left: str, right: UncertaintySet) -> tuple[str, UncertaintySet, bool]:
-        """The left operand in text, as `&` binds weaker than `+`; the right one; whether A - B was
+        """The left operand in text, as `&` and `|` bind weaker than `+`; the right one; whether A - B was
         written."""
-        left = in_parentheses(left) if isinstance(self.left, Intersection) else left
+        left = in_parentheses(left) if isinstance(self.left, Intersection | ConvexUnion) else left
         if isinstance(right, Scaled) and right.factor == -1.0:
             return left, right.operand, True
         return left, right, False
@@ -232,4 +233,4 @@ def _moved(L: Any, b: Block) -> Block:
     if not is_number(L):
         return replace(b, map=ComposedMap(b.map, L))
     c = value(L)
-    return b if c == 1.0 else replace(b, map=scaled(b.map, c), weight=c * b.weight)
+    return b if c == 1.0 else replace(b.weighing(c), map=scaled(b.map, c))

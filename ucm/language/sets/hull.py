@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ class Hull(OfWeights, CoordinateFree):
 
     Parameters
     ----------
-    samples : pos, neg, signed, or those of a group, as pos.group("A")
+    samples : pos, neg, signed, those of a group, as pos.group("A"), or a Cloud
         What is combined.
     weights : Domain, optional
         Confines q further; `KLBall` and `LossBall` refer to the uniform distribution over the
@@ -52,7 +53,7 @@ class Hull(OfWeights, CoordinateFree):
     def __post_init__(self) -> None:
         if not isinstance(self.samples, SampleNode):
             raise CompositionError(
-                f"Hull: expected pos, neg or signed, got {brief(self.samples)}; "
+                f"Hull: expected pos, neg, signed or a Cloud, got {brief(self.samples)}; "
                 "to add points write Hull(pos) + Point(v)"
             )
         if self.weights is not None and not isinstance(self.weights, Domain):
@@ -90,8 +91,7 @@ class Hull(OfWeights, CoordinateFree):
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         space = self.bound_space(data)
-        name = f"{space.dim} q_{self.samples.tag}"  # entries of the variable are near 1
-        q = cp.Variable(space.dim, name=name) / space.dim
+        q, _, _ = _weights(self.samples, space.dim, scope)
         constraints = [] if self.weights is None else space.twin(q, scope)
         if self.weights is None or self.weights.on_simplex() != self.weights:
             constraints += Simplex().constraints(q, None, classes=space.classes)
@@ -120,8 +120,8 @@ class ReducedHull(OfWeights, CoordinateFree):
 
     Parameters
     ----------
-    samples : pos, neg, or those of a group, as pos.group("A")
-        The class, or the group of it.
+    samples : pos, neg, those of a group, as pos.group("A"), or a Cloud
+        The class, or the group of it, or points of one's own.
     eta : float or Param in [1/m_o, inf)
         The cap of every weight, m_o the samples of the class.
     nu : float or Param in (0, 2 m_o / m]
@@ -207,11 +207,10 @@ class ReducedHull(OfWeights, CoordinateFree):
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         X = self.samples.map(data).matrix()
-        rows = X.shape[1]
-        s = cp.Variable(rows, name=f"{rows} q_{self.samples.tag}")  # s = m_o q, entries near 1
+        q, s, unit = _weights(self.samples, X.shape[1], scope)
         copies = self.samples.copies(data)
-        cap = scope.scalar(self.size(data)) * (rows if copies is None else rows * copies)
-        return X @ (s / rows), [s >= 0, s <= cap, cp.sum(s) == rows]
+        cap = scope.scalar(self.size(data)) * (unit if copies is None else unit * copies)
+        return X @ q, [s >= 0, s <= cap, cp.sum(s) == unit]
 
     def formula(self, notation: Notation) -> str:
         q = notation.sub("q", "i")
@@ -220,6 +219,16 @@ class ReducedHull(OfWeights, CoordinateFree):
         else:
             cap = notation.fraction("2", notation.product("m", self.nu))
         return hull_formula(self.samples, f"{q}{notation.leq}{cap}", notation)
+
+
+def _weights(samples: SampleNode, dim: int, scope: Scope) -> tuple[Any, Any, int]:
+    """q, a variable s and its unit: `q = s / dim`, entries of s near 1, or q itself and 1."""
+    name = f"q_{samples.tag}"
+    if not scope.scaled:
+        q = cp.Variable(dim, name=name)
+        return q, q, 1
+    s = cp.Variable(dim, name=f"{dim} {name}")
+    return s / dim, s, dim
 
 
 @functools.lru_cache(maxsize=64)

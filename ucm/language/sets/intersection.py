@@ -61,8 +61,8 @@ class Intersection(UncertaintySet, CoordinateFree):
         left, right = self.left.lower(data), self.right.lower(data)
         shift = len(left.blocks)
         silent = tuple(replace(b, map=ZeroMap(*b.map.shape)) for b in right.blocks)
-        if any(b.samples is not None for b in left.blocks):  # one set of weights is enough
-            silent = tuple(replace(b, samples=None) for b in silent)
+        if any(b.carries for b in left.blocks):  # one set of weights is enough
+            silent = tuple(replace(b, samples=None, parts=()) for b in silent)
         terms = [(k, b.map) for k, b in enumerate(left.blocks)]
         terms += [(k + shift, scaled(b.map, -1.0)) for k, b in enumerate(right.blocks)]
         meet = Coupling((), tuple(terms), left.center - right.center)

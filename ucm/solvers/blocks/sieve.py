@@ -10,18 +10,17 @@ that they had, and it is solved again. A row leaves one byte where it is.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.data.maps import ComposedMap, SampleMap
-from ucm.data.source import Rounds, StateLostError, as_double
+from ucm.data.source import Rounds, StateLostError
 from ucm.data.survey import taken
 from ucm.errors import ParameterError
-from ucm.evidence.rows import RowProof, below, proven
+from ucm.evidence.rows import RowProof, proven
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
@@ -30,18 +29,16 @@ from ucm.forms.solver import Solver
 from ucm.language.contracts import Block
 from ucm.language.domains import CappedSimplex
 from ucm.language.masses import order_interval
+from ucm.solvers.blocks.band import WIDE, Band, SievedRows, Sifted, reach_of, sift
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["Sieve"]
 
-_HELD, _BAND = np.int8(1), np.int8(2)  # the state of a row; 0: held at weight 0
-_WIDE = 3.0  # standard errors of a sample that the band covers
 _NARROWER = 0.1  # of the band from one round to the next
 _COARSE = 1e-4  # relative gap over the sample
 _LIMIT = 30  # rounds
 _LOSSES = 5  # of states, in one solve
 _LEAST = 1e-13  # relative gap that is asked of the band
-_DROPPED = 0.1  # part of rows below which a sum takes them out
 _SMALLER = 6  # hulls of a sample that are tried, each with half the caps of the one before
 _NO_DIRECTION = (
     "0 lies in the hulls of a sample, and in smaller ones: no direction to begin with; make the sets "
@@ -50,67 +47,6 @@ _NO_DIRECTION = (
 _TOO_WIDE = (
     "the rows near their thresholds take {:.3g} MB; raise the budget, ucm.solvers.Sieve(budget=...)"
 )
-
-
-class _Sifted(NamedTuple):
-    """What a block tells: the terms of the bound; of the rows held at the cap their sums and numbers; the
-    rows that join the band, their labels, states so far, and places."""
-
-    below: tuple[float, float]
-    points: NDArray[np.float64]
-    counts: tuple[int, int]
-    X: Any
-    y: Vec
-    was: NDArray[np.int8]
-    places: NDArray[np.int32]
-
-
-def sift(
-    X: Any,
-    y: Any,
-    state: Any,
-    w: Vec,
-    theta: Vec,
-    reach: Vec,
-    factors: tuple[float, float],
-) -> tuple[NDArray[np.int8], _Sifted]:
-    """The kernel of a round: rows nearer than `reach` to their threshold, or on the wrong side, join."""
-    X, positive = as_double(X), np.asarray(y) > 0.0
-    side = (~positive).astype(np.intp)
-    d = X @ w
-    d *= np.take(factors, side)
-    d -= np.take(theta, side)
-    short = below(d, positive)
-    under = d < 0.0
-    join = np.abs(d) <= np.take(reach, side)
-    if state is None:
-        state = under.astype(np.int8)
-    else:
-        join |= np.where(under, state == 0, (state == _HELD) & (d > 0.0))
-        join &= state != _BAND
-        state = state.copy()
-    places = np.flatnonzero(join)
-    was = state[places]
-    state[places] = _BAND
-    held = np.flatnonzero(state == _HELD)
-    first = positive[held]
-    points = np.zeros((2, X.shape[1]))
-    if held.size <= _DROPPED * d.size or sparse.issparse(X):
-        own = X[held]
-        points[0] = np.asarray(own.T @ first.astype(np.float64)).ravel()
-        points[1] = np.asarray(own.T @ (~first).astype(np.float64)).ravel()
-    else:
-        at = np.zeros((2, d.size))
-        at[(~first).astype(np.intp), held] = 1.0
-        points = at @ X
-    counts = int(first.sum()), int(held.size - first.sum())
-    labels = np.where(positive[places], 1.0, -1.0)
-    return state, _Sifted(short, points, counts, X[places], labels, was, places.astype(np.int32))
-
-
-def _states(X: Any, y: Any, state: Any) -> tuple[Any, Any]:
-    """The states of a block, negative for class -1 (and -3 there for weight 0)."""
-    return state, np.where(np.asarray(y) > 0.0, state, -3 + state).astype(np.int8)
 
 
 @dataclass(frozen=True)
@@ -146,41 +82,6 @@ class Sieve(Solver[RowHulls]):
             return _Sieving(self, form, monitor).run()
 
 
-class _Band:
-    """The rows that came, by class: tables, weights, and where they are (block, row)."""
-
-    def __init__(self) -> None:
-        self.X: list[Any] = [None, None]
-        self.p = [np.empty(0), np.empty(0)]
-        self.places: list[list[tuple[int, NDArray[np.int32]]]] = [[], []]
-
-    def add(self, found: list[_Sifted], caps: tuple[float, float]) -> int:
-        """The rows of a round; how many."""
-        for c, sign in enumerate((1.0, -1.0)):
-            tables: list[Any] = []
-            weights: list[Any] = [self.p[c]]
-            for block, part in enumerate(found):
-                own = part.y == sign
-                if own.any():
-                    tables.append(part.X if own.all() else part.X[own])
-                    weights.append(part.was[own] * caps[c])
-                    self.places[c].append((block, part.places[own]))
-            if tables:
-                self.X[c] = _stacked(tables if self.X[c] is None else [self.X[c], *tables])
-                self.p[c] = np.concatenate(weights)
-        return sum(part.y.size for part in found)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(12 * X.nnz if sparse.issparse(X) else X.nbytes for X in self.X if X is not None)
-
-
-def _stacked(tables: list[Any]) -> Any:
-    if sparse.issparse(tables[0]):
-        return sparse.csr_matrix(sparse.vstack(tables, format="csr"))
-    return np.ascontiguousarray(np.concatenate(tables))
-
-
 def _problem(
     tables: list[Any], factors: Any, caps: Any, masses: Any, center: Vec, stored: int
 ) -> MinNorm:
@@ -193,31 +94,6 @@ def _problem(
         for X, factor, cap, mass in zip(tables, factors, caps, masses, strict=True)
     )
     return MinNorm(center, blocks, stored=max(1, stored))
-
-
-@dataclass
-class SievedRows:
-    """Where the weights of all rows are: one state a row there, the weights of the band here."""
-
-    rounds: Rounds
-    band: _Band
-    caps: tuple[float, float]
-    counts: tuple[int, int] = (0, 0)
-
-    def weights(self, factors: tuple[float, float]) -> Vec:
-        """(m,) the weights of all rows, by one round."""
-        states = self.rounds.run(_states)
-        known = [
-            np.where(s > 0, self.caps[0], np.where(s == -2, self.caps[1], 0.0)) for s in states
-        ]
-        for own, s in zip(known, states, strict=True):
-            own *= np.where(s >= 0, abs(factors[0]), abs(factors[1]))
-        for c, factor in enumerate(factors):
-            at = 0
-            for block, rows in self.band.places[c]:
-                known[block][rows] = abs(factor) * self.band.p[c][at : at + rows.size]
-                at += rows.size
-        return np.concatenate(known)
 
 
 @dataclass
@@ -243,7 +119,7 @@ class _Sieving:
         form, monitor, tol = self.form, self.monitor, self.monitor.tol
         monitor.passes += 1.0  # that of the survey
         monitor.reads = 1
-        rounds, band = form.data.source.rounds(), _Band()
+        rounds, band = form.data.source.rounds(), Band()
         if not self._sample(rounds):
             return Answer(w=np.zeros(form.n), status="stalled", message=_NO_DIRECTION)
         solved, exact, losses = False, 0.3 * tol, 0
@@ -256,7 +132,7 @@ class _Sieving:
                 if losses > _LOSSES:
                     raise
                 rounds.recover()
-                self.reach, band, solved = self.first.copy(), _Band(), False
+                self.reach, band, solved = self.first.copy(), Band(), False
                 continue
             monitor.passes += 1.0
             monitor.reads += 1
@@ -315,7 +191,7 @@ class _Sieving:
             return False
         self.w = direction
         m, row = form.data.m, X.nnz * 12 / y.size if sparse.issparse(X) else 8 * form.n
-        part = _WIDE * np.sqrt(form.n / min(T.shape[0] for T in tables))
+        part = WIDE * np.sqrt(form.n / min(T.shape[0] for T in tables))
         part = min(part, 0.75 * self.solver.budget / max(1.0, row * m))
         self.theta, self.reach = np.zeros(2), np.zeros(2)
         for c, (T, factor, cap, mass) in enumerate(
@@ -323,9 +199,7 @@ class _Sieving:
         ):
             a = factor * np.asarray(T @ self.w).ravel()
             self.theta[c] = _threshold(a, mass, cap)
-            off = np.abs(a - self.theta[c])
-            k = int(np.ceil(part * off.size)) + 2 * form.n
-            self.reach[c] = np.partition(off, k)[k] if k < off.size - 1 else np.inf
+            self.reach[c] = reach_of(np.abs(a - self.theta[c]), part, 2 * form.n)
         self.first = self.reach.copy()
         return True
 
@@ -350,7 +224,7 @@ class _Sieving:
         return None
 
     # --- a round -----------------------------------------------------------------------------------
-    def _proof(self, rounds: Rounds, band: _Band, found: list[_Sifted], solved: bool) -> RowProof:
+    def _proof(self, rounds: Rounds, band: Band, found: list[Sifted], solved: bool) -> RowProof:
         form = self.form
         counts = tuple(sum(part.counts[c] for part in found) for c in range(2))
         short = tuple(sum(part.below[c] for part in found) for c in range(2))
@@ -369,13 +243,13 @@ class _Sieving:
             return RowProof(self.w, theta, short, None, (0.0, 0.0), 0.0, rows)  # type: ignore[arg-type]
         return RowProof(self.w, theta, short, points, (totals[0], totals[1]), outside, rows)  # type: ignore[arg-type]
 
-    def _held(self, found: list[_Sifted]) -> Vec:
+    def _held(self, found: list[Sifted]) -> Vec:
         """The point that the held rows make."""
         sums = np.sum([part.points for part in found], axis=0)
         shares = np.array(self.form.factors) * np.array(self.form.caps)
         return shares @ sums
 
-    def _solve(self, band: _Band, held: Vec, left: list[float], tol: float) -> float:
+    def _solve(self, band: Band, held: Vec, left: list[float], tol: float) -> float:
         """The band, from the point of the held rows on: w, theta, the weights. How large its points are."""
         form = self.form
         problem = _problem(band.X, form.factors, form.caps, left, held, form.data.stored)

@@ -25,8 +25,12 @@ from ucm.solvers.coordinates import ByInnerProducts
 from ucm.solvers.tables import FeatureLevel, SampleTables, largest
 from ucm.solvers.threads import blas_threads
 
-__all__ = ["NewtonHull"]
+__all__ = ["HullChain", "NewtonHull"]
 
+
+_OFF, _NARROWEST = 0.05, 1e-4  # how wide the kinks begin along a chain, of the spread of the scores
+_NARROW, _WIDE, _MANY = 0.5, 1.6, 6  # what that is multiplied by, after how many steps
+_REACH = 5.0  # of that width: the band
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -171,3 +175,79 @@ class _Sides(SampleTables):
         for (_, rows), part in zip(self.places, parts, strict=True):
             joint[rows] = part
         return [joint]
+
+
+class HullChain:
+    """The nearest points of two hulls for one pair of caps after another, from the one level of all samples
+    that stays: weights, band and sums over the free samples go on from where they were.
+
+    Parameters
+    ----------
+    form : the problem, which `NewtonHull` does not refuse, at the first caps
+    """
+
+    def __init__(self, form: MinNorm, monitor: Monitor) -> None:
+        self.hulls, self.monitor = _Sides(form, monitor), monitor
+        self.level: FeatureLevel | None = None
+        self.off = _OFF
+
+    def first(self, coarse: int) -> tuple[list[Vec], Vec]:
+        """The weights by hull, and w as long as the nearest point; w = 0 where that is 0."""
+        hulls = self.hulls
+        with blas_threads(0, hulls.entries):
+            rest = hulls.levels(coarse)
+            level = FeatureLevel(hulls, rest.pop())
+            level.begin(hulls.uniform(level))
+            level, _ = hulls.descend(level, rest, self.monitor)
+        self.level = level if level.stride == 1 else level.refined(1)
+        return self._found()
+
+    def at(self, caps: Sequence[float], w: Vec) -> tuple[list[Vec], Vec]:
+        """As `first`, for other caps, from a dual vector as long as the nearest point.
+
+        The kinks begin as wide as they had to before: narrower where that took several outer steps, wider
+        where a single one took many Newton steps.
+        """
+        level, hulls = self.level, self.hulls
+        if level is None:
+            raise ParameterError("HullChain: expected caps after the first ones; call first()")
+        with blas_threads(0, hulls.entries):
+            level.w[:] = hulls.inward(w)
+            side, V = level.side, level.V
+            for c, (lo, _, hi) in enumerate(level.ends):
+                before, side[c, 0] = side[c, 0], min(caps[c], side[c, 1])
+                q, p = V[0, lo:hi], V[1, lo:hi]
+                np.minimum(p, side[c, 0], out=q)
+                q[p >= before] = side[c, 0]
+                scores = hulls.tables[c] @ (side[c, 2] * level.w)
+                np.take(scores, level.tags[lo:hi] >> 1, out=V[2, lo:hi])
+                level.ends[c, 1] = hi
+            side[:, numerics.SIDE.index("held mass")] = 0.0
+            side[:, numerics.SIDE.index("held step")] = 0.0
+            width = self.off * float(level.V[2].std())
+            level["sigma"] = side[:, 0].max() / width
+            level["reach"] = _REACH * width
+            level["slack"], level["status"] = np.inf, 0.0
+            level["passes"] += 0.5
+            self.monitor.iterations = 0
+            before = level["systems"]
+            level.run(self.monitor, self.monitor.tol, at_once=True)
+            outer, steps = self.monitor.iterations, level["systems"] - before
+            if outer > 2 or steps < outer:
+                self.off = max(self.off * _NARROW, _NARROWEST)
+            elif steps > _MANY * outer:
+                self.off = min(self.off * _WIDE, 1.0)
+        return self._found()
+
+    def _found(self) -> tuple[list[Vec], Vec]:
+        """The weights of both hulls and w."""
+        level, hulls = self.level, self.hulls
+        if level is None or level["status"] == 2.0:
+            return [], np.zeros(hulls.form.n)
+        w, length = hulls.normal(level.w), float(np.linalg.norm(level.x)) * hulls.unit
+        q = []
+        for lo, _, hi in level.ends:
+            part = np.empty(hi - lo)
+            part[level.tags[lo:hi] >> 1] = level.V[1, lo:hi]
+            q.append(part)
+        return q, np.zeros(hulls.form.n) if w is None else length * w

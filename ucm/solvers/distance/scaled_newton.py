@@ -22,7 +22,6 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
-from ucm.language.contracts import Block
 from ucm.language.robust import dual_exponent
 from ucm.numerics.steps import PATIENCE, idle
 
@@ -173,9 +172,7 @@ def _model(x: Vec, q: float) -> tuple[Vec, Vec]:
 def _scaled(form: MinNorm, r: Vec, target: Vec) -> MinNorm:
     """The form of `||r (x - target)||`."""
     R = sparse.diags_array(r, format="csr")
-    blocks = tuple(
-        Block(ComposedMap(b.map, R), b.domain, b.classes, b.samples, b.weight) for b in form.blocks
-    )
+    blocks = tuple(replace(b, map=ComposedMap(b.map, R)) for b in form.blocks)
     return replace(form, center=r * (form.center - target), blocks=blocks, norm=2.0)
 
 

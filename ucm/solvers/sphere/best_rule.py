@@ -24,7 +24,7 @@ from ucm.data.linear import Vec
 from ucm.forms.answer import Witness
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm
-from ucm.solvers.sphere.rules import Hulls, Parts, Rule, quick_rule, refused
+from ucm.solvers.sphere.rules import Hulls, Parts, Rule, majorised, quick_rule, refused
 
 __all__ = ["best_rule", "long_rule"]
 
@@ -44,18 +44,25 @@ def long_rule(form: UnitNorm, tol: float, monitor: Monitor) -> Witness | str:
     if parts.hulls is None:
         return quick_rule(form, monitor)
     rule, _ = best_rule(parts.hulls, max(0.2 * tol, _TOL), monitor)
+    quick = majorised(
+        parts.hulls, monitor
+    )  # where few weights are between their bounds it may be better
+    if quick is not None and (rule is None or quick.bound > rule.bound):
+        rule = quick
     if parts.rounds and not monitor.late:
         parts.mix(rule)
     return parts.witness(rule)
 
 
 class _Place(NamedTuple):
-    """An iterate: P and its multipliers lower, upper are (2 N,), those of q + |V| first; Z is dual to Y."""
+    """An iterate: P and its multipliers lower, upper are (2 N,), those of q + |V| first; Z is dual to Y.
+    V moves along the linear steps, which keep its sums at 0 where `|V| u` does not."""
 
     Y: NDArray[np.float64]
     theta: Vec
     tau: NDArray[np.float64]
     P: Vec
+    V: NDArray[np.float64]
     lower: Vec
     upper: Vec
     Z: NDArray[np.float64]
@@ -67,6 +74,7 @@ class _Place(NamedTuple):
             self.theta + dual * d.theta,
             self.tau + dual * d.tau,
             self.P + primal * d.P,
+            self.V + primal * d.V,
             self.lower + dual * d.lower,
             self.upper + dual * d.upper,
             self.Z + primal * d.Z,
@@ -92,7 +100,7 @@ def best_rule(hulls: Hulls, tol: float, monitor: Monitor) -> tuple[Rule | None, 
             break
         try:
             local = system.local(at)
-            rule = hulls.rule(local.q, local.V)
+            rule = hulls.rule(local.q, at.V)
             best = rule if best is None or rule.bound > best.bound else best
             most = min(most, system.value(at, local))
             if best.bound >= most - tol * abs(most):
@@ -114,7 +122,7 @@ class _Local(NamedTuple):
     """What the points say at an iterate.
 
     s, rho : (N,); u : (N, r) the units of `W z_i - tau`; slopes : (2 N,) `(s +- rho) / 2`
-    q, size : (N,) q and |V|; V : (N, r)
+    q, size : (N,) q and |V|
     """
 
     s: Vec
@@ -123,7 +131,6 @@ class _Local(NamedTuple):
     slopes: Vec
     q: Vec
     size: Vec
-    V: NDArray[np.float64]
 
 
 class _System:
@@ -159,15 +166,9 @@ class _System:
             np.concatenate([np.clip(1.05 * full, 0.06, 0.96), np.clip(full, 0.05, 0.95)])
             * self.caps
         )
-        return _Place(
-            Y,
-            np.zeros(self.G),
-            tau,
-            P,
-            mu / P,
-            mu / (self.caps - P),
-            mu * np.asarray(np.linalg.inv(Y), dtype=np.float64),
-        )
+        Z = mu * np.asarray(np.linalg.inv(Y), dtype=np.float64)
+        V = np.zeros_like(hulls.points)
+        return _Place(Y, np.zeros(self.G), tau, P, V, mu / P, mu / (self.caps - P), Z)
 
     def gap(self, at: _Place) -> float:
         """The mean product of what is complementary."""
@@ -182,7 +183,7 @@ class _System:
         u = gamma / rho[:, None]
         size = 0.5 * np.maximum(at.P[:N] - at.P[N:], 0.0)
         slopes = np.concatenate([0.5 * (s + rho), 0.5 * (s - rho)])
-        return _Local(s, rho, u, slopes, 0.5 * (at.P[:N] + at.P[N:]), size, size[:, None] * u)
+        return _Local(s, rho, u, slopes, 0.5 * (at.P[:N] + at.P[N:]), size)
 
     def value(self, at: _Place, local: _Local) -> float:
         """The dual value, at least the bound of every rule."""
@@ -270,13 +271,17 @@ class _System:
         first = N + r + self.G
         dtheta, dtau = d[N + r : first], d[first:].reshape(self.G, r)
         ds = z @ dY[0, 1:] - dtheta[hulls.group]
-        drho = (local.u * (z @ dY[1:, 1:] - dtau[hulls.group])).sum(axis=1)
+        dgamma = z @ dY[1:, 1:] - dtau[hulls.group]
+        drho = (local.u * dgamma).sum(axis=1)
         dP = lack + self.h * np.concatenate([0.5 * (ds + drho), 0.5 * (ds - drho)])
+        along = local.size + 0.5 * (dP[:n] - dP[n:])
+        across = (local.size / local.rho)[:, None] * (dgamma - drho[:, None] * local.u)
+        dV = along[:, None] * local.u + across - at.V
         lower = mu / at.P - at.lower - (at.lower / at.P) * dP
         upper = mu / rest - at.upper + (at.upper / rest) * dP
         scaled = at.Z @ dY @ self.inverse
         dZ = mu * self.inverse - at.Z - 0.5 * (scaled + scaled.T)
-        return _Place(dY, dtheta, dtau, dP, lower, upper, dZ)
+        return _Place(dY, dtheta, dtau, dP, dV, lower, upper, dZ)
 
     def room(self, at: _Place, d: _Place) -> tuple[float, float]:
         """How far the weights may go along d, and the moments."""

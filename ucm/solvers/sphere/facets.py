@@ -19,6 +19,7 @@ from ucm.forms.sphere import UnitNorm, UnitSolver
 __all__ = ["Facets"]
 
 _SAME = 1e-12  # of a distance
+_FLAT = 1e-9  # of the width of the polytope
 _TOGETHER = (
     64,
     128,
@@ -120,6 +121,15 @@ class _Polytope:
         for e in np.vstack([np.eye(form.rank), generator.standard_normal((2, form.rank))]):
             self.push(e)
             self.push(-e)
+        for _ in range(form.rank - 1):  # a thin U may show few of its points: across them, too
+            points = np.array(self.points)
+            s, axes = np.linalg.svd(points - points.mean(axis=0))[1:]
+            flat = axes[s <= _FLAT * s[0]]
+            if flat.shape[0] == 0:
+                break
+            for e in flat:
+                self.push(e)
+                self.push(-e)
         self.scale = float(np.abs(np.array(self.points)).max())
 
     def begin(self, v: Vec) -> None:
@@ -142,10 +152,13 @@ class _Polytope:
 
     def facets(self) -> tuple[NDArray[np.float64], Vec]:
         """The outer normals of the facets, of Euclidean length 1, and how far 0 is from each of them."""
+        try:
+            if self.hull is not None and len(self.points) > self.joined:
+                self.hull.add_points(np.array(self.points[self.joined :]))
+        except QhullError:  # points in the plane of a facet; in one go they are merged
+            self.hull = None
         if self.hull is None:
             self.hull = ConvexHull(np.array(self.points), incremental=True)
-        elif len(self.points) > self.joined:
-            self.hull.add_points(np.array(self.points[self.joined :]))
         self.joined = len(self.points)
         equations = self.hull.equations
         if self.form.norm != 2.0 or self.form.basis is not None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ from ucm.forms.rules import inner_radius, rooms
 from ucm.forms.sphere import UnitNorm
 from ucm.numerics.trust import least_on_sphere
 
-__all__ = ["Hulls", "Parts", "Rule", "quick_rule", "refused"]
+__all__ = ["Hulls", "Parts", "Rule", "majorised", "quick_rule", "refused"]
 
 Mat = NDArray[np.float64]
 
@@ -36,6 +37,7 @@ _QUICK = 1e8  # multiplications, of one set of moments
 _STAGES = 5  # of the smoothing
 _ROUNDS = 4  # of moments in each stage
 _SHRINK = 0.2  # of the smoothing, from stage to stage
+_TRIMMED = 3
 _MIXED = 12  # rules of balls that are mixed
 _INSIDE = 1.0 - 1e-12
 _BALANCED = 0.7  # of the room of a weight, used to make b = 0
@@ -94,7 +96,6 @@ class Hulls:
             return Rule(q, 0.0 * V, -math.inf)
         share = room / total[self.group]
         q = q + share * (self.masses - self.sums(q))[self.group]
-        V = V - share[:, None] * self.sums(V)[self.group]
         room = np.minimum(q, self.caps - q)
         if not (room > 0.0).all():
             return Rule(q, 0.0 * V, -math.inf)
@@ -107,6 +108,10 @@ class Hulls:
         if far > 0.0:
             q = q + min(1.0, _BALANCED / far) * d
         room = np.minimum(q, self.caps - q)
+        share = room / self.sums(room)[self.group]
+        for _ in range(_TRIMMED):  # each row within its room, then the sums
+            V = V * np.minimum(1.0, room / np.maximum(np.linalg.norm(V, axis=1), 1e-300))[:, None]
+            V = V - share[:, None] * self.sums(V)[self.group]
         over = float((np.linalg.norm(V, axis=1) / room).max())
         V = V * min(1.0, _INSIDE / max(over, 1e-300))
         A = self.points.T @ V
@@ -313,19 +318,21 @@ def quick_rule(form: UnitNorm, monitor: Monitor) -> Witness | str:
     if why:
         return why
     parts = Parts.of(form)
-    rule = None if parts.hulls is None else _majorised(parts.hulls, monitor)
+    rule = None if parts.hulls is None else majorised(parts.hulls, monitor)
     if parts.rounds and not monitor.late:
         parts.mix(rule)
     return parts.witness(rule)
 
 
-def _majorised(hulls: Hulls, monitor: Monitor) -> Rule | None:
+def majorised(hulls: Hulls, monitor: Monitor) -> Rule | None:
+    """The rule of `quick_rule` for hulls; None where their points do not move."""
     z, caps, r = hulls.points, hulls.caps, hulls.center.size
     rows = np.hstack([z, -hulls.member])
     line = np.concatenate([hulls.center, hulls.masses])
     y = np.zeros(line.size)
     k = up = down = caps
-    gamma, best = z, None
+    gamma = z
+    best: Rule | None = None
     mu = 0.0
     for _ in range(_STAGES):
         for step in range(_ROUNDS):
@@ -374,10 +381,10 @@ def _centred(
         g = line + rows.T @ (0.5 * (up[0] + down[0]))
         H = (rows * (0.25 * (up[1] + down[1]))[:, None]).T @ rows
         unit = 1.0 / np.sqrt(np.maximum(np.diag(H), 1e-300))
-        d = (
-            -unit
-            * linalg.lstsq(H * unit[:, None] * unit, unit * g, cond=1e-14, lapack_driver="gelsy")[0]
-        )  # type: ignore[index]
+        scaled: Any = linalg.lstsq(
+            H * unit[:, None] * unit, unit * g, cond=1e-14, lapack_driver="gelsy"
+        )
+        d = -unit * scaled[0]
         gain = -float(g @ d)
         if not gain > 1e-3 * mu:
             break

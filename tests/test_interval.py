@@ -1,0 +1,190 @@
+"""Paths over a whole interval: every value between the solved ones is proven, and held against solves."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import ucm
+from ucm import neg, pos, signed
+from ucm.evidence.interval import CappedHull, Ends, proven
+from ucm.language.models import nu_svm
+
+ETA = ucm.Param("eta", 0.1)
+MODELS: dict[str, tuple[Any, tuple[float, float]]] = {
+    "nu": (nu_svm(0.3), (0.25, 0.7)),
+    "eta": (ucm.ReducedHull(pos, eta=ETA) - ucm.ReducedHull(neg, eta=ETA), (0.03, 0.1)),
+    "cap": (2 * ucm.Hull(signed, weights=ucm.CappedSimplex(ucm.Param("cap", 0.02))), (0.012, 0.04)),
+}
+
+
+@pytest.fixture(scope="module")
+def samples() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    X, y = rng.standard_normal((140, 6)), np.where(np.arange(140) % 5 < 2, 1.0, -1.0)
+    return X + y[:, None] * np.array([1.0, 1, 0, 0, 0.5, 0]), y
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("eps", [1e-2, 1e-4])
+def test_the_optimum_lies_between_the_proven_ends(name: str, eps: float, samples: Any) -> None:
+    (model, ends), (X, y) = MODELS[name], samples
+    found = ucm.path(model, X, y, between=ends, eps=eps, **{name: "all"})
+    assert sorted((found.values[0], found.values[-1])) == pytest.approx(ends)
+    assert max(piece.gap for piece in found.over.pieces) <= eps
+    for value in np.random.default_rng(0).uniform(*ends, 15):
+        at = found.at(value)
+        exact = ucm.solve(model.with_params(**{name: value}), X, y, tol=1e-8)
+        size = abs(exact.objective)
+        assert at.objective <= exact.certificate.primal + 1e-12 * size
+        assert at.bound >= exact.certificate.dual - 1e-12 * size
+        assert -1e-12 <= at.relative_gap <= eps * (1.0 + 1e-9)
+        U = model.with_params(**{name: value})
+        assert ucm.support(U, X, y, -at.w)[0] <= at.bound + 1e-12 * size
+        assert np.linalg.norm(at.w) == pytest.approx(1.0) and np.linalg.norm(at.x) == pytest.approx(
+            -at.objective
+        )
+
+
+def test_points_between_are_in_the_set(samples: Any) -> None:
+    X, y = samples
+    found = ucm.path(nu_svm(0.3), X, y, nu="all", between=(0.3, 0.5), eps=1e-2)
+    at = found.at(0.41)
+    certificate = ucm.compile(nu_svm(0.41), X, y).certify(w=at.w, x=at.x)
+    assert certificate.violation <= 1e-7
+    assert certificate.primal <= at.bound + 1e-9 and certificate.relative_gap <= 1e-2 + 1e-7
+
+
+def test_solutions_are_certified_when_they_are_looked_at(samples: Any) -> None:
+    X, y = samples
+    found = ucm.path(nu_svm(0.3), X, y, nu="all", between=(0.3, 0.5), eps=1e-2)
+    assert not found.over._solutions
+    for value, solution in zip(found.values, found, strict=True):
+        assert solution.status == "optimal" and solution.params["nu"] == value
+        assert found.at(value).objective == pytest.approx(solution.objective)
+        assert found.at(value).b == pytest.approx(solution.b, abs=1e-9)
+    assert found.to_frame().shape[0] == len(found)
+    kept = pickle.loads(pickle.dumps(found))
+    assert [s.objective for s in kept] == [s.objective for s in found]
+    with pytest.raises(ucm.ParameterError, match="expected a path over an interval"):
+        kept.at(0.4)
+
+
+def test_the_validation_error_is_that_of_each_value(samples: Any) -> None:
+    X, y = samples
+    rng = np.random.default_rng(5)
+    Z, t = rng.standard_normal((200, 6)), rng.choice([-1.0, 1.0], 200)
+    found = ucm.path(nu_svm(0.3), X, y, nu="all", between=(0.25, 0.7))
+    curve = found.validation(Z, t)
+    assert curve.errors.size > 10 and np.all(np.diff(curve.edges) >= 0.0)
+    for value in rng.uniform(0.25, 0.7, 300):
+        at = found.at(value)
+        assert curve.at(value) == np.mean((Z @ at.w + at.b > 0.0) != (t > 0.0))
+    least, low, high = curve.best
+    assert least == curve.errors.min() == curve.at(0.5 * (low + high))
+    assert "steps, least" in repr(curve)
+
+
+def test_the_whole_interval(samples: Any) -> None:
+    X, y = samples
+    found = ucm.path(nu_svm(0.3), X, y, nu="all", eps=1e-2)
+    interval = ucm.admissible(nu_svm(0.3), X, y)["nu"]
+    assert found.values[0] == pytest.approx(interval.upper)
+    assert interval.lower < found.values[-1] < interval.lower + 0.1
+    assert abs(found[-1].objective) < 0.06 * abs(found[0].objective)
+    apart = X + 4.0 * y[:, None]  # 0 never enters: to the whole hulls
+    whole = ucm.path(nu_svm(0.3), apart, y, nu="all", eps=1e-2)
+    assert whole.at(whole.values[-1]).objective == pytest.approx(
+        ucm.solve(ucm.Hull(pos) - ucm.Hull(neg), apart, y).objective, rel=2e-2
+    )
+
+
+def test_sparse_samples_and_more_features_than_samples(samples: Any) -> None:
+    X, y = samples
+    dense = ucm.path(nu_svm(0.3), X, y, nu="all", between=(0.3, 0.5), eps=1e-2)
+    thin = ucm.path(nu_svm(0.3), sparse.csr_array(X), y, nu="all", between=(0.3, 0.5), eps=1e-2)
+    assert abs(dense.at(0.4).objective / thin.at(0.4).objective - 1.0) <= 1e-2
+    wide = np.random.default_rng(0).standard_normal((30, 60)) + 0.3 * y[:30, None]
+    for A in (wide, sparse.csr_array(wide)):
+        found = ucm.path(nu_svm(0.3), A, y[:30], nu="all", eps=1e-2)
+        assert found.at(0.3).w.size == 60 and found.at(0.3).relative_gap <= 1e-2
+
+
+def test_class_weights_move_the_caps(samples: Any) -> None:
+    X, y = samples
+    weights = {"class_weight": (1.0, 1.5)}
+    found = ucm.path(nu_svm(0.3), X, y, nu="all", between=(0.3, 0.5), eps=1e-2, **weights)
+    exact = ucm.solve(nu_svm(0.37), X, y, tol=1e-8, **weights)
+    at = found.at(0.37)
+    assert at.objective <= exact.objective * (1 - 1e-9) and exact.objective <= at.bound
+
+
+def test_the_bound_is_the_least_over_the_capped_simplex() -> None:
+    rng = np.random.default_rng(0)
+    hulls = [CappedHull(9, 1.0, 1.0), CappedHull(7, 0.5, 2.0)]
+    x, w = rng.standard_normal((2, 3)), rng.standard_normal((2, 3))
+    scores = [rng.standard_normal(9), rng.standard_normal(7)]
+    ends = [Ends.of(c, x[k], w[k], scores) for k, c in enumerate((0.13, 0.7))]
+    for c in np.linspace(0.13, 0.7, 40):
+        least = 0.0
+        for hull, a in zip(hulls, scores, strict=True):
+            q, rest = np.zeros(a.size), hull.mass
+            for i in np.argsort(a):
+                q[i] = min(hull.share * c, rest)
+                rest -= q[i]
+            least += q @ a
+        assert ends[0].least(hulls, np.array([c]))[0] == pytest.approx(least, abs=1e-13)
+    piece = proven(hulls, *ends)
+    for c in np.linspace(0.13, 0.7, 400):
+        point, direction, bound = piece.at(c)
+        norm = np.linalg.norm(point)
+        assert (norm - bound) / norm <= piece.gap + 1e-12
+        assert np.linalg.norm(direction) > 0.0
+
+
+REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "no size": (ucm.models.svm(1.0), {"lam": "all"}, "expected two reduced hulls"),
+    "ellipsoids": (
+        ucm.models.mm_mpm(0.3),
+        {"kappa": "all"},
+        "expected two reduced hulls whose caps",
+    ),
+    "one of them": (
+        ucm.ReducedHull(pos, nu=ucm.Param("nu", 0.3)) - ucm.ReducedHull(neg, eta=0.1),
+        {"nu": "all"},
+        "keeps its cap",
+    ),
+    "eps": (nu_svm(0.3), {"nu": "all", "eps": 0}, r"eps lies in \(0, 1\)"),
+    "eps alone": (nu_svm(0.3), {"nu": [0.3], "eps": 1e-3}, "eps is of a path over an interval"),
+    "kernel": (nu_svm(0.3), {"nu": "all", "kernel": "rbf"}, "got kernel"),
+    "tol": (nu_svm(0.3), {"nu": "all", "tol": 1e-3}, "got tol"),
+    "empty": (nu_svm(0.3), {"nu": "all", "between": (0.3, 0.95)}, "U is empty beyond"),
+    "zero": (nu_svm(0.3), {"nu": "all", "between": (0.01, 0.5)}, "0 lies in U"),
+    "below 0": (nu_svm(0.3), {"nu": "all", "between": (-0.1, 0.5)}, "nu is positive"),
+    "backwards": (nu_svm(0.3), {"nu": "all", "between": (0.5, 0.3)}, "the smaller first"),
+    "relative": (nu_svm(ucm.Param("nu", 0.5, relative=True)), {"nu": "all"}, "got the relative nu"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_refused(case: str, samples: Any) -> None:
+    model, options, words = REFUSED[case]
+    with pytest.raises(ucm.ParameterError, match=words):
+        ucm.path(model, *samples, **options)
+
+
+def test_values_beyond_the_interval_and_other_samples(samples: Any) -> None:
+    X, y = samples
+    found = ucm.path(nu_svm(0.3), X, y, nu="all", between=(0.3, 0.5), eps=1e-2)
+    with pytest.raises(ucm.ParameterError, match=r"expected nu from 0.3 to 0.5, got 0.6"):
+        found.at(0.6)
+    with pytest.raises(ucm.DataError, match="expected the 6 features"):
+        found.validation(X[:, :2], y)
+    with pytest.raises(ucm.DataError, match="labels -1 and"):
+        found.validation(X, y[1:])
+    with pytest.raises(ucm.ParameterError, match="got 1 values of nu"):
+        ucm.path(nu_svm(0.3), X, y, nu=[0.4]).at(0.4)

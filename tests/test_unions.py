@@ -1,0 +1,280 @@
+"""Convex hulls of unions: their projection, their definition by CVXPY, how they are written and drawn."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from bundled import NAMES, load
+
+import ucm
+from ucm import Param, neg, pos, signed
+from ucm.errors import CompositionError, ParameterError
+from ucm.language.domains import Box, CappedSimplex, KLBall, NormBall, Simplex
+from ucm.language.domains.mixture import Mixture, SmoothMixture, mixture, unit_of
+from ucm.testing import check_domain
+
+TIGHT: Any = {
+    "solver": "CLARABEL",
+    **dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-10),
+}
+
+
+def groups(y: Any, count: int = 3) -> list[str]:
+    """A group for every sample, each with samples of both classes."""
+    of_class = {label: np.flatnonzero(y == label) for label in (1.0, -1.0)}
+    found = np.empty(len(y), dtype=object)
+    for rows in of_class.values():
+        found[rows] = [chr(ord("A") + k % count) for k in range(rows.size)]
+    return list(found)
+
+
+# --- the domain -------------------------------------------------------------------------------------
+def of(*domains: Any, sizes: Any) -> Mixture:
+    """One domain an operand; None: a point."""
+    given = [D for D in domains if D is not None]
+    owners = [k for k, D in enumerate(domains) if D is not None]
+    units = [unit_of([] if D is None else [D], True) for D in domains]
+    return mixture(given, sizes, owners, units, [None] * len(given))
+
+
+@pytest.mark.parametrize(
+    ("domain", "dim"),
+    [
+        (of(CappedSimplex(0.4), NormBall(0.7), sizes=[4, 2]), 7),
+        (of(Simplex(), None, CappedSimplex(0.5), sizes=[3, 2]), 6),
+        (of(NormBall(0.5), NormBall(0.0), None, sizes=[2, 2]), 7),
+        (of(NormBall(0.5, p=1.5), KLBall(0.6).on_simplex(), Box(-1.0, 2.0), sizes=[2, 3, 1]), 8),
+    ],
+    ids=repr,
+)
+def test_laws(domain: Mixture, dim: int) -> None:
+    check_domain(domain, dims=(dim,), cvxpy_dim=dim, classes=False)
+
+
+def drawn(rng: Any) -> SmoothMixture:
+    domains, sizes = [], []
+    for _ in range(rng.integers(2, 5)):
+        n = int(rng.integers(2, 7))
+        cap = rng.choice([1.0 / n, 1.0 / max(1, n // 2), rng.uniform(1.0 / n, 1.0)])
+        kinds = [None, CappedSimplex(float(cap)), Simplex(), NormBall(float(rng.uniform(0.2, 2)))]
+        domains.append(kinds[rng.integers(0, 4)])
+        sizes += [n] * (domains[-1] is not None)
+    found = of(*domains, sizes=sizes)
+    assert isinstance(found, SmoothMixture)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_projection_is_the_nearest_point_by_cvxpy(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    M = drawn(rng)
+    v = rng.standard_normal(M.dim) * 10.0 ** rng.uniform(-2, 2)
+    q = M.project(v)
+    assert M.violation(q) <= 1e-12
+    x = cp.Variable(M.dim)
+    problem = cp.Problem(cp.Minimize(cp.norm(x - v)), M.constraints(x))
+    problem.solve(solver="CLARABEL")
+    assert np.linalg.norm(q - v) <= problem.value * (1 + 1e-7) + 1e-8
+    normal = v - q  # q is its highest point
+    assert M.support(normal)[0] - normal @ q <= 1e-13 * max(1.0, float(abs(v).max()))
+    d, step = rng.standard_normal(M.dim), 1e-7 * max(1.0, float(abs(v).max()))
+    difference = (M.project(v + step * d) - M.project(v - step * d)) / (2 * step)
+    np.testing.assert_allclose(M.jacobian(v).matvec(d), difference, atol=1e-6)
+
+
+def test_the_shares_of_many_weights_are_accurate() -> None:
+    """Sums of thousands of scores; the scores are 1e3 times as far apart as the weights are large."""
+    rng = np.random.default_rng(0)
+    M = of(*(CappedSimplex(1 / 400.05) for _ in range(4)), sizes=[2000] * 4)
+    for spread in (1e-3, 1.0, 5.0):
+        v = spread * rng.standard_normal(M.dim)
+        assert isinstance(M, SmoothMixture)
+        q = M.project(v)
+        assert M.violation(q) <= 1e-12
+        # the normal cone: q maximises <v - q, .>
+        normal = v - q
+        assert M.support(normal)[0] - normal @ q <= 1e-13 * max(1.0, spread)
+
+
+# --- against the definition -------------------------------------------------------------------------
+def ball(S: Any, kappa: Any = 0.4) -> ucm.UncertaintySet:
+    return ucm.Ellipsoid(S.mean, S.cov, kappa)
+
+
+A, B, C = (pos.group(k) for k in "ABC")
+UNIONS = {
+    "hulls": (ucm.Hull(A) | ucm.ReducedHull(B, eta=0.4) | ucm.Hull(C)) - neg.mean,
+    "ellipsoids": (ball(A) | ball(B) | ball(C)) - (neg.group("A").mean | ball(neg.group("B"))),
+    "mixed": (ball(A) | ucm.Hull(B, weights=KLBall(0.8)) | pos.mean) - ball(neg, 0.2),
+    "inside": ((ball(A) | ball(B)) & ucm.Ball(pos.mean, 4.0))
+    + 0.1 * ucm.ConvexUnion(B.mean, -C.mean) - neg.mean,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("data", [*NAMES, "sonar"])
+@pytest.mark.parametrize("name", UNIONS)
+def test_against_its_twin(name: str, data: str) -> None:
+    if data == "sonar":
+        try:
+            X, y = ucm.datasets.load(data)
+        except ucm.DataError as error:
+            pytest.skip(str(error))
+    else:
+        X, y = load(data)
+    plan = ucm.compile(UNIONS[name], X, y, subgroup=groups(y))
+    solution = plan.solve()
+    assert solution.status in ("optimal", "zero_in_set", "stationary")
+    assert plan.verify().agrees
+
+
+def test_the_worst_group_has_the_margin() -> None:
+    """The objective is the worst of those of the operands at w, and that of a union over groups is
+    larger than that of the mean of the groups' hulls."""
+    X, y = load("wine")
+    g = groups(y)
+    U = UNIONS["ellipsoids"]
+    solution = ucm.solve(U, X, y, subgroup=g)
+    each = [
+        ucm.support(V, X, y, -solution.w, subgroup=g).value for V in (ball(A), ball(B), ball(C))
+    ]
+    other = ucm.support(U.terms()[1][0], X, y, -solution.w, subgroup=g).value  # type: ignore[attr-defined]
+    assert solution.objective == pytest.approx(max(each) + other, rel=1e-6)
+
+
+def test_two_worst_cases_at_one_w() -> None:
+    """CVXPY takes two support functions of one argument for the same."""
+    X, y = load("wine")
+    one, two = ucm.Hull(pos) - neg.mean, ball(pos) - ucm.Hull(neg)
+    w = cp.Variable(X.shape[1])
+    both = cp.maximum(*(ucm.worst_case(U, X, y, w) for U in (one, two)))
+    value = cp.Problem(cp.Minimize(both), [cp.norm(w) <= 1]).solve(**TIGHT)
+    assert value == pytest.approx(ucm.solve(one | two, X, y).objective, rel=1e-6)
+
+
+def test_certificates_from_weights() -> None:
+    X, y = load("wine")
+    g = groups(y)
+    sides = [ucm.ConvexUnion(*(ucm.Hull(S.group(k)) for k in "ABC")) for S in (pos, neg)]
+    plan = ucm.compile(sides[0] - sides[1], X, y, subgroup=g)
+    solution = plan.solve()
+    # the hull of a union of hulls is the hull
+    pooled = ucm.solve(ucm.Hull(pos) - ucm.Hull(neg), X, y)
+    assert solution.objective == pytest.approx(pooled.objective, rel=1e-6)
+    outside = plan.certify(w=solution.w, weights=solution.weights)
+    assert outside.relative_gap <= 1e-6 and outside.violation <= 1e-9
+    shared = ucm.compile(ucm.Hull(pos) | pos.mean - ucm.Hull(neg), X, y)
+    with pytest.raises(ParameterError, match="one weight"):
+        shared.certify(weights=np.ones(len(y)))
+
+
+def test_behind_a_kernel() -> None:
+    X, y = load("iris")
+    U = (ucm.ReducedHull(A, nu=0.4) | ucm.ReducedHull(B, nu=0.4)) - ucm.ReducedHull(neg, nu=0.4)
+    plain = ucm.solve(U, X, y, subgroup=groups(y, 2))
+    assert ucm.solve(U, X, y, subgroup=groups(y, 2), kernel="linear").objective == pytest.approx(
+        plain.objective, rel=1e-5
+    )
+    behind = ucm.compile(U, X, y, subgroup=groups(y, 2), kernel="rbf")
+    assert behind.solve().status == "optimal" and behind.verify().agrees
+
+
+def test_where_zero_lies_inside() -> None:
+    X, y = load("breast_cancer")
+    U = (ball(A, 5.0) | ball(B, 5.0)) - neg.mean
+    solution = ucm.solve(U, X, y, subgroup=groups(y))
+    assert solution.objective > 0.0 and solution.w.any()
+
+
+def test_the_admissible_sizes() -> None:
+    X, y = load("breast_cancer")
+    kappa, g = Param("kappa", 0.3), groups(y)
+    U = (ball(A, kappa) | (ball(B, kappa) & ucm.Hull(pos))) - neg.mean
+    end = ucm.admissible(U, X, y, subgroup=g)["kappa"].upper
+    assert ucm.solve(U.with_params(kappa=0.99 * end), X, y, subgroup=g).objective < 0.0
+    apart = [
+        ucm.admissible(V - neg.mean, X, y, subgroup=g)["kappa"].upper
+        for V in (ball(A, kappa), ball(B, kappa) & ucm.Hull(pos))
+    ]
+    assert end <= min(apart) * (1 + 1e-6)  # 0 lies in the hull where it lies in one
+    relative = U.with_params(kappa=0.5).fractional(("kappa",))  # type: ignore[attr-defined]
+    at = ucm.solve(relative, X, y, subgroup=g).params["kappa"]
+    assert at == pytest.approx(0.5 * end, rel=1e-3)
+
+
+def test_the_midpoint_of_unions() -> None:
+    X, y = load("wine")
+    sets = ucm.compile(UNIONS["hulls"], X, y, subgroup=groups(y))
+    plus, minus = (np.asarray(x) for x in sets.solve().parts or ())
+    solution = sets.solve()
+    assert solution.b == pytest.approx(-0.5 * float(solution.w @ (plus + minus)))
+    U = (ucm.Hull(pos) | np.full(X.shape[1], 0.5)) - neg.mean  # half of it stays where it is
+    with pytest.raises(ParameterError, match="midpoint"):
+        ucm.compile(U, X, y).solve(bias_rule="midpoint")
+
+
+# --- how it is written ------------------------------------------------------------------------------
+def test_the_text() -> None:
+    U = ucm.Hull(pos) | ucm.Hull(neg) - ucm.Point(neg.mean)
+    assert repr(U) == "Hull(pos) | (Hull(neg) - Point(neg.mean))"
+    assert repr((ucm.Hull(pos) | ucm.Hull(neg)) - neg.mean).startswith("(Hull(pos) | Hull(neg)) - ")
+    assert repr(2 * (ucm.Hull(pos) | pos.mean)) == "2 * (Hull(pos) | Point(pos.mean))"
+    nested = (ucm.Hull(pos) | pos.mean) | (pos.mean | ucm.Ball(0, 1))
+    assert isinstance(nested, ucm.ConvexUnion) and len(nested.sets) == 4
+    assert nested == ucm.ConvexUnion(ucm.Hull(pos), pos.mean, pos.mean, ucm.Ball(0, 1))
+    assert [0.0, 1.0] | ucm.Ball(0, 1) == ucm.ConvexUnion([0.0, 1.0], ucm.Ball(0, 1))
+    for node in (U, nested):
+        assert ucm.from_json(ucm.to_json(node)) == node == pickle.loads(pickle.dumps(node))
+        assert r"\cup" in node._repr_latex_() and "∪" in str(node)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: ucm.ConvexUnion(), "two sets or more, got none"),
+        (lambda: ucm.ConvexUnion(ucm.Hull(pos)), "two sets or more, got Hull(pos)"),
+        (lambda: ucm.Point([1.0]) | ucm.Point([1.0, 2.0]), "different spaces, of dimension 1 and 2"),
+        (lambda: ucm.Hull(pos) | pos, "did you mean Hull(pos)?"),
+        (lambda: ucm.Hull(pos) | 3.0, "expected a set"),
+        (lambda: ucm.Hull(pos) | ucm.L2(), "is no set"),
+        (lambda: ucm.compile(ucm.Image(np.eye(2), Box(0, np.inf)) | pos.mean, np.eye(2), [-1, 1]),
+         "expected bounded sets"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(make: Any, words: str) -> None:
+    with pytest.raises(CompositionError) as error:
+        make()
+    assert words in str(error.value) and any(mark in str(error.value) for mark in ";?")
+
+
+def test_a_picture_is_the_hull_of_those_of_the_operands() -> None:
+    pytest.importorskip("matplotlib")
+    from scipy.spatial import ConvexHull
+
+    from ucm.plot import SetDisplay
+
+    X = load("wine")[0][:, :2]
+    y, g = load("wine")[1], groups(load("wine")[1])
+    U = (ucm.Hull(A) | ball(B)) - neg.mean
+    shown = SetDisplay.from_model(U, X, y, subgroup=g)
+    assert len(shown.parts[1]) == 2
+    points = np.vstack([part.vertices for part in shown.parts[1]])
+    whole = ConvexHull(shown.classes[1].vertices)
+    assert whole.volume == pytest.approx(ConvexHull(points).volume, rel=1e-3)
+
+
+def test_over_rows_by_their_moments() -> None:
+    """Means far from 0: where all operands go along with the samples, so does the union."""
+    X, y = load("wine")
+    X = X + 1e3
+    for U in (
+        (ball(pos) | pos.mean) - neg.mean,
+        (ball(pos) | np.full(X.shape[1], 1e3)) - neg.mean,
+        ucm.Ellipsoid(signed.mean, signed.cov, 0.1) | signed.mean,
+    ):
+        plain, rows = ucm.solve(U, X, y), ucm.solve(U, ucm.row_source(X, y))
+        assert rows.objective == pytest.approx(plain.objective, rel=1e-7)
+        np.testing.assert_allclose(rows.w, plain.w, atol=1e-3)

@@ -1,0 +1,456 @@
+"""Two reduced hulls over a whole interval of their size, proven between the values that are solved."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.compiler.plan import Plan
+from ucm.compiler.recover import summands
+from ucm.compiler.robust import ToDistance
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
+from ucm.errors import EmptySetError, ParameterError, SolverError, brief
+from ucm.evidence.admissible import size_of
+from ucm.evidence.interval import CappedHull, Ends, Proven, proven
+from ucm.forms.answer import Answer
+from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
+from ucm.forms.solution import Solution
+from ucm.forms.solver import Solver
+from ucm.language.contracts import Capped
+from ucm.language.robust import RobustMargin
+from ucm.language.sets.weights import OfWeights
+from ucm.solvers import NewtonHull
+from ucm.solvers.distance.newton_hull import HullChain
+
+__all__ = ["Between", "ErrorCurve", "OverInterval", "over_interval"]
+
+
+_EACH = 0.25  # of eps, for a solve
+_SAFE = 0.7  # of eps, that a step aims at
+_GROWS, _HALVES = 1.8, 0.5  # the most that a step grows by, and where one that is refused is cut
+_NEAR = 1e-7  # relative, between values that are no longer told apart
+_LEAST = 0.05  # of the distance of the smallest set: where the path ends before 0 enters
+
+
+@dataclass(frozen=True)
+class Between:
+    """What is proven at one value, without a solve.
+
+    Attributes
+    ----------
+    value : of the parameter
+    w : (n,) of norm 1
+    b : the bias, between those of the two neighbours
+    x : (n,) a point of U
+    objective, bound : `-||x||` and the largest `-w'x` over U: `objective <= optimum <= bound`
+    relative_gap : `(bound - objective) / ||x||`
+    """
+
+    value: float
+    w: Vec
+    b: float | None
+    x: Vec
+    objective: float
+    bound: float
+    relative_gap: float
+
+
+@dataclass(frozen=True)
+class ErrorCurve:
+    """The part of further samples that is classified wrongly, as a function of a parameter: a step function.
+
+    Attributes
+    ----------
+    name : the parameter
+    edges : (k + 1,) where it may change, ascending
+    errors : (k,) between one and the next
+    """
+
+    name: str
+    edges: Vec
+    errors: Vec
+
+    def at(self, value: Any) -> Any:
+        """The error at a value, or at several, of the interval."""
+        place = np.searchsorted(self.edges, value, side="right") - 1
+        return self.errors[np.clip(place, 0, self.errors.size - 1)]
+
+    @property
+    def best(self) -> tuple[float, float, float]:
+        """The least error and the ends of the widest interval that has it."""
+        least = float(self.errors.min())
+        low = high = float(self.edges[0])
+        start = None
+        for k, error in enumerate([*self.errors.tolist(), math.inf]):
+            if error == least and start is None:
+                start = float(self.edges[k])
+            elif error != least and start is not None:
+                if float(self.edges[k]) - start >= high - low:
+                    low, high = start, float(self.edges[k])
+                start = None
+        return least, low, high
+
+    def __repr__(self) -> str:
+        least, low, high = self.best
+        return (
+            f"ErrorCurve({self.name} from {self.edges[0]:.6g} to {self.edges[-1]:.6g}, {self.errors.size} "
+            f"steps, least {least:.4g} from {low:.6g} to {high:.6g})"
+        )
+
+
+class _Found(Solver[MinNorm]):
+    """A solver whose answer is known."""
+
+    name = "newton-hull"
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+
+    def refuse(self, form: MinNorm) -> str | None:
+        return None
+
+    def predicted_passes(self, form: MinNorm) -> float:
+        return 0.0
+
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
+        return self.answer
+
+
+@dataclass(frozen=True)
+class _Break:
+    """A value that was solved: its number, its c, the weights by hull, and what is known there."""
+
+    value: float
+    c: float
+    q: list[Vec]
+    ends: Ends
+
+
+class OverInterval(Sequence[Solution]):
+    """The solutions of the solved values, and what is proven between neighbours, the smallest set first.
+
+    Attributes
+    ----------
+    breaks : the solved values
+    pieces : between one and the next
+    eps : the relative gap that was asked for
+    """
+
+    def __init__(
+        self, hulls: _Hulls, breaks: list[_Break], pieces: list[Proven], eps: float
+    ) -> None:
+        self._hulls, self.breaks, self.pieces, self.eps = hulls, breaks, pieces, eps
+        self._solutions: dict[int, Solution] = {}
+
+    def __len__(self) -> int:
+        return len(self.breaks)
+
+    @overload
+    def __getitem__(self, index: int) -> Solution: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Solution, ...]: ...
+    def __getitem__(self, index: int | slice) -> Solution | tuple[Solution, ...]:
+        places = range(len(self))[index]
+        return (
+            self.solution(places) if isinstance(places, int) else tuple(map(self.solution, places))
+        )
+
+    def solution(self, k: int) -> Solution:
+        """The k-th solved value, certified and recovered at the first look."""
+        if k not in self._solutions:
+            self._solutions[k] = self._hulls.solution(self.breaks[k], self.eps)
+        return self._solutions[k]
+
+    def at(self, value: float) -> Between:
+        """What is proven at a value of the interval."""
+        c = self._hulls.size.derived(value)
+        known = [each.c for each in self.breaks]
+        if not known[0] * (1.0 - 1e-12) <= c <= known[-1] * (1.0 + 1e-12):
+            low, high = self.ends
+            raise ParameterError(
+                f"Path.at: expected {self._hulls.name} from {low:.6g} to {high:.6g}, got {value:.6g}; solve "
+                "over a wider interval"
+            )
+        c = min(max(c, known[0]), known[-1])
+        k = min(max(bisect.bisect_left(known, c) - 1, 0), len(self.pieces) - 1)
+        piece = self.pieces[k]
+        x, w, least = piece.at(c)
+        length, norm = float(np.linalg.norm(w)), float(np.linalg.norm(x))
+        t = (c - piece.low) / (piece.high - piece.low)
+        _, (b1, b2) = self.lines(k)
+        b = None if b1 is None or b2 is None else ((1.0 - t) * b1 + t * b2) / length
+        return Between(value, w / length, b, x, -norm, -least, (norm - least) / norm)
+
+    def lines(self, k: int) -> tuple[NDArray[np.float64], tuple[float | None, float | None]]:
+        """w at both ends of a piece, as long as x, and b in the same scale."""
+        w = self.pieces[k].w
+        found = []
+        for j, v in zip((k, k + 1), w, strict=True):
+            s = self.solution(j)
+            turned = s.w is not None and s.b is not None
+            found.append(s.b * float(np.linalg.norm(v)) if turned else None)
+        return w, (found[0], found[1])
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest value."""
+        first, last = self.breaks[0].value, self.breaks[-1].value
+        return min(first, last), max(first, last)
+
+    def validation(self, X: Any, y: Vec) -> ErrorCurve:
+        """The error of (w, b) of every value on further samples, exactly.
+
+        Between two solved values w, as long as x, and b in its scale are linear in t, so that each sample
+        changes sides once at most.
+        """
+        lines = [self.lines(k) for k in range(len(self.pieces))]
+        W = np.array([lines[0][0][0], *(w[1] for w, _ in lines)])
+        b = np.array([lines[0][1][0], *(ends[1] for _, ends in lines)], dtype=float)
+        F = np.asarray(X @ W.T) + b
+        edges, errors = [self.breaks[0].c], []
+        for k, piece in enumerate(self.pieces):
+            one, other = F[:, k], F[:, k + 1]
+            moves = np.flatnonzero((one > 0.0) != (other > 0.0))
+            t = one[moves] / (one[moves] - other[moves])
+            order = np.argsort(t, kind="stable")
+            wrong = int(np.count_nonzero((one > 0.0) != (y > 0.0)))
+            better = ((other[moves] > 0.0) == (y[moves] > 0.0))[order]
+            errors.append(wrong + np.concatenate([[0], np.cumsum(np.where(better, -1, 1))]))
+            edges += [*(piece.low + t[order] * (piece.high - piece.low)).tolist(), piece.high]
+        values = np.array([float(self._hulls.size.inverse(c)) for c in edges])
+        counts = np.concatenate(errors)
+        if values[0] > values[-1]:
+            values, counts = values[::-1], counts[::-1]
+        return ErrorCurve(self._hulls.name, values, counts / y.size)
+
+
+class _Hulls:
+    """A model of two reduced hulls whose caps move with one parameter.
+
+    Attributes
+    ----------
+    model, data, name : what is solved
+    size : the c of its caps as a function of the parameter
+    members : the hulls, each with its share of c
+    """
+
+    def __init__(self, model: Any, data: Data, name: str) -> None:
+        where = f'path: {name}="all"'
+        if not isinstance(model, RobustMargin) or model.norm != 2.0:
+            raise ParameterError(
+                f"{where}: expected two reduced hulls in the Euclidean norm, got {brief(model)}; write "
+                f"values, as {name}=[0.2, 0.3]"
+            )
+        size = size_of(model, data, name)
+        leaves = list(summands(model.set))
+        hulls = all(isinstance(U, OfWeights) and math.isfinite(f) for U, f in leaves)
+        if isinstance(size, str) or not hulls:
+            why = f" ({size})" if isinstance(size, str) else ""
+            raise ParameterError(
+                f"{where}: expected two reduced hulls whose caps it sets, got {brief(model.set)}{why}; write "
+                f"values, as {name}=[0.2, 0.3]"
+            )
+        self.model, self.data, self.name, self.size = model, data, name, size
+        self.leaves = leaves
+        self.roomy = self._roomy()
+        caps, mass, sizes = self._caps(self.roomy)
+        shares = caps / size.derived(self.roomy)
+        other = float(size.inverse(0.5 * size.derived(self.roomy)))
+        form = self.form(self.roomy)
+        why = NewtonHull().refuse(form)
+        if why is None and not np.allclose(
+            self._caps(other)[0], np.maximum(0.5 * caps, mass / sizes)
+        ):
+            why = "one of them keeps its cap"
+        if why is not None:
+            raise ParameterError(
+                f"{where}: expected two reduced hulls whose caps it sets, got {brief(model.set)} "
+                f"({why}); write values, as {name}=[0.2, 0.3]"
+            )
+        self.members = [
+            CappedHull(int(n), float(m), float(s)) for n, m, s in zip(sizes, mass, shares)
+        ]
+        self.least = max(h.mass / (h.share * h.size) for h in self.members)
+        self.most = max(h.mass / h.share for h in self.members)
+
+    def _roomy(self) -> float:
+        """A value at which U is not empty."""
+        c = 1.0
+        for _ in range(200):
+            value = float(self.size.inverse(c))
+            if self.at(value).set.emptiness(self.data) is None:
+                return value
+            c *= 2.0
+        raise EmptySetError(f"path: U is empty for every {self.name}; change another parameter")
+
+    def at(self, value: float) -> RobustMargin:
+        return self.model.with_params(**{self.name: value})
+
+    def form(self, value: float) -> MinNorm:
+        return ToDistance(self.at(value), self.data).form
+
+    def _groups(self, value: float) -> list[tuple[OfWeights, float, Any]]:
+        """The leaf, its factor, and the mass constraint of every hull."""
+        found = []
+        for U, factor in summands(self.at(value).set):
+            space = U.bound_space(self.data)  # type: ignore[attr-defined]
+            if not isinstance(space.domain, Capped):
+                return []
+            found += [(U, factor, g) for g in space.domain.groups(space.dim, space.classes)]
+        return found
+
+    def _caps(self, value: float) -> tuple[Vec, Vec, Vec]:
+        """The caps, the masses and the numbers of samples of the hulls."""
+        found = [(g.cap, g.mass, g.size) for _, _, g in self._groups(value)]
+        caps, mass, sizes = np.array(found, dtype=float).reshape(-1, 3).T
+        return caps, mass, sizes
+
+    def ends(self, c: float, q: list[Vec], w: Vec) -> Ends:
+        """The proof at one c, from the declared sets."""
+        value = float(self.size.inverse(c))
+        x, violation = self.at(value).set.rebuild(self.data, iter(self.blocks(q)))
+        if violation > 1e-9:
+            raise SolverError(
+                f"path: weights outside of their domains by {violation:.2g} at {self.name}={value:.6g}; "
+                "please report it"
+            )
+        scores = []
+        pulls: dict[int, Vec] = {}
+        for U, factor, g in self._groups(value):
+            if id(U) not in pulls:
+                pulls[id(U)] = factor * U.image(self.data)[1].rmatvec(w)
+            scores.append(pulls[id(U)][g.entries])
+        return Ends.of(c, x, w, scores)
+
+    def blocks(self, q: list[Vec]) -> list[Vec]:
+        """The weights of the hulls as those of the blocks."""
+        if len(self.leaves) == 2:
+            return q
+        whole = np.empty(sum(part.size for part in q))
+        for part, (_, _, g) in zip(q, self._groups(self.roomy), strict=True):
+            whole[g.entries] = part
+        return [whole]
+
+    def solution(self, found: _Break, tol: float) -> Solution:
+        """A solved value, certified and recovered as by `Plan.solve`."""
+        lowering = ToDistance(self.at(found.value), self.data)
+        return Plan(lowering, _Found(Answer(self.blocks(found.q), found.ends.w))).solve(tol=tol)
+
+
+def over_interval(
+    model: Any, data: Data, name: str, eps: float, between: Sequence[float] | None,
+    progress: Callable[[int, Any], object] | None, left: Callable[[], float | None],
+) -> OverInterval:  # fmt: skip
+    """Solve from the smallest set to the largest, each from the one before, so closely that what lies between
+    is proven to a relative gap of `eps`."""
+    hulls = _Hulls(model, data, name)
+    low, high = hulls.least, hulls.most
+    if between is not None:
+        low, high = _ends(hulls, between)
+    monitor = Monitor(_EACH * eps, time_limit=left())
+    began = HullChain(hulls.form(float(hulls.size.inverse(low))), monitor)
+    shares = [h.share for h in hulls.members]
+    known: list[_Break] = []
+
+    def solved(c: float, w: Vec | None) -> _Break | None:
+        q, v = (
+            began.first(NewtonHull().coarse) if w is None else began.at([s * c for s in shares], w)
+        )
+        if not v.any() or not q:
+            return None
+        found = _Break(float(hulls.size.inverse(c)), c, q, hulls.ends(c, q, v))
+        known.append(found)
+        return found
+
+    with monitor.alarm(), data.powers():
+        current = solved(low, None)
+        if current is None:
+            raise ParameterError(_enters(hulls, low))
+        size = float(np.linalg.norm(current.ends.x))
+        ahead: list[_Break] = []
+        breaks, pieces = [current], []
+        over = OverInterval(hulls, breaks, pieces, eps)
+        step = 0.5 * math.sqrt(eps)
+        while current.c < high * (1.0 - 1e-12):
+            if monitor.late:
+                raise SolverError(
+                    f"path: the time limit came at {name}={current.value:.6g}; raise time_limit or eps"
+                )
+            if not ahead:
+                c = current.c * (1.0 + step)
+                c = high if c > high / (1.0 + 0.3 * step) else c
+                found = solved(c, _expected(known, c))
+                if found is None:  # 0 has entered
+                    step *= 0.5
+                    if step < _NEAR:
+                        break
+                    continue
+                ahead.append(found)
+            piece = proven(hulls.members, current.ends, ahead[-1].ends)
+            apart = ahead[-1].c / current.c - 1.0
+            if piece.gap <= eps or apart < _NEAR:
+                step = apart * min(math.sqrt(_SAFE * eps / max(piece.gap, 1e-3 * eps)), _GROWS)
+                current = ahead.pop()
+                breaks.append(current)
+                pieces.append(piece)
+                if progress is not None:
+                    progress(len(breaks) - 1, over[-1])
+                if between is None and np.linalg.norm(current.ends.x) < _LEAST * size:
+                    break
+                continue
+            c = current.c + _HALVES * (ahead[-1].c - current.c)
+            found = solved(c, _expected(known, c))
+            if found is None:
+                raise ParameterError(_enters(hulls, c))
+            ahead.append(found)
+    if between is not None and current.c < high * (1.0 - 1e-9):
+        raise ParameterError(_enters(hulls, high))
+    return over
+
+
+def _expected(known: list[_Break], c: float) -> Vec:
+    """w at c on the line through those of the two values next to it."""
+    near = sorted(known, key=lambda each: abs(each.c - c))[:2]
+    if len(near) < 2:
+        return near[0].ends.w
+    a, b = near
+    return a.ends.w + (c - a.c) / (a.c - b.c) * (a.ends.w - b.ends.w)
+
+
+def _ends(hulls: _Hulls, between: Sequence[float]) -> tuple[float, float]:
+    try:
+        low, high = (float(v) for v in between)
+    except (TypeError, ValueError, OverflowError):
+        low = high = math.nan
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ParameterError(
+            f"path: between is a pair of numbers, the smaller first, got {brief(between)}; write "
+            "between=(0.2, 0.4)"
+        )
+    c = sorted(hulls.size.derived(v) if v > 0.0 else math.inf for v in (low, high))
+    if not c[0] >= hulls.least * (1.0 - 1e-9):
+        end = float(hulls.size.inverse(hulls.least))
+        raise ParameterError(
+            f"path: between={brief(tuple(between))} leaves the admissible interval of {hulls.name}: U is "
+            f"empty beyond {end:.6g}; end there"
+        )
+    if not math.isfinite(c[1]):
+        raise ParameterError(
+            f"path: between={brief(tuple(between))}: {hulls.name} is positive; begin above 0"
+        )
+    return max(c[0], hulls.least), c[1]
+
+
+def _enters(hulls: _Hulls, c: float) -> str:
+    return (
+        f"path: at {hulls.name}={float(hulls.size.inverse(c)):.6g} 0 lies in U, which is not admissible; "
+        f"ucm.admissible tells where it enters: end before that, or leave `between` out"
+    )

@@ -1,0 +1,162 @@
+"""Two reduced hulls for every cap of an interval, proven without a solve.
+
+With caps `share_o c` on the weights of each hull, `{(q, c): 0 <= q <= share c, sum q = mass}` is jointly
+convex: between two nearest points x_1 at c_1 and x_2 at c_2,
+
+    x(t) = (1 - t) x_1 + t x_2  is one of U(c(t)),   c(t) = (1 - t) c_1 + t c_2.
+
+For a fixed w the least of w'x over U(c) is a sum over the hulls: with the scores a of its samples ascending,
+S_k the sum of the first k and `k = floor(mass / (share c))`,
+
+    G_w(c) = share c S_k + (mass - share c k) a_(k+1),
+
+linear in c between its kinks `c = mass / (share k)`. G is concave in w, so at w(t) = (1 - t) w_1 + t w_2
+
+    (1 - t) G_1(c) + t G_2(c) =: N(t)   gives   N(t) / |w(t)|  <=  distance of U(c(t)) from 0  <=  |x(t)|.
+
+One sort of the scores for each end proves every c between them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.linear import Vec
+
+__all__ = ["CappedHull", "Ends", "Proven", "proven"]
+
+_ROUNDING = 1e-12  # of a number of samples
+
+
+@dataclass(frozen=True)
+class CappedHull:
+    """The weights `0 <= q_i <= share c`, `sum q = mass`, of so many samples."""
+
+    size: int
+    mass: float
+    share: float
+
+    def kinks(self, low: float, high: float) -> Vec:
+        """The c in (low, high) at which a whole number of samples carries the mass."""
+        first = math.floor(self.mass / (self.share * high))
+        last = math.ceil(self.mass / (self.share * low))
+        c = self.mass / (self.share * np.arange(max(first, 1), min(last, self.size) + 1))
+        return c[(c > low) & (c < high)]
+
+
+@dataclass(frozen=True)
+class Ends:
+    """What is known at one c.
+
+    Attributes
+    ----------
+    c : the number
+    x, w : (n,) a point of U(c), and a dual vector about as long
+    scores : of the samples of each hull, ascending, each times its sign in x; the weights q give `w'x`
+    sums : of the first 0, 1, ... of them
+    """
+
+    c: float
+    x: Vec
+    w: Vec
+    scores: tuple[Vec, ...]
+    sums: tuple[Vec, ...]
+
+    @classmethod
+    def of(cls, c: float, x: Vec, w: Vec, scores: Sequence[Vec]) -> Ends:
+        """From scores in any order."""
+        ordered = tuple(np.sort(a) for a in scores)
+        return cls(c, x, w, ordered, tuple(np.concatenate([[0.0], np.cumsum(a)]) for a in ordered))
+
+    def least(self, hulls: Sequence[CappedHull], c: Vec) -> Vec:
+        """G_w at each c."""
+        total = np.zeros(c.size)
+        for hull, a, S in zip(hulls, self.scores, self.sums, strict=True):
+            k = np.floor(hull.mass / (hull.share * c) * (1.0 + _ROUNDING)).astype(np.intp)
+            k = np.clip(k, 0, a.size - 1)
+            total += hull.share * c * S[k] + (hull.mass - hull.share * c * k) * a[k]
+        return total
+
+
+@dataclass(frozen=True)
+class Proven:
+    """All c between two ends.
+
+    Attributes
+    ----------
+    low, high : c at the ends
+    x, w : (2, n) the points and the dual vectors there
+    c, G : (k,), (2, k) the kinks between them, ascending with the ends, and G_1, G_2 there
+    gap : no c between them has a larger relative gap
+    """
+
+    low: float
+    high: float
+    x: NDArray[np.float64]
+    w: NDArray[np.float64]
+    c: Vec
+    G: NDArray[np.float64]
+    gap: float
+
+    def at(self, c: float) -> tuple[Vec, Vec, float]:
+        """x(t), w(t), and the lower bound of the distance."""
+        t = (c - self.low) / (self.high - self.low)
+        mix = np.array([1.0 - t, t])
+        x, w = mix @ self.x, mix @ self.w
+        N = mix @ [np.interp(c, self.c, g) for g in self.G]
+        length = float(np.linalg.norm(w))
+        return x, w, float(N) / length if length > 0.0 else -math.inf
+
+
+def proven(hulls: Sequence[CappedHull], one: Ends, other: Ends) -> Proven:
+    """What two ends prove of all c between them.
+
+    Between neighbouring kinks N is quadratic in t, and so is `(|x|^2 / r + r |w|^2) / 2 >= |x| |w|`, r the
+    ratio `|x| / |w|` in the middle: the largest difference over `|x| |w|` is that of a quadratic, divided by
+    the least `|x|` and `|w|` of the piece.
+    """
+    first, last = (one, other) if one.c < other.c else (other, one)
+    low, high = first.c, last.c
+    c = np.unique(np.concatenate([[low, high], *(h.kinks(low, high) for h in hulls)]))
+    G = np.array([first.least(hulls, c), last.least(hulls, c)])
+    x, w = np.array([first.x, last.x]), np.array([first.w, last.w])
+    t = (c - low) / (high - low)
+    t[0], t[-1] = 0.0, 1.0
+    xx, ww = (np.array([v[0] @ v[0], v[0] @ v[1], v[1] @ v[1]]) for v in (x, w))
+    a, b = t[:-1], t[1:]
+    middle = 0.5 * (a + b)
+    r = np.sqrt(_square(xx, middle) / np.maximum(_square(ww, middle), 1e-300))
+    r = np.where(r > 0.0, r, 1.0)
+
+    def over(t: Vec, G: NDArray[np.float64]) -> Vec:
+        return 0.5 * (_square(xx, t) / r + r * _square(ww, t)) - ((1.0 - t) * G[0] + t * G[1])
+
+    f, g = over(a, G[:, :-1]), over(b, G[:, 1:])
+    h = over(middle, 0.5 * (G[:, :-1] + G[:, 1:]))
+    curve = 2.0 * (f + g - 2.0 * h)
+    slope = g - f - curve
+    u = np.where(
+        curve < 0.0, np.clip(-slope / np.where(curve < 0.0, 2.0 * curve, -1.0), 0.0, 1.0), 0.0
+    )
+    top = np.maximum(np.maximum(f, g), f + slope * u + curve * u * u)
+    least = np.sqrt(_least(xx, a, b) * _least(ww, a, b))
+    gaps = np.where(least > 0.0, np.maximum(top, 0.0) / np.maximum(least, 1e-300), np.inf)
+    return Proven(low, high, x, w, c, G, float(gaps.max()))
+
+
+def _square(v: Vec, t: Vec) -> Vec:
+    """`|(1 - t) v_1 + t v_2|^2` from the inner products."""
+    s = 1.0 - t
+    return s * s * v[0] + 2.0 * s * t * v[1] + t * t * v[2]
+
+
+def _least(v: Vec, a: Vec, b: Vec) -> Vec:
+    """Its least value over [a, b]: a convex quadratic, at its vertex or the end nearest to that."""
+    curve = v[0] - 2.0 * v[1] + v[2]
+    vertex = (v[0] - v[1]) / curve if curve > 0.0 else 0.0
+    return np.maximum(_square(v, np.clip(vertex, a, b)), 0.0)

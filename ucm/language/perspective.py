@@ -1,0 +1,93 @@
+"""The cone over a convex set in CVXPY: `{(t x, t) : x in C, t > 0}`, closed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ucm.errors import CompositionError
+from ucm.language import cvx as cp
+
+__all__ = ["perspective"]
+
+
+def perspective(
+    x: cp.Expression, constraints: list[cp.Constraint], t: cp.Expression
+) -> tuple[cp.Expression, list[cp.Constraint]]:
+    """An expression p and constraints with `p in t C`, C the values of x under its constraints.
+
+    CVXPY brings C to conic form, `{x : A v + b in K}` for variables v that hold x; then `t C` is
+    `A v + b t in K`. It is C's own closure of the perspective, with nothing asked of how C is written.
+    Parameters stay parameters: A and b are affine in them.
+
+    Parameters
+    ----------
+    x : affine, a vector
+    t : a scalar that is not negative
+
+    Raises
+    ------
+    CompositionError
+        A constraint leads to a cone of semidefinite matrices, or to one of more than three powers.
+    """
+    z = cp.Variable(x.shape[0])
+    data, _, _ = cp.Problem(cp.Minimize(0), [z == x, *constraints]).get_problem_data(
+        cp.CLARABEL, enforce_dpp=True
+    )
+    program, dims = data["param_prob"], data["dims"]
+    if dims.psd or getattr(dims, "pnd", None):
+        raise CompositionError(
+            "a union of sets: expected constraints by norms, powers and exponentials, got semidefinite or "
+            "generalised power cones; write the set as a sum or an intersection of simpler ones"
+        )
+    m, n = program.constr_size, program.x.size
+    table = sparse.csc_array(program.A)
+    v = cp.Variable(n)
+
+    def lines(column: int) -> tuple[Any, Any]:
+        """`A v + b t` of one column of the table: the constant, or the factor of a parameter."""
+        rows = sparse.coo_array(table[:, [column]])
+        at, entries = rows.coords[0], rows.data
+        A = sparse.csr_array((entries, (at % m, at // m)), shape=(m, n + 1))
+        b = A[:, [n]].toarray().ravel()
+        return A[:, :n], b
+
+    image: Any = 0.0
+    for key, column in program.param_id_to_col.items():
+        if key not in program.id_to_param:
+            A, b = lines(column)
+            image = image + A @ v + b * t
+            continue
+        parameter = program.id_to_param[key]
+        flat = cp.vec(parameter, order="F") if parameter.ndim else None
+        for k in range(parameter.size):
+            A, b = lines(column + k)
+            if A.nnz or b.any():
+                factor = parameter if flat is None else flat[k]
+                image = image + factor * (A @ v + b * t)
+    start = program.var_id_to_col[z.id]
+    return v[start : start + z.size], _in_cones(image, dims)
+
+
+def _in_cones(image: Any, dims: Any) -> list[cp.Constraint]:
+    """`image in K`, the cones in the order of CVXPY."""
+    found: list[Any] = []
+    ends = np.cumsum([0, dims.zero, dims.nonneg])
+    if dims.zero:
+        found.append(image[: ends[1]] == 0)
+    if dims.nonneg:
+        found.append(image[ends[1] : ends[2]] >= 0)
+    at = int(ends[2])
+    for size in dims.soc:
+        found.append(cp.SOC(image[at], image[at + 1 : at + size]))
+        at += size
+    if dims.exp:
+        rows = image[at : at + 3 * dims.exp]
+        found.append(cp.ExpCone(rows[0::3], rows[1::3], rows[2::3]))
+        at += 3 * dims.exp
+    if dims.p3d:
+        rows = image[at : at + 3 * len(dims.p3d)]
+        found.append(cp.PowCone3D(rows[0::3], rows[1::3], rows[2::3], np.array(dims.p3d)))
+    return found

@@ -1,0 +1,230 @@
+"""The closed convex hull of a union of sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ucm.data.bound import Data
+from ucm.data.linear import LinearMap, Vec
+from ucm.data.maps import MatrixMap, StackedMap, ZeroMap
+from ucm.errors import CompositionError, brief
+from ucm.language import cvx as cp
+from ucm.language.arithmetic import in_parentheses
+from ucm.language.contracts import (
+    OPERATORS,
+    AffineImage,
+    Block,
+    Coupling,
+    Scope,
+    Size,
+    Splits,
+    UncertaintySet,
+    common_dimension,
+)
+from ucm.language.domains.mixture import Mixture, mixture, unit_of
+from ucm.language.node import CoordinateFree, Notation
+from ucm.language.parameter import Numbers, Parameters
+from ucm.language.perspective import perspective
+from ucm.language.sets.weights import below
+
+__all__ = ["ConvexUnion"]
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The operands as they are lowered, and the mixture of their blocks."""
+
+    images: list[AffineImage]
+    domain: Mixture
+
+
+class ConvexUnion(UncertaintySet, CoordinateFree):
+    """The closed convex hull of the union `A | B | ...`: the mixtures `{sum_g t_g x_g : x_g in U_g, t >= 0,
+    sum_g t_g = 1}`, closed.
+
+    Its support function is the largest of those of its operands, so that a model guards against the worst
+    of them: the union over groups of samples against the worst group.
+
+    Parameters
+    ----------
+    *given : sets, or vectors as points
+        The operands; unions among them are taken apart.
+    sets : tuple of sets, optional
+        More of them: the field that holds all.
+
+    Raises
+    ------
+    CompositionError
+        There are fewer than two, or they live in different spaces; of data: one of them is unbounded.
+
+    Notes
+    -----
+    Rockafellar (1970), Convex Analysis, Theorems 9.8 and 16.5. The union over groups is the group
+    distributionally robust optimisation of Sagawa, Koh, Hashimoto and Liang (2020) for the losses that a
+    set stands for.
+
+    `|` binds weaker than every other operator: `A | B - C` is `A | (B - C)`.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> U = ucm.Hull(ucm.pos.group("A")) | ucm.Hull(ucm.pos.group("B")) - ucm.neg.mean
+    >>> U
+    Hull(pos.group('A')) | (Hull(pos.group('B')) - Point(neg.mean))
+    >>> print(ucm.Point([1.0, 2.0]) | ucm.Ball([0.0, 0.0], 1.0))
+    conv({(1, 2)} ∪ {(0, 0) + u : ‖u‖₂ ≤ 1})
+    """
+
+    sets: tuple[UncertaintySet, ...]
+
+    def __init__(self, *given: Any, sets: tuple[Any, ...] = ()) -> None:
+        found: list[UncertaintySet] = []
+        for x in (*given, *sets):
+            U = OPERATORS["set"](x, "|")
+            found += U.sets if isinstance(U, ConvexUnion) else [U]
+        if len(found) < 2:
+            got = repr(found[0]) if found else "none"
+            raise CompositionError(
+                f"ConvexUnion: expected two sets or more, got {got}; write ConvexUnion(A, B), or A | B"
+            )
+        object.__setattr__(self, "sets", tuple(found))
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.dimension(None)
+
+    def dimension(self, n: int | None) -> int | None:
+        return common_dimension(self, [U.dimension(n) for U in self.sets])
+
+    def emptiness(self, data: Data) -> str | None:
+        reasons = (U.emptiness(data) for U in self.sets)
+        return next((why for why in reasons if why is not None), None)
+
+    def size(self, data: Data) -> Size | None:
+        return None
+
+    def _layout(self, data: Data) -> _Layout:
+        return data.once(("union", self), lambda: self._laid_out(data))
+
+    def _laid_out(self, data: Data) -> _Layout:
+        images = [U.lower(data) for U in self.sets]
+        for U, image in zip(self.sets, images, strict=True):
+            if not _bounded(U, data, image):
+                raise CompositionError(
+                    f"{brief(self)}: expected bounded sets, as the hull of others need not be closed, got "
+                    f"{brief(U)}; bound it, as by U & Ball(0, r)"
+                )
+        units = [
+            unit_of(
+                [b.domain for b in image.blocks],
+                not image.center.any() and not any(c.offset.any() for c in image.couplings),
+            )
+            for image in images
+        ]
+        blocks = [(g, b) for g, image in enumerate(images) for b in image.blocks]
+        domain = mixture(
+            [b.domain for _, b in blocks],
+            [b.map.shape[1] for _, b in blocks],
+            [g for g, _ in blocks],
+            units,
+            [b.classes for _, b in blocks],
+        )
+        return _Layout(images, domain)
+
+    def lower(self, data: Data) -> AffineImage:
+        layout = self._layout(data)
+        images, domain = layout.images, layout.domain
+        n = images[0].center.size
+        blocks = [b for image in images for b in image.blocks]
+        maps: list[LinearMap] = [b.map for b in blocks]
+        held = [(g, unit) for g, unit in enumerate(domain.units) if unit]
+        if held:  # the shares stand behind the parameters
+            maps.append(MatrixMap(np.column_stack([images[g].center / unit for g, unit in held])))
+        parts = zip(domain.parts, blocks, strict=True)
+        whole = Block(
+            maps[0] if len(maps) == 1 else StackedMap(*maps),
+            domain,
+            parts=tuple((p.where, b) for p, b in parts if b.samples is not None),
+        )
+        meets = [
+            self._coupled(g, c, domain) for g, image in enumerate(images) for c in image.couplings
+        ]
+        return AffineImage(np.zeros(n), (whole,), tuple(meets))
+
+    def _coupled(self, g: int, c: Coupling, domain: Mixture) -> Coupling:
+        """`offset + sum_j B_j q_j = 0` of the operand g, times its share."""
+        own, height = dict(c.terms), c.offset.size
+        maps: list[LinearMap] = []
+        k = 0
+        for part, size in zip(domain.parts, domain.sizes, strict=True):
+            B = own.get(k) if part.operand == g else None
+            k = k + 1 if part.operand == g else 0
+            maps.append(ZeroMap(height, size) if B is None else B)
+        for other, unit in enumerate(domain.units):
+            if unit:
+                offset = c.offset / unit if other == g else np.zeros(height)
+                maps.append(MatrixMap(offset[:, None]))
+        return Coupling((str(g), *c.path), ((0, StackedMap(*maps)),), np.zeros(height))
+
+    def rebuild(self, data: Data, q: Iterator[Vec]) -> tuple[Vec, float]:
+        domain, whole = self._layout(data).domain, next(q)
+        t = np.array(domain.shares(whole))
+        x = np.zeros(self._layout(data).images[0].center.size)
+        outside = max(abs(float(t.sum()) - 1.0), -float(t.min()))
+        for U, parts, share in zip(self.sets, domain.of_operand, t, strict=True):
+            if share > 0.0:
+                point, too = U.rebuild(data, iter([whole[p.where] / share for p in parts]))
+                x = x + share * point
+                outside += share * too
+            else:
+                outside += sum(float(np.abs(whole[p.where]).max(initial=0.0)) for p in parts)
+        return x, outside if outside > 1e-12 else 0.0
+
+    def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
+        if not isinstance(scope, Numbers | Parameters):
+            raise CompositionError(
+                f"{brief(self)}: expected sizes that are numbers, got a variable, whose product with a share "
+                "is not convex; write the union outside of intersections, or give the number"
+            )
+        t = cp.Variable(len(self.sets), nonneg=True)
+        points, constraints = [], [cp.sum(t) == 1]
+        for g, U in enumerate(self.sets):
+            x, own = U.cvxpy(data, scope)
+            p, inside = perspective(x / data.scale, own, t[g])
+            points.append(p)
+            constraints += inside
+        return data.scale * sum(points[1:], start=points[0]), constraints
+
+    def support(self, data: Data, d: Vec, splits: Splits) -> tuple[float, Vec | None]:
+        heights = [U.support(data, d, below(splits, str(g))) for g, U in enumerate(self.sets)]
+        return max(heights, key=lambda pair: pair[0])
+
+    def __repr__(self) -> str:
+        return " | ".join(in_parentheses(repr(U)) for U in self.sets)
+
+    def formula(self, notation: Notation) -> str:
+        parts = (in_parentheses(U.formula(notation)) for U in self.sets)
+        return f"{notation.word('conv')}({notation.union.join(parts)})"
+
+
+def _bounded(U: UncertaintySet, data: Data, image: AffineImage) -> bool:
+    """Whether the domains of U, or else U, reach to infinity neither along a direction without meaning nor
+    against it: no direction of recession is orthogonal to such a one."""
+
+    def both_ways(n: int) -> Iterator[Vec]:
+        d = np.random.default_rng(0).standard_normal(n)
+        return iter((d, -d))
+
+    reaches = (
+        b.domain.support(g, classes=b.classes)[0]
+        for b in image.blocks
+        for g in both_ways(b.map.shape[1])
+    )
+    if all(map(np.isfinite, reaches)):
+        return True
+    return all(np.isfinite(U.support(data, d, {})[0]) for d in both_ways(image.center.size))

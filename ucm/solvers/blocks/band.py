@@ -1,0 +1,151 @@
+"""The rows of a band: what sifts them from the others, and where their weights are.
+
+A row is held at weight 0 above a threshold, at the cap below it; those near it, or on the wrong side, are the
+band, and come. A row leaves one byte where it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm.data.linear import Vec
+from ucm.data.source import Rounds, as_double
+from ucm.evidence.rows import below
+
+__all__ = ["WIDE", "Band", "SievedRows", "Sifted", "reach_of", "sift", "stacked"]
+
+_HELD, _BAND = np.int8(1), np.int8(2)  # the state of a row; 0: held at weight 0
+_DROPPED = 0.1  # part of rows below which a sum takes them out
+WIDE = 3.0  # standard errors of a sample that the band covers
+
+
+class Sifted(NamedTuple):
+    """What a block tells: the terms of the bound; of the rows held at the cap their sums and numbers; the
+    rows that join the band, their labels, states so far, and places."""
+
+    below: tuple[float, float]
+    points: NDArray[np.float64]
+    counts: tuple[int, int]
+    X: Any
+    y: Vec
+    was: NDArray[np.int8]
+    places: NDArray[np.int32]
+
+
+def sift(
+    X: Any,
+    y: Any,
+    state: Any,
+    w: Vec,
+    theta: Vec,
+    reach: Vec,
+    factors: tuple[float, float],
+) -> tuple[NDArray[np.int8], Sifted]:
+    """The kernel of a round: rows nearer than `reach` to their threshold, or on the wrong side, join."""
+    X, positive = as_double(X), np.asarray(y) > 0.0
+    side = (~positive).astype(np.intp)
+    d = X @ w
+    d *= np.take(factors, side)
+    d -= np.take(theta, side)
+    short = below(d, positive)
+    under = d < 0.0
+    join = np.abs(d) <= np.take(reach, side)
+    if state is None:
+        state = under.astype(np.int8)
+    else:
+        join |= np.where(under, state == 0, (state == _HELD) & (d > 0.0))
+        join &= state != _BAND
+        state = state.copy()
+    places = np.flatnonzero(join)
+    was = state[places]
+    state[places] = _BAND
+    held = np.flatnonzero(state == _HELD)
+    first = positive[held]
+    points = np.zeros((2, X.shape[1]))
+    if held.size <= _DROPPED * d.size or sparse.issparse(X):
+        own = X[held]
+        points[0] = np.asarray(own.T @ first.astype(np.float64)).ravel()
+        points[1] = np.asarray(own.T @ (~first).astype(np.float64)).ravel()
+    else:
+        at = np.zeros((2, d.size))
+        at[(~first).astype(np.intp), held] = 1.0
+        points = at @ X
+    counts = int(first.sum()), int(held.size - first.sum())
+    labels = np.where(positive[places], 1.0, -1.0)
+    return state, Sifted(short, points, counts, X[places], labels, was, places.astype(np.int32))
+
+
+def _states(X: Any, y: Any, state: Any) -> tuple[Any, Any]:
+    """The states of a block, negative for class -1 (and -3 there for weight 0)."""
+    return state, np.where(np.asarray(y) > 0.0, state, -3 + state).astype(np.int8)
+
+
+class Band:
+    """The rows that came, by class: tables, weights, and where they are (block, row)."""
+
+    def __init__(self) -> None:
+        self.X: list[Any] = [None, None]
+        self.p = [np.empty(0), np.empty(0)]
+        self.places: list[list[tuple[int, NDArray[np.int32]]]] = [[], []]
+
+    def add(self, found: list[Sifted], caps: tuple[float, float]) -> int:
+        """The rows of a round; how many."""
+        for c, sign in enumerate((1.0, -1.0)):
+            tables: list[Any] = []
+            weights: list[Any] = [self.p[c]]
+            for block, part in enumerate(found):
+                own = part.y == sign
+                if own.any():
+                    tables.append(part.X if own.all() else part.X[own])
+                    weights.append(part.was[own] * caps[c])
+                    self.places[c].append((block, part.places[own]))
+            if tables:
+                self.X[c] = stacked(tables if self.X[c] is None else [self.X[c], *tables])
+                self.p[c] = np.concatenate(weights)
+        return sum(part.y.size for part in found)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(12 * X.nnz if sparse.issparse(X) else X.nbytes for X in self.X if X is not None)
+
+
+def stacked(tables: list[Any]) -> Any:
+    if sparse.issparse(tables[0]):
+        return sparse.csr_matrix(sparse.vstack(tables, format="csr"))
+    return np.ascontiguousarray(np.concatenate(tables))
+
+
+@dataclass
+class SievedRows:
+    """Where the weights of all rows are: one state a row there, the weights of the band here."""
+
+    rounds: Rounds
+    band: Band
+    caps: tuple[float, float]
+    counts: tuple[int, int] = (0, 0)
+
+    def weights(self, factors: tuple[float, float] = (1.0, 1.0)) -> Vec:
+        """(m,) the weights of all rows, by one round."""
+        states = self.rounds.run(_states)
+        known = [
+            np.where(s > 0, self.caps[0], np.where(s == -2, self.caps[1], 0.0)) for s in states
+        ]
+        for own, s in zip(known, states, strict=True):
+            own *= np.where(s >= 0, abs(factors[0]), abs(factors[1]))
+        for c, factor in enumerate(factors):
+            at = 0
+            for block, rows in self.band.places[c]:
+                known[block][rows] = abs(factor) * self.band.p[c][at : at + rows.size]
+                at += rows.size
+        return np.concatenate(known)
+
+
+def reach_of(off: Vec, part: float, more: int) -> float:
+    """How far the nearest `part` of rows, and `more`, are off their threshold; inf for all."""
+    k = int(np.ceil(part * off.size)) + more
+    return float(np.partition(off, k)[k]) if k < off.size - 1 else np.inf
