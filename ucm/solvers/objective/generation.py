@@ -8,8 +8,8 @@ problem exactly when
     |(Z'(alpha + v) + u)_j| <= a   for the features outside,   Z the samples times their labels,
     t_i >= o where alpha_i = 0 and t_i <= o where alpha_i = c_i   for the samples outside;
 
-both are tested over all of them, and what fails is taken in, until nothing does. With many samples a rough point
-from another solver says which to begin with.
+both are tested over all of them, and what fails is taken in, until nothing does. With many samples a rough
+point from another solver says which to begin with.
 """
 
 from __future__ import annotations
