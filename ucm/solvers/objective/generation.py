@@ -124,7 +124,7 @@ class Generation(Session):
                 if self.away is None:
                     self._nearest(answer, form.m)
                 else:
-                    self._sides(2 * self.samples.size)
+                    self._sides(self.away, 2 * self.samples.size)
                 continue
             wrong = self._wrong_sides(answer)
             if wrong.size == 0:
@@ -165,14 +165,14 @@ class Generation(Session):
         offset = self.form.losses[0].offset
         self.away = self.form.margins(w, b) - offset
         close = int(np.count_nonzero(np.abs(self.away) <= _CLOSE * offset))
-        self._sides(min(max(close, _TIMES * (self.features.size + 1)), int(_NEAR * self.form.m)))
+        count = max(close, _TIMES * (self.features.size + 1))
+        self._sides(self.away, min(count, int(_NEAR * self.form.m)))
 
-    def _sides(self, count: int) -> None:
+    def _sides(self, away: Vec, count: int) -> None:
         """Every sample where it stands at that point, and so many nearest to their kinks inside."""
-        assert self.away is not None
         count = min(count, self.form.m)
-        self.alpha = np.where(self.away < 0.0, self.caps, 0.0)
-        self._take(np.argpartition(np.abs(self.away), count - 1)[:count], self.features[:0])
+        self.alpha = np.where(away < 0.0, self.caps, 0.0)
+        self._take(np.argpartition(np.abs(away), count - 1)[:count], self.features[:0])
 
     def _solve(self, form: Composite, tilt: Tilt, a: float) -> Answer:
         """The program over the samples inside and all features."""
