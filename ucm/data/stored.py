@@ -338,17 +338,20 @@ class _Columns(BlockSource):
 
     Attributes
     ----------
+    columns : those of the features
     label : the column of the labels
     y : the labels where they are none of the columns
     """
 
+    columns: list[str]
     label: str | None
     y: Any
     step: int
 
     def _begin(self, schema: Any, m: int, y: Any, block: int | None) -> None:
-        self.features, self.label = _chosen(schema, y)
-        self.m, self.n = m, len(self.features)
+        self.columns, self.label = _chosen(schema, y)
+        self.features = self.columns
+        self.m, self.n = m, len(self.columns)
         self.nbytes = 8 * self.m * self.n
         self.step = block or block_rows(8 * self.n)
         y = y.zeros(m) if isinstance(y, _Unlabelled) else y
@@ -384,7 +387,7 @@ class _ArrowRows(_Columns):
     def read(self, block: int) -> Iterator[tuple[Any, Any]]:
         start = block * self.step
         part = self.table.slice(start, self.step)
-        yield _dense(part, self.features), self._labels_at(part, start)
+        yield _dense(part, self.columns), self._labels_at(part, start)
 
     def check(self) -> None:
         pass  # tables of Arrow do not change
@@ -415,8 +418,8 @@ class _ParquetRows(_Columns):
 
     def read(self, block: int) -> Iterator[tuple[Any, Any]]:
         start = self.starts[block]
-        for part in self._parts(block, self.features + ([self.label] if self.label else [])):
-            yield _dense(part, self.features), self._labels_at(part, start)
+        for part in self._parts(block, self.columns + ([self.label] if self.label else [])):
+            yield _dense(part, self.columns), self._labels_at(part, start)
             start += part.num_rows
 
     def _parts(self, block: int, columns: list[str]) -> Iterator[Any]:
