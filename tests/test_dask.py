@@ -361,7 +361,7 @@ def test_samples_that_cannot_be_computed_again(workers: Any) -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="kills a process by its signal")
 def test_a_killed_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the first round and in the last; the samples are computed again elsewhere, the nanny brings the worker back."""
+    """In the first round and in the last; its samples are computed again elsewhere."""
     X, y = samples(20_000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -150,6 +150,28 @@ def test_the_variables_of_a_reference_are_named_as_in_the_formula_with_their_uni
     assert -np.linalg.norm(unit * x) == pytest.approx(problem.value, rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        (ucm.models.nu_svm(0.3), {"x", "q_pos", "q_neg"}),
+        (ucm.models.kl_svm(0.2), {"x", "q_signed"}),
+        (ucm.models.mm_mpm(0.3) + ucm.Ball(0, 0.1), {"x", "u"}),
+        (ucm.models.svm(0.7), {"w", "b", "t"}),
+        (ucm.models.rlsvmc1(0.5), {"w", "b", "t"}),
+    ],
+)
+def test_an_unscaled_reference_says_the_same_in_the_letters_of_the_formula(
+    model: Any, names: set[str]
+) -> None:
+    X, y = ucm.datasets.load("wine")
+    plan = ucm.compile(model, X[:, :4], y)
+    scaled, plain = plan.reference(), plan.reference(scaled=False)
+    assert {v.name() for v in plain.variables()} == names
+    values = [problem.solve(solver=cp.CLARABEL) for problem in (scaled, plain)]
+    assert values[0] == pytest.approx(values[1], rel=1e-6)
+    assert not any("param" in p.name() for p in plain.parameters())
+
+
 @pytest.mark.parametrize("name", ["newton", "apg", "clarabel"])
 def test_an_old_name_means_the_first_solver_that_fits(name: str) -> None:
     X, y = load("iris")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 import warnings
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from typed import known
 
 import ucm
 from ucm import neg, pos, signed
@@ -505,8 +507,8 @@ def test_a_mean_far_from_zero_costs_no_accuracy() -> None:
         assert far.objective == pytest.approx(near.objective, rel=1e-12)
         assert far.b == pytest.approx(near.b - 1e6 * near.w.sum(), rel=1e-12)
         if name == "mm-mpm":
-            plus, minus = far.parts or ((), ())
-            assert plus == pytest.approx((near.parts or ((),))[0] + 1e6, rel=1e-12)
+            (plus, minus), there = known(far.parts), known(near.parts)
+            assert plus == pytest.approx(there[0] + 1e6, rel=1e-12)
             assert plus - minus == pytest.approx(far.x, abs=1e-9)
 
 
@@ -660,3 +662,68 @@ def test_the_default_classifier_reads_rows() -> None:
     rows, memory = ucm.Classifier().fit(blocks(X, y)), ucm.Classifier().fit(X, y)
     assert rows.coef_ == pytest.approx(memory.coef_, abs=1e-3)
     assert rows.score(blocks(X, y), y) == pytest.approx(memory.score(X, y), abs=2e-3)
+
+
+# --- in memory ---------------------------------------------------------------------------------
+@pytest.fixture
+def sieved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if 100 samples were many."""
+    monkeypatch.setattr(importlib.import_module("ucm.compiler.compile"), "_MANY", 100)
+    monkeypatch.setattr(importlib.import_module("ucm.compiler.compile"), "_LONG", 10)
+
+
+@pytest.mark.usefixtures("sieved")
+@pytest.mark.parametrize("name", MODELS)
+def test_many_samples_in_memory_are_sieved(name: str) -> None:
+    X, y = samples()
+    plan = ucm.compile(MODELS[name], X, y)
+    found = plan.solve()
+    other = ucm.solve(MODELS[name], X, y, solver=NewtonHull())
+    assert found.stats.solver == "sieve" and found.status == "optimal"
+    assert found.objective == pytest.approx(other.objective, rel=2e-6)
+    assert isinstance(found.weights, np.ndarray)
+    assert found.weights.sum() == pytest.approx(known(other.weights).sum())
+    assert plan.verify().agrees
+    assert plan.certify(w=found.w, weights=found.weights).relative_gap <= 2e-6
+    assert found.bias_rule == other.bias_rule and found.b == pytest.approx(other.b, abs=3e-3)
+
+
+@pytest.mark.usefixtures("sieved")
+def test_what_a_sieve_in_memory_leaves_to_others() -> None:
+    X, y = samples(600)
+    model = MODELS["nu"]
+    for rule in ("error", "means", "odds", "midpoint"):
+        found = ucm.solve(model, X, y, bias_rule=rule)
+        other = ucm.solve(model, X, y, bias_rule=rule, solver=NewtonHull())
+        assert found.stats.solver == "sieve" and found.bias_rule == other.bias_rule == rule
+        assert found.b == pytest.approx(other.b, abs=5e-3)
+    inside = ucm.solve(ucm.models.nu_svm(0.02), X, y)
+    assert inside.status == "local" and inside.objective > 0.0
+    seen: list[Any] = []
+    watched = ucm.solve(model, X, y, callback=seen.append)
+    assert watched.stats.solver == "newton-hull" and seen
+    assert ucm.solve(model, X, y, max_iter=50).stats.solver == "newton-hull"
+    for given in ({"sample_weight": np.arange(1.0, 601.0)}, {"kernel": "linear"}):
+        assert ucm.compile(model, X, y, **given).solver.name != "sieve"
+    assert ucm.compile(MOMENTS["mm-mpm"], X, y).solver.name == "secular"
+    changed = ucm.compile(model, X, y)
+    X[0, 0] += 1.0
+    with pytest.raises(ucm.DataError, match="changed in place"):
+        changed.solve()
+
+
+@pytest.mark.usefixtures("sieved")
+def test_the_classifier_is_the_same_by_a_sieve() -> None:
+    X, y = samples(2000)
+    found = ucm.Classifier(MODELS["nu"]).fit(X, y)
+    other = ucm.Classifier(MODELS["nu"], solver="newton-hull").fit(X, y)
+    assert found.solution_.stats.solver == "sieve"
+    assert found.coef_ == pytest.approx(other.coef_, abs=3e-3)
+    assert len(np.setxor1d(found.support_, other.support_)) <= 0.02 * other.support_.size
+    assert found.sparsity_.samples == pytest.approx(other.sparsity_.samples, rel=0.02)
+    assert pickle.loads(pickle.dumps(found)).predict(X).tolist() == found.predict(X).tolist()
+
+
+def test_few_samples_are_not_sieved() -> None:
+    X, y = samples(600)
+    assert ucm.compile(MODELS["nu"], X, y).solver.name == "newton-hull"

@@ -12,7 +12,7 @@ import numpy as np
 from ucm.compiler.kernelised import by_rows, check_kernel, gram_of, in_span
 from ucm.compiler.lowering import Lowering
 from ucm.compiler.objective import ToObjective
-from ucm.compiler.over_rows import ToRows, by_moments, stays
+from ucm.compiler.over_rows import ToRows, by_moments, of_hulls, stays
 from ucm.compiler.pair import ToPair
 from ucm.compiler.plan import Plan, options_of
 from ucm.compiler.robust import ToDistance
@@ -25,7 +25,7 @@ from ucm.data.linear import Vec
 from ucm.data.row_moments import of_moments
 from ucm.data.source import RowSource
 from ucm.data.stored import is_stored, row_source
-from ucm.data.survey import refuse_gathering, survey
+from ucm.data.survey import in_memory, refuse_gathering, survey
 from ucm.data.weighing import ClassWeight, Weighing, check_class_weight, factors_of
 from ucm.errors import (
     CompositionError,
@@ -45,10 +45,16 @@ from ucm.language.losses import Hinge
 from ucm.language.objective import Objective
 from ucm.language.penalties.gathered import Gathered
 from ucm.language.robust import RobustMargin, as_model
-from ucm.language.statistics.samples import SampleNode
+from ucm.language.statistics.samples import SampleNode, kinds_of
 from ucm.language.term_algebra import ScaledLoss
 
 __all__ = ["behind", "compile", "in_its_space", "plan_of", "solve"]
+
+
+_MANY, _LONG = (
+    200_000,
+    1000,
+)  # samples, and samples for each feature, from which on a sieve is faster
 
 
 def compile(
@@ -122,7 +128,35 @@ def compile(
         return _over_rows(declared, rows, class_weight, solver)
     square = isinstance(kernel, str) and kernel == "precomputed"
     data = bind(X, y, class_weight, sample_weight, subgroup, square=square)
+    if kernel is None and not kernel_params and solver == "auto" and _sieved(declared, data):
+        return _in_memory(declared, data)  # type: ignore[arg-type]
     return plan_of(declared, data, behind(kernel, data, kernel_params), solver)
+
+
+def _sieved(model: RobustMargin | Objective, data: Data) -> bool:
+    """Whether two hulls of so many samples are faster by a sieve.
+
+    Measured by process time of whole calls: .7 of it at 200,000 x 10 and x 50, .27 at 2,000,000 x 20; 1 to
+    1.6 times it at 20,000, twice where they are sparse.
+    """
+    return (
+        data.m >= _MANY
+        and data.m >= _LONG * data.n
+        and isinstance(data.X, np.ndarray)
+        and isinstance(model, RobustMargin)
+        and model.norm == 2.0
+        and data.weighing.samples is None
+        and not model.relative_names()
+        and of_hulls(model.set)
+        and kinds_of(model) in ({"pos", "neg"}, {"signed"})
+    )
+
+
+def _in_memory(model: RobustMargin, data: Data) -> Plan:
+    """The plan of two hulls of many samples in memory."""
+    began = time.perf_counter()
+    plan = Plan.of((ToRows(model, in_memory(data), "auto", data),))
+    return replace(plan, setup_time=time.perf_counter() - began)
 
 
 def _over_rows(

@@ -250,7 +250,7 @@ class Lowering(ABC, Generic[Form]):
         """
 
     @abstractmethod
-    def reference(self, at: Solution | None) -> cp.Problem:
+    def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         """The CVXPY twin; of a non-convex model the convex problem around a solution."""
 
     @abstractmethod

@@ -150,10 +150,10 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
         weights = np.maximum(slopes + self.split.tilt(margin, w).margin, G.floors)
         return Parts(w, b, None, weights, "variable")
 
-    def reference(self, at: Solution | None) -> cp.Problem:
+    def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         """The twin; of a difference of convex functions the majorant at a solution, or at 0."""
         w, b = (None, None) if at is None else (at.w, at.b)
-        return majorant(self.model, self.data, w, b or 0.0)
+        return majorant(self.model, self.data, w, b or 0.0, scaled=scaled)
 
     def dual_reference(self) -> cp.Problem | None:
         return dual_problem(self.model, self.data)

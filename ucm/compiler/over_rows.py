@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ucm.compiler.lowering import Given, Lowering, Parts, Proof, Regime, Verdict
-from ucm.compiler.recover import moves
+from ucm.compiler.recover import BIAS_RULES, bias, moves
+from ucm.compiler.robust import ToDistance
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import ComposedMap
 from ucm.data.source import gathered
 from ucm.data.survey import ElsewhereMap, RowData, refuse_gathering
 from ucm.errors import EmptySetError, ParameterError
+from ucm.evidence.outside import of_weights
 from ucm.evidence.reference import twin
 from ucm.evidence.rows import proven
 from ucm.evidence.verify import Verification, verify
@@ -27,12 +29,12 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.rows import RowHulls
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
-from ucm.language.contracts import UncertaintySet
+from ucm.language.contracts import Capped, UncertaintySet
 from ucm.language.domains import CappedSimplex
 from ucm.language.node import Node
 from ucm.language.robust import RobustMargin
-from ucm.language.sets.combination import Combination, LinearImage
-from ucm.language.sets.hull import Hull
+from ucm.language.sets.combination import Combination, LinearImage, is_number
+from ucm.language.sets.hull import Hull, ReducedHull
 from ucm.language.sets.image import Image
 from ucm.language.sets.point import Point
 from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples, neg, pos
@@ -40,7 +42,7 @@ from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Sample
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["ToRows", "by_moments", "row_hulls", "stays"]
+__all__ = ["ToRows", "by_moments", "of_hulls", "row_hulls", "stays"]
 
 _ROUNDING = 1e-9
 _RULES = ("auto", "kkt", "midpoint", "zero")
@@ -63,6 +65,16 @@ def stays(U: UncertaintySet) -> bool:
     return all(kind != "signed" for kind, _ in found) and sum(f for _, f in found) == 0.0
 
 
+def of_hulls(U: UncertaintySet) -> bool:
+    """Whether a set is a sum of multiples of hulls of samples, whose weights lie below one cap or none."""
+    if isinstance(U, Combination):
+        return all(is_number(L) and of_hulls(V) for V, L in U.terms())
+    if not isinstance(U, Hull | ReducedHull) or not isinstance(U.samples, Samples):
+        return False
+    capped = isinstance(U, ReducedHull) or isinstance(U.weights, Capped | None)
+    return capped and U.samples.label is None
+
+
 def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
     """Two hulls of rows, from the declared set lowered over samples that are elsewhere.
 
@@ -74,7 +86,7 @@ def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
         The set is another one.
     """
     what = f"{model!r}"
-    if model.norm != 2.0:
+    if model.norm != 2.0 or not of_hulls(model.set):
         refuse_gathering(data.source, what)
     model.set.dimension(data.n)
     why = model.set.emptiness(data)  # type: ignore[arg-type]
@@ -82,8 +94,6 @@ def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
         raise EmptySetError(why)
     image = model.set.lower(data)  # type: ignore[arg-type]
     found: dict[str, tuple[float, float, float]] = {}
-    if image.couplings or image.center.any():
-        refuse_gathering(data.source, what)
     for b in image.blocks:
         kind, factor = _kind(b.map)
         kinds = ("pos", "neg") if kind == "signed" else (kind,)
@@ -108,24 +118,40 @@ def _kind(A: LinearMap) -> tuple[str, float]:
 
 
 class ToRows(Lowering[RowHulls]):
-    """`min ||x||_2` over two reduced hulls of rows that are read block by block."""
+    """`min ||x||_2` over two reduced hulls of rows that are read block by block.
+
+    Parameters
+    ----------
+    whole : the same samples where they are in memory; what leads beyond two hulls goes on with them
+    """
 
     rules = _RULES
     wrong = "a point of U nearer than its support allows); the pass over the rows"
 
     def __init__(
-        self, model: RobustMargin, data: RowData, asked: str | Solver[Any] = "auto"
+        self,
+        model: RobustMargin,
+        rows: RowData,
+        asked: str | Solver[Any] = "auto",
+        whole: Data | None = None,
     ) -> None:
-        self.model, self.asked = model, asked
-        self.data: Any = data  # of rows elsewhere
-        self.form = row_hulls(model, data)
+        self.model, self.asked, self.rows = model, asked, rows
+        self.data: Any = rows if whole is None else whole
+        self.form = row_hulls(model, rows)
+        self.rules = _RULES if whole is None else BIAS_RULES
+
+    @functools.cached_property
+    def memory(self) -> ToDistance | None:
+        """The same over samples in memory, by their weights."""
+        whole = self.data
+        return ToDistance(self.model, whole) if isinstance(whole, Data) else None
 
     @property
     def regime(self) -> Regime:
         return Regime(True, "the solve decides")
 
     def lines(self) -> list[str]:
-        data, form = self.data, self.form
+        data, form = self.rows, self.form
         hulls = ", ".join(
             f"{size} samples of class {sign}, 0 ≤ q ≤ {cap:.4g}, Σ q = {mass:g}"
             for size, sign, cap, mass in zip(
@@ -142,7 +168,13 @@ class ToRows(Lowering[RowHulls]):
         return []
 
     def elsewhere(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
-        return None
+        if not isinstance(self.data, Data):
+            return None
+        if proof is None:  # who watches sees the iterations
+            watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
+            return self.memory if watched or monitor.max_iter is not None else None
+        done = proof.certificate.relative_gap <= monitor.tol and proof.objective < 0.0
+        return None if done or monitor.late else self.memory
 
     def begin(self, warm: Solution) -> Answer | None:
         return None  # a sample tells more than the solution of another size
@@ -174,7 +206,9 @@ class ToRows(Lowering[RowHulls]):
         return Proof(answer, certificate, -norm, answer.w, None, x, size)
 
     def certify_given(self, given: Given) -> Certificate:
-        refuse_gathering(self.data.source, "a certificate of an answer from elsewhere")
+        if self.memory is None:
+            refuse_gathering(self.rows.source, "a certificate of an answer from elsewhere")
+        return self.memory.certify_given(given)
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         if proof.certificate.kind == "none":
@@ -186,7 +220,7 @@ class ToRows(Lowering[RowHulls]):
         return Verdict(
             "zero_in_set",
             "0 lies in U, so no direction has a positive worst-case margin and w = 0. Make the sets smaller; "
-            f"the non-convex side needs all samples in memory, {self.data.source.nbytes / 1e9:.3g} GB: "
+            f"the non-convex side needs all samples in memory, {self.rows.source.nbytes / 1e9:.3g} GB: "
             "X, y = ucm.row_source(X, y).gather()",
         )
 
@@ -197,10 +231,16 @@ class ToRows(Lowering[RowHulls]):
         form, found, w = self.form, proof.answer.rows, proof.w
         if found is None or found.points is None or w is None or not w.any():
             return Parts(w, None, proof.x, None, "none")
-        b, rule = self._bias(bias_rule, found, w)
         make = functools.partial(found.rows.weights, form.factors)
         parts = functools.partial(self._parts, found.points)
-        weights: Any = LazyVector(self.data.m, make)
+        weights: Any = make() if isinstance(self.data, Data) else LazyVector(self.data.m, make)
+        if bias_rule not in _RULES and self.memory is not None:
+            image = self.memory.image
+            b, rule = bias(
+                bias_rule, self.model.set, image, self.data, of_weights(image, weights), w
+            )
+            return Parts(w, b, proof.x, weights, rule, make_parts=parts)
+        b, rule = self._bias(bias_rule, found, w)
         return Parts(w, b, proof.x, weights, rule, make_parts=parts)
 
     def _bias(self, rule: str, found: Any, w: Vec) -> tuple[float, str]:
@@ -224,18 +264,22 @@ class ToRows(Lowering[RowHulls]):
         return tuple(points[place[k]] if k in place else signed for k in _kinds(self.model.set))
 
     # --- the twin ----------------------------------------------------------------------------------
-    def reference(self, at: Solution | None) -> cp.Problem:
+    def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
+        if self.memory is not None:
+            return self.memory.reference(at, scaled)
         if at is None or at.answer is None or at.answer.rows is None:
             raise ParameterError(
                 "reference: over rows it is the program of the band and of the point that the other rows "
                 "make, which a solution knows; give one, reference(solution)"
             )
-        return twin(*self._band(at)).problem
+        return twin(*self._band(at), scaled).problem
 
     def dual_reference(self) -> cp.Problem | None:
         return None
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+        if self.memory is not None:
+            return self.memory.verify(solution, tol, **options)
         if solution.answer is None or solution.answer.rows is None or solution.x is None:
             raise ParameterError("verify: expected a solution with a point, got none; solve first")
         model, data = self._band(solution)

@@ -165,8 +165,8 @@ class ToPair(Lowering[HingeDual]):
         """In place of the samples behind a kernel: a root of the Gram matrix."""
         return None if self.gram is None else self.gram.spectral()
 
-    def reference(self, at: Solution | None) -> cp.Problem:
-        return majorant(self.model, self.data, None, 0.0, self._features)
+    def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
+        return majorant(self.model, self.data, None, 0.0, self._features, scaled)
 
     def dual_reference(self) -> cp.Problem | None:
         return dual_problem(self.model, self.data, self._features)

@@ -435,7 +435,7 @@ class Plan:
         status, message = self._judge(proof, monitor)
         return replace(solution, certificate=proof.certificate, status=status, message=message)
 
-    def reference(self, at: Solution | None = None) -> cp.Problem:
+    def reference(self, at: Solution | None = None, *, scaled: bool = True) -> cp.Problem:
         """The CVXPY twin: vectorised, one `cvxpy.Parameter` per hyperparameter. Its value is that of the
         declared problem.
 
@@ -443,11 +443,14 @@ class Plan:
         ----------
         at : of a non-convex model, the solution around which the twin is built: the convex problem that a
             critical point solves
+        scaled : bool, default=True
+            Variables in units in which they are near 1, which solvers with absolute tolerances need. False:
+            w, x and q as they stand in the formula, to be read or printed.
         """
         if at is not None and at.plan is not None and at.plan is not self:
-            return at.plan.reference(at)
+            return at.plan.reference(at, scaled=scaled)
         self._sealed()
-        return self.lowering.reference(at)
+        return self.lowering.reference(at, scaled)
 
     def dual_reference(self) -> cp.Problem:
         """The dual of a convex loss with `lam * L2()` in CVXPY; its value is that of the objective. For

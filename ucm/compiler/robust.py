@@ -405,8 +405,8 @@ class ToDistance(_Robust[MinNorm]):
         columns = [float(b.map.column_norms().max(initial=0.0)) for b in self.form.blocks]
         return 1e-14 * max(columns, default=0.0)
 
-    def reference(self, at: Solution | None) -> cp.Problem:
-        return twin(self.model, self.data.by_spectrum).problem
+    def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
+        return twin(self.model, self.data.by_spectrum, scaled).problem
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
         if self.data.gram is not None and solution.answer is not None:
@@ -610,14 +610,14 @@ class ToSphere(_Robust[UnitNorm]):
     def slack(self, proof: Proof, tol: float) -> float:
         return 0.0 if self._separates(proof.certificate, tol) else math.inf
 
-    def reference(self, at: Solution | None) -> cp.Problem:
+    def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         """The program linearised at the w of a solution."""
         if at is None or at.answer is None or at.answer.w is None:
             raise ParameterError(
                 "reference: where 0 lies in U it is the program around a solution; "
                 "give one, reference(solution)"
             )
-        return linearised(self.model, self.data, self.form, at.answer).problem
+        return linearised(self.model, self.data, self.form, at.answer, scaled).problem
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
         return verify_stationary(self.model, self.data, self.form, solution, tol, **options)

@@ -107,7 +107,7 @@ class ToRowLosses(Lowering[RowHinge]):
             weights = LazyVector(self.data.m, found.rows.weights)
         return Parts(proof.w, proof.b, None, weights, "variable")
 
-    def reference(self, at: Solution | None) -> cp.Problem:
+    def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         refuse_gathering(self.data.source, "the CVXPY twin of a loss")
 
     def dual_reference(self) -> cp.Problem | None:

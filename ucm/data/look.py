@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from scipy import sparse
@@ -10,7 +10,7 @@ from scipy import sparse
 from ucm.data.linear import Vec
 from ucm.errors import DataError
 
-__all__ = ["Look", "joined", "look", "refuse_bad"]
+__all__ = ["Look", "joined", "look", "refuse_bad", "refuse_empty"]
 
 _SHOWN = 5  # labels in a message
 
@@ -83,7 +83,12 @@ def joined(a: Look, b: Look) -> Look:
     )
 
 
-def refuse_bad(found: Look | None) -> None:
+def refuse_empty() -> NoReturn:
+    """Raises `DataError`: there is no row."""
+    raise DataError("X: expected samples, got none (0 rows)")
+
+
+def refuse_bad(found: Look) -> None:
     """Refuse what no model can be fitted to.
 
     Raises
@@ -91,8 +96,8 @@ def refuse_bad(found: Look | None) -> None:
     DataError
         NaN or inf, no samples, labels other than both -1 and +1.
     """
-    if found is None or found.rows == 0:
-        raise DataError("X: expected samples, got none (0 rows)")
+    if found.rows == 0:
+        refuse_empty()
     if found.bad is not None:
         i, j, entry = found.bad
         raise DataError(

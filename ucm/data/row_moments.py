@@ -10,7 +10,7 @@ from scipy import sparse
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
-from ucm.data.look import Look, joined, look, refuse_bad
+from ucm.data.look import Look, joined, look, refuse_bad, refuse_empty
 from ucm.data.maps import MatrixMap
 from ucm.data.moments import Moments
 from ucm.data.source import RowSource, as_double
@@ -73,8 +73,10 @@ def of_moments(source: RowSource, class_weight: Any = None, apart: bool = False)
         NaN or inf, no samples, labels other than both -1 and +1.
     """
     told = source.rounds().merged(_moments, _merge)
-    refuse_bad(None if told is None else told[0])
+    if told is None:
+        refuse_empty()
     found, *parts = told
+    refuse_bad(found)
     weighing = Weighing(factors_of(found.counts, class_weight))
     origin = parts[0].origin if apart else np.zeros(source.n)
     plus, minus = (part.from_(origin) for part in parts)

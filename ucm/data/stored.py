@@ -31,13 +31,13 @@ _LARGE = 1 << 28  # bytes as double precision: smaller memory maps are arrays li
 def is_stored(X: Any) -> bool:
     """Whether X is read block by block: a source, a path to rows, a large memory map, a table of Arrow, a
     dataset of HDF5 or Zarr, an array or a frame of Dask."""
-    if isinstance(X, RowSource) or is_dask(X):
+    if isinstance(X, RowSource):
         return True
     if isinstance(X, str | Path):
         return Path(X).suffix.lower() in _SUFFIXES
     if isinstance(X, np.memmap):
         return 8 * X.size > _LARGE
-    return type(X).__module__.split(".")[0] in ("h5py", "zarr", "pyarrow")
+    return type(X).__module__.split(".")[0] in ("dask", "h5py", "zarr", "pyarrow")
 
 
 def row_source(
@@ -319,17 +319,20 @@ class _Columns(BlockSource):
 
     Attributes
     ----------
+    columns : those of the features
     label : the column of the labels
     y : the labels where they are none of the columns
     """
 
+    columns: list[str]
     label: str | None
     y: Any
     step: int
 
     def _begin(self, schema: Any, m: int, y: Any, block: int | None) -> None:
-        self.features, self.label = chosen(_kinds(schema), y)
-        self.m, self.n = m, len(self.features)
+        self.columns, self.label = chosen(_kinds(schema), y)
+        self.features = self.columns
+        self.m, self.n = m, len(self.columns)
         self.nbytes = 8 * self.m * self.n
         self.step = block or block_rows(8 * self.n)
         y = y.zeros(m) if isinstance(y, Unlabelled) else y
@@ -365,7 +368,7 @@ class _ArrowRows(_Columns):
     def read(self, block: int) -> Iterator[tuple[Any, Any]]:
         start = block * self.step
         part = self.table.slice(start, self.step)
-        yield _dense(part, self.features), self._labels_at(part, start)
+        yield _dense(part, self.columns), self._labels_at(part, start)
 
     def check(self) -> None:
         pass  # tables of Arrow do not change
@@ -396,8 +399,8 @@ class _ParquetRows(_Columns):
 
     def read(self, block: int) -> Iterator[tuple[Any, Any]]:
         start = self.starts[block]
-        for part in self._parts(block, self.features + ([self.label] if self.label else [])):
-            yield _dense(part, self.features), self._labels_at(part, start)
+        for part in self._parts(block, self.columns + ([self.label] if self.label else [])):
+            yield _dense(part, self.columns), self._labels_at(part, start)
             start += part.num_rows
 
     def _parts(self, block: int, columns: list[str]) -> Iterator[Any]:

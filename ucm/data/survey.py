@@ -10,16 +10,18 @@ from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from ucm.data.bound import EuclideanSpace
+from ucm.data.bound import Data, EuclideanSpace
 from ucm.data.gram import Gram
 from ucm.data.linear import LinearMap, Vec
-from ucm.data.look import Look, joined, look, refuse_bad
+from ucm.data.look import Look, joined, look, refuse_bad, refuse_empty
 from ucm.data.source import Rounds, RowSource, as_double, gathered
+from ucm.data.stored import row_source
 from ucm.data.weighing import PLAIN, Weighing
 from ucm.errors import DataError
 
-__all__ = ["ElsewhereMap", "RowData", "refuse_gathering", "survey", "taken"]
+__all__ = ["ElsewhereMap", "RowData", "in_memory", "refuse_gathering", "survey", "taken"]
 
 _SAMPLE = 1 << 27  # bytes of the sample at most
 _FEWEST = 1500  # rows of a sample, or all
@@ -194,6 +196,27 @@ class RowData:
         refuse_gathering(self.source, f"a set with {kind}.cov and hulls of samples")
 
 
+def in_memory(data: Data) -> RowData:
+    """The same of bound samples, without a pass over them: rows of the sample alone are looked at."""
+    plus = int(np.count_nonzero(data.y > 0.0))
+    source = row_source(data.X, data.y)
+    step = _step(source)
+    sample = _take(data.X, data.y, None, (step, step))[1]
+    entries = sample[0].data if sparse.issparse(sample[0]) else sample[0]
+    top = float(np.abs(entries).max(initial=0.0))
+    sizes = plus, data.m - plus
+    return RowData(source, sizes, top or 1.0, data.stored, sample, data.weighing)
+
+
+def _step(source: RowSource) -> int:
+    """One of how many rows makes the sample."""
+    most = max(1, int(_SAMPLE / max(1.0, source.nbytes / source.m)))
+    # least sum of a sample of s rows and of a band of some m sqrt(2 n / s)
+    best = int((source.m * np.sqrt(2.0 * source.n)) ** (2.0 / 3.0))
+    want = min(most, max(best, _FEWEST, 20 * source.n))
+    return max(1, source.m // want)
+
+
 def survey(source: RowSource, weighing: Weighing = PLAIN) -> RowData:
     """The first pass.
 
@@ -203,13 +226,8 @@ def survey(source: RowSource, weighing: Weighing = PLAIN) -> RowData:
         NaN or inf, no samples, labels other than both -1 and +1.
     """
     if source.m == 0:
-        refuse_bad(None)
-    most = max(1, int(_SAMPLE / max(1.0, source.nbytes / source.m)))
-    # least sum of a sample of s rows and of a band of some m sqrt(2 n / s)
-    best = int((source.m * np.sqrt(2.0 * source.n)) ** (2.0 / 3.0))
-    want = min(most, max(best, _FEWEST, 20 * source.n))
-    step = max(1, source.m // want)
-    seen = source.rounds().run(_look, step)
+        refuse_empty()
+    seen = source.rounds().run(_look, _step(source))
     found = functools.reduce(joined, [told for told, _ in seen])
     refuse_bad(found)
     return RowData(

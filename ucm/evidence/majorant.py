@@ -24,18 +24,24 @@ __all__ = ["dual_problem", "majorant", "verify_objective"]
 
 
 def majorant(
-    model: Objective, data: Data, w: Vec | None, b: float, features: Any = None
+    model: Objective,
+    data: Data,
+    w: Vec | None,
+    b: float,
+    features: Any = None,
+    scaled: bool = True,
 ) -> cp.Problem:
     """`min G(z) - <gamma, z> + <gamma, z_k> - H(z_k)`, gamma in dH(z_k): the objective itself when H = 0,
     else the convex problem that DCA solves at z_k = (w, b), above the objective and equal to it there.
 
-    From the declaration; vectorised, DPP, scaled by max |X|, with a `cvxpy.Parameter` for every
+    From the declaration; vectorised, DPP, scaled by max |X| or not, with a `cvxpy.Parameter` for every
     hyperparameter of G, named like it, and `tilt_margin` and `tilt_normal` for gamma.
 
     Parameters
     ----------
     w : None for 0; the twin of a convex objective is the same everywhere
     features : (m, r) in place of the samples: behind a kernel any root of the Gram matrix
+    scaled : whether the variable is w times max |X|
     """
     import cvxpy as cp
 
@@ -43,7 +49,11 @@ def majorant(
     X = data.X if features is None else features
     w = np.zeros(X.shape[1]) if w is None else w
     scale = data.scale if features is None else float(np.abs(X).max(initial=0.0)) or 1.0
-    omega = cp.Variable(X.shape[1], name=f"{scale:.3g} w")
+    omega: Any = cp.Variable(X.shape[1], name=f"{scale:.3g} w")
+    inner, Z = omega / scale, X / scale
+    if not scaled:
+        scale, inner, Z = 1.0, cp.Variable(X.shape[1], name="w"), X
+        omega = inner
     bias, t = cp.Variable(name="b"), cp.Variable(data.m, name="t")
     scope, one = Parameters(), Coefficient()
     total: Any = 0.0
@@ -51,8 +61,8 @@ def majorant(
         total += loss_cvxpy(loss, t, weights_in(loss, data), scope)
     for penalty in G.penalties:
         if isinstance(penalty, ProximalPenalty):
-            total += penalty.cvxpy(omega / scale, one, scope)
-    equation = t == cp.multiply(data.y, (X / scale) @ omega + bias)
+            total += penalty.cvxpy(inner, one, scope)
+    equation = t == cp.multiply(data.y, Z @ omega + bias)
     normal = InFeatures(X, w)
     plane = tangent_plane(H, data, normal, data.y * (normal.scores + b))
     if H.losses:

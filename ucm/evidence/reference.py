@@ -21,7 +21,7 @@ class Twin:
     ----------
     problem : with a `cvxpy.Parameter` for every hyperparameter, named like it
     unit : the same problem in units of `scale`, for solvers with absolute tolerances
-    scale : features are divided by it inside
+    scale : features are divided by it inside; 1 in an unscaled one
     z : the point x in units of `scale`
     """
 
@@ -36,17 +36,17 @@ class Twin:
         return None if self.z.value is None else self.scale * self.z.value
 
 
-def twin(model: RobustMargin, data: Data) -> Twin:
-    """Build the reference from the declaration; vectorised, DPP, scaled by the largest |X|."""
-    scope = Parameters()
+def twin(model: RobustMargin, data: Data, scaled: bool = True) -> Twin:
+    """Build the reference from the declaration; vectorised, DPP, scaled by the largest |X| or not."""
+    scope, scale = Parameters(scaled), data.scale if scaled else 1.0
     expression, constraints = model.set.cvxpy(data, scope)
-    z = cp.Variable(expression.shape[0], name=f"x / {data.scale:.3g}")
-    constraints = [z == expression / data.scale, *constraints]
+    z = cp.Variable(expression.shape[0], name=f"x / {scale:.3g}" if scaled else "x")
+    constraints = [z == (expression / scale if scaled else expression), *constraints]
     q = model.dual
     norm = cp.norm(z, q) if q in (1.0, 2.0, float("inf")) else cp.pnorm(z, q, approx=False)
     return Twin(
-        cp.Problem(cp.Maximize(-data.scale * norm + scope.named()), constraints),
+        cp.Problem(cp.Maximize(-(scale * norm if scaled else norm) + scope.named()), constraints),
         cp.Problem(cp.Maximize(-norm), constraints),
-        data.scale,
+        scale,
         z,
     )

@@ -38,7 +38,9 @@ class Linearised:
     scale: float
 
 
-def linearised(model: RobustMargin, data: Data, form: UnitNorm, answer: Answer) -> Linearised:
+def linearised(
+    model: RobustMargin, data: Data, form: UnitNorm, answer: Answer, scaled: bool = True
+) -> Linearised:
     """The program from the declaration, at the w and the point x that a solve ended with.
 
     At a kink of the norm n is the subgradient nearest to x. Where U does not span the space both sides
@@ -50,13 +52,13 @@ def linearised(model: RobustMargin, data: Data, form: UnitNorm, answer: Answer) 
     x = form.lower(model.set.rebuild(data, iter(answer.q))[0])
     f = -float(v @ x)
     n = normal_near(form, v, -x / f if f > 0.0 else np.zeros_like(v))
-    scope = Parameters()
+    scope, scale = Parameters(scaled), data.scale if scaled else 1.0
     expression, constraints = model.set.cvxpy(data, scope)
     inside = expression if form.basis is None else form.basis.T @ expression
     length = float(np.linalg.norm(n))
     s = cp.Variable()
-    constraints = [inside / data.scale + s * (n / length) == 0, *constraints]
-    factor = data.scale / length
+    constraints = [inside / scale + s * (n / length) == 0, *constraints]
+    factor = scale / length
     return Linearised(
         cp.Problem(cp.Maximize(factor * s + scope.named()), constraints),
         cp.Problem(cp.Maximize(s), constraints),

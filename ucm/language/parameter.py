@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from abc import ABC, abstractmethod
+from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
@@ -23,12 +23,19 @@ from ucm.language import cvx as cp
 from ucm.language.notation import LATEX, Notation
 
 __all__ = [
-    "Coefficient", "Derived", "Numbers", "Param", "Parameters", "Quantity", "Root", "Scalar", "Scope", "Size",
-    "Tunable", "as_number", "holds", "named", "number_source", "shown", "subject", "value",
+    "Coefficient", "Derived", "Kind", "Numbers", "Param", "Parameters", "Quantity", "Root", "Scalar", "Scope",
+    "Size", "Tunable", "as_number", "holds", "named", "number_source", "shown", "subject", "value",
 ]  # fmt: skip
 
 
-class Tunable(ABC):
+class Kind(ABCMeta):
+    """Classes without virtual subclasses: asking for one costs a fifth of what it does of others."""
+
+    __instancecheck__ = type.__instancecheck__
+    __subclasscheck__ = type.__subclasscheck__
+
+
+class Tunable(metaclass=Kind):
     """A number that parameters set: a `Param`, or arithmetic of them with `+ - * /` and constant powers."""
 
     __array_ufunc__ = None  # lets `np.float64 * nu` reach the methods below
@@ -382,7 +389,7 @@ def subject(scalar: Scalar, what: str) -> str:
 
 
 # --- quantities ------------------------------------------------------------------------------------
-class Quantity(ABC):
+class Quantity(metaclass=Kind):
     """A number derived from declared scalars."""
 
     signed: bool = True  # whether it may be negative
@@ -497,7 +504,14 @@ class Root(Quantity):
 
 # --- what stands for them --------------------------------------------------------------------------
 class Scope(ABC):
-    """What stands for the hyperparameters in a CVXPY problem."""
+    """What stands for the hyperparameters in a CVXPY problem.
+
+    Attributes
+    ----------
+    scaled : whether variables are in units in which their entries are near 1
+    """
+
+    scaled: bool = True
 
     @abstractmethod
     def of(self, quantity: Quantity) -> float | cp.Expression:
@@ -518,7 +532,8 @@ class Numbers(Scope):
 class Parameters(Scope):
     """A `cvxpy.Parameter` for each `Param`, named like it; what is derived as a `CallbackParam`."""
 
-    def __init__(self) -> None:
+    def __init__(self, scaled: bool = True) -> None:
+        self.scaled = scaled
         self._known: dict[str, cp.Parameter] = {}
 
     def of(self, quantity: Quantity) -> float | cp.Expression:
@@ -535,7 +550,9 @@ class Parameters(Scope):
             own = self._known[tunable[0].name]
             if own.is_nonneg() or not nonneg:
                 return own
-        return cp.CallbackParam(lambda: quantity.at(self._now), nonneg=nonneg)
+        names = dict.fromkeys(p.name for s in tunable for p in s.leaves())
+        name = f"f({', '.join(names)})"
+        return cp.CallbackParam(lambda: quantity.at(self._now), nonneg=nonneg, name=name)
 
     def _now(self, scalar: Scalar) -> float:
         if not isinstance(scalar, Tunable):

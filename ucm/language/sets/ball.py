@@ -66,11 +66,12 @@ class Ball(OfWeights):
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         c = self.center.evaluate(data)
-        v = cp.Variable(
-            c.size, name=f"u / {data.scale:.3g}"
-        )  # u in units of the largest entry of X
-        radius = scope.scalar(self._domain.size()) / data.scale
-        return c + data.scale * v, self._domain.constraints(v, radius)
+        radius = scope.scalar(self._domain.size())
+        if not scope.scaled:
+            u = cp.Variable(c.size, name="u")
+            return c + u, self._domain.constraints(u, radius)
+        v = cp.Variable(c.size, name=f"u / {data.scale:.3g}")
+        return c + data.scale * v, self._domain.constraints(v, radius / data.scale)
 
     def formula(self, notation: Notation) -> str:
         norm = notation.norm("u", f"{self.p:g}") + notation.leq + notation.scalar(self.radius)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
@@ -90,8 +91,7 @@ class Hull(OfWeights, CoordinateFree):
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         space = self.bound_space(data)
-        name = f"{space.dim} q_{self.samples.tag}"  # entries of the variable are near 1
-        q = cp.Variable(space.dim, name=name) / space.dim
+        q, _, _ = _weights(self.samples, space.dim, scope)
         constraints = [] if self.weights is None else space.twin(q, scope)
         if self.weights is None or self.weights.on_simplex() != self.weights:
             constraints += Simplex().constraints(q, None, classes=space.classes)
@@ -207,11 +207,10 @@ class ReducedHull(OfWeights, CoordinateFree):
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
         X = self.samples.map(data).matrix()
-        rows = X.shape[1]
-        s = cp.Variable(rows, name=f"{rows} q_{self.samples.tag}")  # s = m_o q, entries near 1
+        q, s, unit = _weights(self.samples, X.shape[1], scope)
         copies = self.samples.copies(data)
-        cap = scope.scalar(self.size(data)) * (rows if copies is None else rows * copies)
-        return X @ (s / rows), [s >= 0, s <= cap, cp.sum(s) == rows]
+        cap = scope.scalar(self.size(data)) * (unit if copies is None else unit * copies)
+        return X @ q, [s >= 0, s <= cap, cp.sum(s) == unit]
 
     def formula(self, notation: Notation) -> str:
         q = notation.sub("q", "i")
@@ -220,6 +219,16 @@ class ReducedHull(OfWeights, CoordinateFree):
         else:
             cap = notation.fraction("2", notation.product("m", self.nu))
         return hull_formula(self.samples, f"{q}{notation.leq}{cap}", notation)
+
+
+def _weights(samples: SampleNode, dim: int, scope: Scope) -> tuple[Any, Any, int]:
+    """q, a variable s and its unit: `q = s / dim`, entries of s near 1, or q itself and 1."""
+    name = f"q_{samples.tag}"
+    if not scope.scaled:
+        q = cp.Variable(dim, name=name)
+        return q, q, 1
+    s = cp.Variable(dim, name=f"{dim} {name}")
+    return s / dim, s, dim
 
 
 @functools.lru_cache(maxsize=64)
