@@ -278,3 +278,26 @@ def test_over_rows_by_their_moments() -> None:
         plain, rows = ucm.solve(U, X, y), ucm.solve(U, ucm.row_source(X, y))
         assert rows.objective == pytest.approx(plain.objective, rel=1e-7)
         np.testing.assert_allclose(rows.w, plain.w, atol=1e-3)
+
+
+def test_the_worst_group_errs_less() -> None:
+    """A feature that misleads a rare group, on samples held out."""
+    rng = np.random.default_rng(3)
+    y = rng.choice([-1.0, 1.0], 600)
+    g = np.where(rng.random(600) < 0.1, "rare", "usual")
+    other = np.where(g == "rare", -2.0, 2.0) * y + 0.7 * rng.normal(size=600)
+    X = np.column_stack([y + rng.normal(size=600), other])
+    fit, held = slice(0, 300), slice(300, None)
+
+    def worst(U: Any) -> float:
+        found = ucm.solve(U, X[fit], y[fit], subgroup=g[fit])
+        wrong = np.sign(X[held] @ found.w + found.b) != y[held]
+        cells = [(g[held] == k) & (y[held] == c) for k in ("usual", "rare") for c in (-1.0, 1.0)]
+        return max(float(wrong[cell].mean()) for cell in cells)
+
+    pooled = ucm.CVaR(pos, 0.5) - ucm.CVaR(neg, 0.5)
+    assert worst(ucm.models.group_dro(["usual", "rare"], 0.5)) < worst(pooled) - 0.2
+    with pytest.raises(CompositionError, match="two sets or more"):
+        ucm.models.group_dro(["usual"])
+    with pytest.raises(ucm.DataError, match="expected the group"):
+        ucm.solve(ucm.models.group_dro(["usual", "rare"]), X, y)

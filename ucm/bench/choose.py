@@ -14,8 +14,12 @@ __all__ = ["declare", "model_names", "sample", "signature"]
 
 
 def model_names() -> list[str]:
-    """The names of `ucm.models`, in their order there."""
-    return list(models.__all__)
+    """The names of `ucm.models` whose parameters are all numbers, in their order there."""
+    known = {name: inspect.signature(getattr(models, name)) for name in models.__all__}
+    plain = ("Scalar", "float")
+    return [
+        n for n, s in known.items() if all(p.annotation in plain for p in s.parameters.values())
+    ]
 
 
 def signature(name: str) -> inspect.Signature:

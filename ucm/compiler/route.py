@@ -180,7 +180,10 @@ ROUTES = (
     ),
     # loss + penalty, and the convex problems inside of DCA
     Route(Simplex(HiGHS()), "piecewise linear, dense: compiled simplex, warm, taken in as needed"),
-    Route(HiGHS(), "piecewise linear: dual simplex, warm, taken in as needed"),
+    Route(
+        HiGHS(samples=10_000, rough=KinkedNewton(max_outer=8)),
+        "piecewise linear: dual simplex, warm, taken in as needed",
+    ),
     Route(
         ProxNewton(rest=PrimalAPG(rest=ClarabelComposite())),
         "smooth losses: proximal Newton steps, features as needed",

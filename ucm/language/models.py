@@ -6,6 +6,8 @@ arithmetic of some, stays what it is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import KLBall, NormBall
 from ucm.language.losses import Hinge, Ramp
@@ -13,7 +15,7 @@ from ucm.language.node import Param, Scalar, Tunable
 from ucm.language.objective import Objective
 from ucm.language.penalties import L1, L2, CappedL1, ExpL0
 from ucm.language.robust import RobustMargin
-from ucm.language.sets import Ellipsoid, Hull, ReducedHull
+from ucm.language.sets import ConvexUnion, CVaR, Ellipsoid, Hull, ReducedHull
 from ucm.language.statistics.samples import neg, pos, signed
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "coherent_mm_fda",
     "coherent_mm_mpm",
     "enu_svm",
+    "group_dro",
     "kl_svm",
     "l2_nu_svm",
     "mm_fda",
@@ -202,6 +205,38 @@ def coherent_mm_fda(kappa: Scalar) -> UncertaintySet:
     """
     ellipsoid = Ellipsoid(pos.mean - neg.mean, pos.cov + neg.cov, _param("kappa", kappa))
     return ellipsoid & (Hull(pos) - Hull(neg))
+
+
+def group_dro(groups: Sequence[str | float], beta: Scalar = 1.0) -> UncertaintySet:
+    """Worst groups: of each class the union over groups of the means of the worst part beta of a group.
+
+    The margin is that of the worst group of each class, where a pooled hull has that of the worst samples
+    among all, few of which are of a rare group. Group distributionally robust optimisation, Sagawa, Koh,
+    Hashimoto and Liang (2020), with tail means in place of means of losses.
+
+    Parameters
+    ----------
+    groups : two labels or more
+        Of the labels `subgroup` that `ucm.compile` and `Classifier.fit` are given; every one has samples of
+        both classes.
+    beta : float
+        In (0, 1]: the part of every group that counts; 1 is all of it, whose mean is then a point.
+
+    Raises
+    ------
+    CompositionError
+        Fewer than two groups, or a label that is neither a string nor a number.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y, g = [[3.0], [9.0], [1.0], [0.0]], [1, 1, -1, -1], ["A", "B", "A", "B"]
+    >>> ucm.solve(ucm.models.group_dro(["A", "B"]), X, y, subgroup=g).objective
+    -2.0
+    """
+    b = _param("beta", beta)
+    plus, minus = (ConvexUnion(*(CVaR(S.group(g), b) for g in groups)) for S in (pos, neg))
+    return plus - minus
 
 
 def svm(lam: Scalar) -> Objective:
