@@ -103,9 +103,37 @@ def test_rows_that_do_not_fit_are_kept_in_a_cache() -> None:
     one, two = whole.solve(), few.solve()
     assert few.data.gram is not None and few.data.gram.store.shape[0] < 40
     assert two.status == "optimal" and two.objective == pytest.approx(one.objective, rel=1e-6)
-    for name in ("gsk", "mdm"):
-        with pytest.raises(ParameterError, match="cache_size"):
-            ucm.solve(model, X, y, kernel="rbf", cache_size=0.05, solver=name)
+
+
+@pytest.mark.parametrize("nu", [0.5, 0.3])
+def test_all_points_of_gsk_move_at_once(nu: float) -> None:
+    """The Minkowski variant ends at the optimum too, as do its steps with rows that do not fit."""
+    X, y = load("wine")
+    model = ucm.models.nu_svm(nu)
+    best = ucm.solve(model, X, y).objective
+    for options in ({}, {"kernel": "linear", "cache_size": 0.02}):
+        found = ucm.solve(model, X, y, solver=ucm.solvers.GSK(minkowski=True), tol=1e-3, **options)
+        assert found.status == "optimal"
+        assert_allclose(found.objective, best, rtol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::ucm.errors.ConvergenceWarning")
+@pytest.mark.parametrize("name", ["gsk", "mdm"])
+@pytest.mark.parametrize("nu", [0.6, 0.05])
+def test_steps_to_extreme_points_ask_for_rows(name: str, nu: float) -> None:
+    """The same course with all rows, with those that one step needs, and with fewer than that."""
+    X, y = load("breast_cancer")
+    X, y = X[::2], y[::2]
+    ends = []
+    for cache in (200, 0.3, 0.02):
+        plan = ucm.compile(ucm.models.nu_svm(nu), X, y, kernel="rbf", solver=name, cache_size=cache)
+        sol = plan.solve(tol=1e-3, max_iter=300)
+        gram = plan.data.gram
+        assert gram is not None and gram.store.shape[0] <= max(2, cache * 1e6 / (8 * len(y)) * 1.1)
+        ends.append((sol.stats.iterations, sol.objective, sol.stats.kernel_operations))
+    assert ends[0][0] == ends[1][0] == ends[2][0] >= 5
+    assert ends[0][2] == ends[1][2] == ends[2][2]
+    assert_allclose([end[1] for end in ends], ends[0][1], rtol=1e-9)
 
 
 def test_options_of_clip_mdm_do_not_change_the_answer() -> None:

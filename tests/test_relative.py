@@ -298,8 +298,8 @@ def test_a_fraction_is_no_number() -> None:
     half = ucm.Param("r", 0.5, relative=True)
     objective = ucm.Hinge() + half * ucm.L2()
     for read in (
-        lambda: ucm.NormBall(half).project([3.0, 4.0]),
-        lambda: ucm.CappedSimplex(half).support([3.0, 4.0]),
+        lambda: ucm.NormBall(half).project(np.ones(2)),
+        lambda: ucm.CappedSimplex(half).support(np.ones(2)),
         lambda: objective.value(np.ones(2), np.ones(2)),
         lambda: ucm.value(2 * half),
     ):

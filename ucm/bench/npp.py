@@ -1,4 +1,4 @@
-"""Tables 2 and 3 of Lopez, Barbero and Dorronsoro (2011), and clipped MDM beside `NuSVC`.
+"""Tables 1 to 3 of Lopez, Barbero and Dorronsoro (2011), and clipped MDM beside `NuSVC`.
 
 The published splits are used where the data folder holds them; the other sets are drawn at random in the
 published sizes, and no figure is held against their accuracies.
@@ -6,6 +6,7 @@ published sizes, and no figure is held against their accuracies.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,7 +21,8 @@ from ucm.compiler.compile import solve
 from ucm.data import datasets
 from ucm.data.gram import Gram
 from ucm.data.kernels import MEGABYTE, Kernel
-from ucm.language.models import nu_svm
+from ucm.forms.solution import Solution
+from ucm.language.models import nu_svm, psvm
 from ucm.language.sets import ReducedHull
 from ucm.language.statistics.samples import neg, pos
 from ucm.solvers import GSK, ClipMDM
@@ -31,6 +33,10 @@ SPLITS = 10
 GSK_SPLITS = 2
 ERROR = 1.5  # points
 SUPPORT = 0.05  # relative
+MU = 0.2  # relative
+SMALL = (
+    1e-4  # of the cap: weights of GSK below it, which it only ever shrinks, are no support vectors
+)
 TIMED = {"cod-rna": 0.2, "ijcnn1": 0.1, "a9a": 0.4, "ida_ringnorm": 0.1}  # nu
 HELD = ("titanic", "breast_cancer", "image", "german", "banana", "waveform")
 
@@ -66,6 +72,39 @@ PRINTED = {
     "waveform": _Printed(20, 0.0138, 400, 9.8, 173.3, 0.45, 0.36, 1.1, 45.0),
 }
 
+
+# Table 1: C, the error of the SVM in per cent
+MACHINE = {
+    "titanic": (5.0, 22.4),
+    "heart": (3.2, 16.0),
+    "diabetis": (1.0, 23.5),
+    "breast_cancer": (15.2, 26.0),
+    "thyroid": (10.0, 4.8),
+    "flare_solar": (1.0, 32.4),
+    "splice": (1000.0, 10.9),
+    "image": (500.0, 3.0),
+    "german": (3.2, 23.6),
+    "banana": (316.2, 11.5),
+    "twonorm": (3.2, 3.0),
+    "ringnorm": (1e9, 1.7),
+    "waveform": (1.0, 9.9),
+}
+# Table 2: of mu-GSK the error in per cent, support vectors
+OF_GSK = {
+    "titanic": (22.7, 135.5),
+    "heart": (15.9, 104.8),
+    "diabetis": (23.7, 303.3),
+    "breast_cancer": (27.7, 157.1),
+    "thyroid": (4.5, 42.3),
+    "flare_solar": (32.8, 608.1),
+    "splice": (10.7, 989.4),
+    "image": (3.1, 363.3),
+    "german": (23.9, 465.4),
+    "banana": (10.7, 151.5),
+    "twonorm": (2.9, 103.4),
+    "ringnorm": (1.7, 400.0),
+    "waveform": (9.8, 209.6),
+}
 
 Splits = list[tuple[Any, Any]]
 """The rows that train, and those that test."""
@@ -104,25 +143,65 @@ def _run(name: str, solver: Any, X: Any, y: Any, train: Any, test: Any) -> _Mean
     options = {"kernel": "rbf", "gamma": 1.0 / printed.s2, "solver": solver}
     found = solve(U, X[train], y[train], tol=1e-9, **options)  # it stops by the paper's rule
     error = 100.0 * (1.0 - accuracy(found, X[test], y[test]))
-    support = 0 if found.weights is None else int(np.count_nonzero(found.weights > 0.0))
+    small = SMALL * eta if isinstance(solver, GSK) else 0.0
+    support = 0 if found.weights is None else int(np.count_nonzero(found.weights > small))
     return _Means(error, support, found.stats.iterations, found.stats.kernel_operations)
 
 
+def table_1() -> Iterator[Row]:
+    """The SVM of C behind the kernel, its test error, and the mu of (19): the least over the splits, within
+    its admissible range. mu is held against print where the splits are held, to .2 of it: the paper takes
+    the least of all 100 splits."""
+    return over(PRINTED, _table_1, _load)
+
+
+def _table_1(name: str, X: Any, y: Any, splits: Splits) -> Iterator[Row]:
+    (C, printed), given = MACHINE[name], PRINTED[name]
+    errors, found = [], []
+    for train, test in splits[: COURSE.repeats(len(splits))]:
+        sol = solve(psvm(1.0, C), X[train], y[train], kernel="rbf", gamma=1.0 / given.s2, tol=1e-6)
+        errors.append(100.0 * (1.0 - accuracy(sol, X[test], y[test])))
+        least = 1.0 / min(np.count_nonzero(y[train] > 0), np.count_nonzero(y[train] < 0))
+        found.append(min(1.0, max(mu_of(C, sol, X[train], y[train]), least)))
+    error, mu, held = float(np.mean(errors)), min(found), name in HELD
+    row = {"set": name, "splits": "published" if held else "own", "C": C}
+    row |= {"error": error, "printed error": printed, "mu": mu, "printed mu": given.mu}
+    spread = 2.0 * float(np.std(errors)) / math.sqrt(len(errors))
+    near = abs(error - printed) <= max(ERROR, spread) and abs(mu / given.mu - 1.0) <= MU
+    yield {**row, "two standard errors": spread, "within": near if held else None}
+
+
+def mu_of(C: float, solution: Solution, X: Any, y: Any) -> float:
+    """Equation (19): the cap mu whose reduced hulls have the SVM of C as classifier, `mu = 2 C / rho` with
+    `rho = ||W||^2 + C sum xi`."""
+    losses = C * float(np.maximum(0.0, 1.0 - y * solution.decision(X)).sum())
+    return 2.0 * C / (2.0 * solution.objective - losses)
+
+
 def table_2() -> Iterator[Row]:
-    """Test error and support vectors of clip-mdm, the paper's choice of the pair and stopping rule."""
+    """Test error and support vectors of clip-mdm, the paper's choice of the pair and stopping rule, and of
+    mu-GSK on two of the splits. Print has no threshold: any weight above 0 counts, of GSK above 1e-4 of the
+    cap, with which the counts are as printed."""
     return over(PRINTED, _table_2, _load)
 
 
 def _table_2(name: str, X: Any, y: Any, splits: Splits) -> Iterator[Row]:
     printed, held = PRINTED[name], name in HELD
-    solver = ClipMDM(choice="first-order", stop="paper")
-    found = _means(name, solver, X, y, splits)
-    near = abs(found.error - printed.error) <= ERROR
-    near &= abs(found.support / printed.support - 1.0) <= SUPPORT
-    row = {"set": name, "splits": "published" if held else "own"}
-    row |= {"error": found.error, "printed error": printed.error}
-    row |= {"support": found.support, "printed support": printed.support}
-    yield {**row, "within": near if held else None}
+    found = _means(name, ClipMDM(choice="first-order", stop="paper"), X, y, splits)
+    yield _of_table_2(name, "clip-mdm", found, printed.error, printed.support, held)
+    found = _means(name, GSK(stop="paper"), X, y, splits[:GSK_SPLITS])
+    # two splits are too few to hold the error to
+    yield _of_table_2(name, "mu-GSK", found, *OF_GSK[name], False)
+
+
+def _of_table_2(
+    name: str, method: str, found: _Means, error: float, support: float, held: bool
+) -> Row:
+    near = abs(found.error - error) <= ERROR and abs(found.support / support - 1.0) <= SUPPORT
+    row = {"set": name, "method": method, "splits": "published" if name in HELD else "own"}
+    row |= {"error": found.error, "printed error": error}
+    row |= {"support": found.support, "printed support": support}
+    return {**row, "within": near if held else None}
 
 
 def table_3() -> Iterator[Row]:
@@ -134,6 +213,7 @@ def table_3() -> Iterator[Row]:
 def _table_3(name: str, X: Any, y: Any, splits: Splits) -> Iterator[Row]:
     printed = PRINTED[name]
     gsk = _means(name, GSK(stop="paper"), X, y, splits[:GSK_SPLITS])
+    both = _means(name, GSK(stop="paper", minkowski=True), X, y, splits[:GSK_SPLITS])
     for method, solver in {
         "first order": ClipMDM(choice="first-order", stop="paper"),
         "second order": ClipMDM(stop="paper"),
@@ -145,6 +225,7 @@ def _table_3(name: str, X: Any, y: Any, splits: Splits) -> Iterator[Row]:
         yield {**row, "within": row["iterations"] <= printed.iterations}
     row = _row(name, "mu-GSK", gsk, printed.gsk_iterations, printed.gsk_operations)
     yield {**row, "within": None}
+    yield {**_row(name, "Minkowski GSK", both, math.nan, math.nan), "within": None}
 
 
 def _row(name: str, method: str, found: _Means, iterations: float, operations: float) -> Row:
@@ -187,6 +268,6 @@ def _times(name: str, X: Any, y: Any) -> Iterator[Row]:
 
 BENCHMARK = Benchmark(
     "npp",
-    "Tables 2 and 3 of Lopez, Barbero and Dorronsoro (2011), and NuSVC",
-    {"table 2": table_2, "table 3": table_3, "time": times},
+    "Tables 1 to 3 of Lopez, Barbero and Dorronsoro (2011), and NuSVC",
+    {"table 1": table_1, "table 2": table_2, "table 3": table_3, "time": times},
 )

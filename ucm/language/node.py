@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from abc import ABCMeta, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from types import FunctionType
@@ -21,7 +21,7 @@ from scipy import sparse
 from ucm.data.sound import malformed
 from ucm.errors import CompositionError, brief
 from ucm.language.notation import LATEX, TEXT, Notation
-from ucm.language.parameter import Param, Scalar, Tunable, as_number, number_source, value
+from ucm.language.parameter import Kind, Param, Scalar, Tunable, as_number, number_source, value
 
 __all__ = [
     "LATEX",
@@ -136,15 +136,8 @@ def _in_order(cls: type[Node]) -> list[Field[Any]]:
     return sorted(fields(cls), key=lambda f: bool(f.kw_only))  # type: ignore[arg-type]
 
 
-class _Kind(ABCMeta):
-    """Classes without virtual subclasses: asking for one costs a fifth of what it does of others."""
-
-    __instancecheck__ = type.__instancecheck__
-    __subclasscheck__ = type.__subclasscheck__
-
-
 @dataclass_transform(frozen_default=True, field_specifiers=(converted,))
-class Node(metaclass=_Kind):
+class Node(metaclass=Kind):
     """An immutable declaration. Subclasses list their fields as in a dataclass.
 
     Subclassing makes the class a frozen dataclass and registers its name for `from_json`. A field

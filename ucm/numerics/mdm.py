@@ -254,22 +254,46 @@ def clip_gsk(
 
 @jit(
     types.Tuple((i8, i8, i8))(
-        _MATRIX, READ, _INDEX, READ, READ, types.boolean, f8, i8, READ, WRITE, _OUT, WRITE
+        _MATRIX,
+        _INDEX,
+        _INDEX,
+        READ,
+        _INDEX,
+        READ,
+        READ,
+        types.boolean,
+        f8,
+        i8,
+        f8,
+        WRITE,
+        READ,
+        types.boolean,
+        WRITE,
+        WRITE,
+        WRITE,
+        _OUT,
+        WRITE,
     )
 )
-def extreme_steps(K, s, group, cap, mass, pairs, eps, limit, stop, a, H, F):
+def extreme_steps(
+    rows, where, index, s, group, cap, mass, pairs, eps, limit, clock, used, stop, known, row, share,
+    a, H, F,
+):  # fmt: skip
     """mu-GSK, equation (9), or with `pairs` mu-MDM, equation (10), until every class gap is at most
-    eps; a, H and F in place as in `clip_gsk`.
+    eps; a, H and F in place as in `clip_gsk`. Where H has one row only, `<sum_g Z_g, z_k>`, all points move
+    at once by the same share, Gilbert's method on the Minkowski difference.
 
     GSK moves Z_g towards the extreme point of its reduced hull with the least `<W, Z>`. MDM moves
     weight from the support vector with the largest F to that point, whose terms must have room: those
-    at the cap are passed over. Returns the number of steps, a code (0 done, 1 limit or stopped,
-    4 stalled), and the inner products that were used.
+    at the cap are passed over. A step needs the rows of all these samples, `sum_r share_r K[r]`: where one
+    of them is missing, it ends with their shares in `share`; with `known` that sum stands in `row`, over the
+    variables, for the first step. Returns the number of steps, a code (0 done, 1 limit or stopped, 3 a row is
+    missing, 4 stalled), and the inner products that were used.
     """
     n, groups = a.size, cap.size
     gaps = np.empty(groups)
     w = np.empty((groups, n))
-    row = np.empty(n)
+    joint = H.shape[0] < groups
     operations = 0
     for step in range(limit + 1):
         class_gaps(F, a, group, cap, mass, gaps)
@@ -277,7 +301,7 @@ def extreme_steps(K, s, group, cap, mass, pairs, eps, limit, stop, a, H, F):
             return step, 0, operations
         if step == limit or stop[0] > 0.0:
             return step, 1, operations
-        best, chosen, out = 0.0, -1, -1
+        best, chosen, out, total = 0.0, -1, -1, 0.0
         for g in range(groups):
             # the extreme point, and for MDM the support vector that gives
             top = -1
@@ -313,28 +337,43 @@ def extreme_steps(K, s, group, cap, mass, pairs, eps, limit, stop, a, H, F):
                 for k in range(n):
                     if group[k] == g:
                         d += a[k] * F[k]
+            total += d
             if d > best:
                 best, chosen, out = d, g, top
         if chosen < 0:
             return step, 4, operations
         g = chosen
-        used = 0
-        for k in range(n):
-            row[k] = 0.0
-        for r in range(n):
-            if w[g, r] > 0.0:
-                used += 1
-                weight = w[g, r] * s[r]
+        if joint:
+            g, best = 0, total
+            for h in range(1, groups):
                 for k in range(n):
-                    row[k] += weight * K[r, k]
-        if pairs:
-            used += 1
-            weight = mass[g] * s[out]
+                    w[0, k] += w[h, k]
+        count = 0
+        missing = False
+        for r in range(n):
+            share[r] = w[g, r] * s[r]
+            if pairs and r == out:
+                share[r] -= mass[g] * s[out]
+            if share[r] != 0.0:
+                count += 1
+                slot = where[index[r]]
+                if slot < 0:
+                    missing = True
+                else:
+                    used[slot] = clock + step
+        if step > 0 or not known:
+            if missing:
+                return step, 3, operations
             for k in range(n):
-                row[k] -= weight * K[out, k]
+                row[k] = 0.0
+            for r in range(n):
+                if share[r] != 0.0:
+                    Kr = rows[where[index[r]]]
+                    for k in range(n):
+                        row[k] += share[r] * Kr[index[k]]
         for k in range(n):
             row[k] *= s[k]
-        operations += used * n + 2 * used * used
+        operations += count * n + 2 * count * count
         # row_k = <V, z_k> for V = X_L - Z_g (GSK, below) or X_L - mass z_U (MDM)
         eta = 0.0
         most = 1.0
@@ -347,7 +386,7 @@ def extreme_steps(K, s, group, cap, mass, pairs, eps, limit, stop, a, H, F):
             eta -= mass[g] * row[out]
         else:
             for r in range(n):
-                if group[r] == g:
+                if joint or group[r] == g:
                     eta += w[g, r] * row[r] + a[r] * (H[g, r] - 2.0 * row[r])
         t = most
         if eta > 0.0:
@@ -361,7 +400,7 @@ def extreme_steps(K, s, group, cap, mass, pairs, eps, limit, stop, a, H, F):
             a[out] = 0.0 if t >= a[out] / mass[g] else a[out] - t * mass[g]
         else:
             for r in range(n):
-                if group[r] == g:
+                if joint or group[r] == g:
                     a[r] = (1.0 - t) * a[r] + t * w[g, r]
                 row[r] -= H[g, r]
         for k in range(n):

@@ -53,10 +53,18 @@ class Gathered:
 
     Parameters
     ----------
-    terms : the penalties
+    terms : the penalties; the sum of several `w'Qw` is one
     """
 
     terms: tuple[ProximalPenalty, ...]
+
+    def __post_init__(self) -> None:
+        known = [(R, *peeled(R)) for R in self.terms]
+        forms = [c * S.dense for _, c, S in known if isinstance(S, Quadratic)]
+        if len(forms) > 1:
+            rest = (R for R, _, S in known if not isinstance(S, Quadratic))
+            total = Quadratic(sum(forms[1:], start=forms[0]))
+            object.__setattr__(self, "terms", (*rest, total))
 
     @functools.cached_property
     def norms(self) -> tuple[float, float, float, tuple[ProximalPenalty, ...]]:
@@ -129,9 +137,9 @@ class Gathered:
     def without_forms(self) -> tuple[NDArray[np.float64] | None, Gathered]:
         """(Q, R): the sum is `w'Qw + R(w)`, R without `Quadratic` terms; Q is None where there are none."""
         known = [(R, *peeled(R)) for R in self.terms]
-        forms = [c * S.dense for _, c, S in known if isinstance(S, Quadratic)]
+        form = next((c * S.dense for _, c, S in known if isinstance(S, Quadratic)), None)
         rest = tuple(R for R, _, S in known if not isinstance(S, Quadratic))
-        return (sum(forms[1:], start=forms[0]), Gathered(rest)) if forms else (None, self)
+        return (None, self) if form is None else (form, Gathered(rest))
 
     @property
     def square(self) -> float | None:

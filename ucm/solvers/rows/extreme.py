@@ -1,11 +1,13 @@
 """mu-GSK and mu-MDM: steps to and from extreme points of reduced convex hulls.
 
 Section 3 of Lopez, Barbero and Dorronsoro (2011), after Mavroforakis and Theodoridis (2006) and Tao, Wu
-and Wang (2008). An extreme point has `1/cap` terms, so a step needs that many rows of the Gram matrix.
+and Wang (2008). An extreme point has `1/cap` terms, so a step needs that many rows of the Gram matrix: those
+that are kept, or, where so many do not fit, their sum, computed again.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,7 +22,7 @@ from ucm.solvers.rows.descent import Descending, Descent, Place
 
 __all__ = ["GSK", "MDM"]
 
-_STUCK = 4
+_MISSING, _STUCK = 3, 4
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class _Extreme(Descending):
     eps: float = 1e-5
     pairs: ClassVar[bool]
 
+    @property
+    @abstractmethod
+    def together(self) -> bool:
+        """Whether the points of all classes move at once."""
+
     def __post_init__(self) -> None:
         self.check()
 
@@ -45,30 +52,42 @@ class _Extreme(Descending):
 
 
 class _Towards(Descent):
-    """K is the Gram matrix of the variables, H[g, k] is `<Z_g, z_k>` of the point `Z_g = sum a_i z_i` of a
-    group."""
+    """H[g, k] is `<Z_g, z_k>` of the point `Z_g = sum a_i z_i` of a group."""
 
     def __init__(
         self, hulls: HullsByRows, start: list[Vec] | None, solver: _Extreme, monitor: Monitor
     ) -> None:
         self.hulls, self.monitor = hulls, monitor
         self.solver, self.a = solver, hulls.start(start)
-        self.K = hulls.gram.whole()
-        if hulls.n < self.K.shape[0]:
-            self.K = np.ascontiguousarray(self.K[np.ix_(hulls.index, hulls.index)])
         self.H = hulls.points(self.a)
         self.F = hulls.pull + self.H.sum(axis=0)
+        if solver.together:
+            self.H = self.H.sum(axis=0, keepdims=True)
         self.stuck = False
 
     def go(self, at: Place, tol: float, limit: int) -> None:
         # by the paper's rule after every step while there are few
-        hulls, chunk = self.hulls, 1 if self.solver.stop == "paper" and self.steps < 1000 else 1000
-        done, code, operations = numerics.extreme_steps(
-            self.K, hulls.s, hulls.group, hulls.cap, hulls.mass, self.solver.pairs, at.level,
-            min(limit - self.steps, chunk), self.monitor.stop, self.a, self.H, self.F,
-        )  # fmt: skip
-        self.steps += done
-        self.operations += operations
+        hulls, gram = self.hulls, self.hulls.gram
+        chunk = 1 if self.solver.stop == "paper" and self.steps < 1000 else 1000
+        end, known = min(limit, self.steps + chunk), False
+        row, share = np.empty(hulls.n), np.empty(hulls.n)
+        while True:
+            done, code, operations = numerics.extreme_steps(
+                gram.store, gram.where, hulls.index, hulls.s, hulls.group, hulls.cap, hulls.mass,
+                self.solver.pairs, at.level, end - self.steps, float(self.steps), gram.used,
+                self.monitor.stop, known, row, share, self.a, self.H, self.F,
+            )  # fmt: skip
+            self.steps += done
+            self.operations += operations
+            if code != _MISSING or self.monitor.late:
+                break
+            needed = np.flatnonzero(share)
+            lacking = hulls.index[needed[gram.where[hulls.index[needed]] < 0]]
+            known = needed.size > gram.store.shape[0]
+            if known:
+                row[:] = gram.combine(hulls.index[needed], share[needed], hulls.index)
+            else:
+                gram.keep(lacking)
         self.stuck = code == _STUCK
 
     def ended(self, gap: float, limit: int) -> Answer | None:
@@ -85,6 +104,7 @@ class _Towards(Descent):
         return Answer(status="max_iter", message=message) if self.steps >= limit else None
 
 
+@dataclass(frozen=True)
 class GSK(_Extreme):
     """mu-GSK, equation (9): the point of one class moves towards the extreme point of its hull.
 
@@ -94,10 +114,18 @@ class GSK(_Extreme):
         "gap" (relative duality gap below tol), or "paper" (every class gap below `eps ||W||`).
     eps : float
         Of the paper's rule.
+    minkowski : bool
+        The points of all classes move at once, by the same share: the Minkowski variant that section 5 of
+        the paper speaks of.
     """
 
+    minkowski: bool = False
     name: ClassVar[str] = "gsk"
     pairs: ClassVar[bool] = False
+
+    @property
+    def together(self) -> bool:
+        return self.minkowski
 
 
 class MDM(_Extreme):
@@ -116,3 +144,7 @@ class MDM(_Extreme):
 
     name: ClassVar[str] = "mdm"
     pairs: ClassVar[bool] = True
+
+    @property
+    def together(self) -> bool:
+        return False
