@@ -244,10 +244,10 @@ class Short(ucm.Ball):
 def test_bounds_that_pass_each_other_are_refused() -> None:
     X, y = np.array([[3.0, 0.0], [-1.0, 0.0]]), np.array([1.0, -1.0])
     right, short = (ucm.compile(B([3.0, 0.0], 1.0), X, y) for B in (ucm.Ball, Short))
-    answer = {"w": [1.0, 0.0], "x": [2.0, 0.0]}
-    assert abs(right.certify(**answer).relative_gap) <= 1e-9
+    w, x = [1.0, 0.0], [2.0, 0.0]
+    assert abs(right.certify(w=w, x=x).relative_gap) <= 1e-9
     with pytest.raises(ucm.SolverError, match="contradicts"):
-        short.certify(**answer)
+        short.certify(w=w, x=x)
 
 
 def test_solutions_are_themselves() -> None:
