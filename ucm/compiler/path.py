@@ -117,6 +117,8 @@ class Path(Sequence[Solution]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Solution, ...]: ...
     def __getitem__(self, index: int | slice) -> Solution | tuple[Solution, ...]:
+        if isinstance(index, slice):
+            return tuple(self.solutions[index])
         return self.solutions[index]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -364,7 +366,7 @@ def _over_all(
             "that is not"
         )
     _refuse_stored(X, y)
-    data = bind(X, y, **{word: options.get(word) for word in _OF_SAMPLES})
+    data = bind(X, y, *(options.get(word) for word in _OF_SAMPLES))
     found = over_interval(
         model, data, name, float(eps), between, progress, lambda: time_left(time_limit, began)
     )
