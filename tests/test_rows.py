@@ -197,6 +197,18 @@ def test_a_band_over_the_budget_says_so() -> None:
     assert found.status == "stalled"
 
 
+@pytest.mark.parametrize("rows", [4000, 2500])
+def test_a_band_over_the_budget_begins_anew_nearer_to_the_answer(rows: int) -> None:
+    X, y = samples(40_000, 4, part=0.5)
+    X *= np.abs(np.random.default_rng(0).standard_t(2.0, (40_000, 1)))
+    solver = Sieve(NewtonHull(), budget=rows * 32)
+    wide = ucm.solve(ucm.models.nu_svm(0.6), blocks(X, y, 2500))
+    found = ucm.solve(ucm.models.nu_svm(0.6), blocks(X, y, 2500), solver=solver)
+    assert found.status == "optimal" and found.stats.reads <= 8
+    assert found.objective == pytest.approx(wide.objective, rel=2e-6)
+    assert found.answer.rows.rows.band.nbytes <= solver.budget < wide.answer.rows.rows.band.nbytes
+
+
 # --- sources -----------------------------------------------------------------------------------
 def written(kind: str, folder: Path, X: Any, y: Any) -> tuple[Any, Any]:
     if kind == "array":
