@@ -221,6 +221,17 @@ def test_a_pickle_leaves_the_samples_out(client: Any) -> None:
     assert np.array_equal(again.predict(X), classifier.predict(X))
 
 
+def test_a_path(client: Any) -> None:
+    X, y = samples()
+    model = ucm.ReducedHull(pos, nu=ucm.Param("nu", 0.4)) - ucm.ReducedHull(
+        neg, nu=ucm.Param("nu", 0.4)
+    )
+    rows, memory = (ucm.path(model, *own, nu=[0.4, 0.5]) for own in (lazy(X, y), (X, y)))
+    for one, other in zip(rows, memory, strict=True):
+        assert one.status == "optimal"
+        assert one.objective == pytest.approx(other.objective, rel=2e-6)
+
+
 # --- bad input ---------------------------------------------------------------------------------
 def with_nan(X: Any, y: Any) -> tuple[Any, Any]:
     X[-1, 2] = np.nan
@@ -262,7 +273,7 @@ def test_what_needs_all_samples_says_so(client: Any) -> None:
     X, y = lazy(*samples())
     for call in (
         lambda: ucm.solve(ucm.models.nu_svm(0.4), X, y, kernel="rbf"),
-        lambda: ucm.path(NU, X, y, nu=[0.4, 0.5]),
+        lambda: ucm.path(NU, X, y, num=3),
         lambda: ucm.admissible(NU, X, y),
         lambda: ucm.Classifier(NU, kernel="rbf").fit(X, y),
     ):
