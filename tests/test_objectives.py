@@ -80,6 +80,7 @@ ROUTES = [
     Simplex(samples=10, features=1),
     HiGHS(),
     HiGHS(samples=10, features=1),
+    HiGHS(samples=10, features=1, rough=KinkedNewton(max_outer=1)),
     DualNewton(),
     PrimalAPG(),
     ProxNewton(),
@@ -117,6 +118,7 @@ def tilted(form: Composite, seed: int) -> tuple[np.ndarray, np.ndarray]:
         (Simplex(samples=10, features=1), 0.5 * ucm.L1()),
         (HiGHS(), 0.5 * ucm.L1()),
         (HiGHS(samples=10, features=1), 0.5 * ucm.L1()),
+        (HiGHS(samples=10, rough=KinkedNewton(max_outer=1)), 0.5 * ucm.L1()),
         (DualNewton(), 0.5 * ucm.L2()),
     ],
     ids=repr,
@@ -596,7 +598,14 @@ def test_the_last_good_iterate_comes_back_when_a_program_fails(status: str) -> N
 
 @pytest.mark.parametrize(
     "solver",
-    [Simplex(), Simplex(samples=5), HiGHS(), HiGHS(samples=5), ClarabelComposite()],
+    [
+        Simplex(),
+        Simplex(samples=5),
+        HiGHS(),
+        HiGHS(samples=5),
+        HiGHS(samples=5, rough=KinkedNewton(max_outer=2)),
+        ClarabelComposite(),
+    ],
     ids=repr,
 )
 def test_an_unbounded_program_is_named(solver: Any) -> None:

@@ -32,6 +32,7 @@ _CATALOGUE = (
     "npp",
     "projection",
     "psvm",
+    "scale",
     "speed",
     "tables",
 )

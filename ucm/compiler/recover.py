@@ -136,7 +136,7 @@ def bias(
         "kkt": lambda: _levels(form, w),
         "midpoint": lambda: _midpoint(U, data, q, w),
         "means": lambda: -0.5 * float(normal @ (data.mean("pos") + data.mean("neg"))),
-        "error": lambda: _least_error(data, normal, data.factors),
+        "error": lambda: _least_error(data, normal, data.weights),
         "odds": lambda: _odds(data, normal),
     }
     weighted = data.weighing.classes[0] != data.weighing.classes[1]
@@ -304,7 +304,7 @@ def _odds(data: Data, normal: Vec) -> float | None:
     return _least_error(data, normal, counts) + moved
 
 
-def _least_error(data: Data, normal: Vec, costs: Vec) -> float:
+def _least_error(data: Data, normal: Vec, costs: Vec | None) -> float:
     if data.source is not None:
         return _of_rows(data, normal, data.weighing.classes)
     return least_error(data.X @ normal, data.y > 0, costs)

@@ -64,14 +64,19 @@ def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray
             gram += d.sum() * np.outer(center, center) - cross - cross.T
             s -= d.sum() * center
         return gram, s
-    rows = np.flatnonzero(d)
+    plain = bool((d == 1.0).all())
+    rows = np.empty(0, dtype=np.intp) if plain else np.flatnonzero(d)
+    whole = plain or rows.size == d.size
     gram, s = np.zeros((X.shape[1], X.shape[1])), np.zeros(X.shape[1])
     step = max(1, CHUNK // X.shape[1])
-    for i in range(0, rows.size, step):
-        index = slice(i, i + step) if rows.size == d.size else rows[i : i + step]
-        roots = np.sqrt(d[index])
+    for i in range(0, d.size if whole else rows.size, step):
+        index = slice(i, i + step) if whole else rows[i : i + step]
         part = X[index] if center is None else X[index] - center
-        part = part * roots[:, None]
+        if plain:
+            s += part.sum(axis=0)
+        else:
+            roots = np.sqrt(d[index])
+            part = part * roots[:, None]
+            s += roots @ part
         gram += part.T @ part
-        s += roots @ part
     return gram, s

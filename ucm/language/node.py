@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from abc import ABCMeta, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from types import FunctionType
@@ -21,7 +21,7 @@ from scipy import sparse
 from ucm.data.sound import malformed
 from ucm.errors import CompositionError, brief
 from ucm.language.notation import LATEX, TEXT, Notation
-from ucm.language.parameter import Param, Scalar, Tunable, as_number, number_source, value
+from ucm.language.parameter import Kind, Param, Scalar, Tunable, as_number, number_source, value
 
 __all__ = [
     "LATEX",
@@ -76,7 +76,7 @@ def _frozen_array(x: Any, where: str) -> Any:
 
 def _freeze(x: Any, where: str, kind: type | None = float) -> Any:
     """The field as it is kept; `kind`: numbers become floats, whole numbers, or (None) stay what they are."""
-    if isinstance(x, Node | Tunable | str | type(None) | bool | FunctionType):
+    if x is None or isinstance(x, _KEPT):
         return x
     if isinstance(x, tuple):
         return tuple(_freeze(item, where, kind) for item in x)
@@ -136,15 +136,8 @@ def _in_order(cls: type[Node]) -> list[Field[Any]]:
     return sorted(fields(cls), key=lambda f: bool(f.kw_only))  # type: ignore[arg-type]
 
 
-class _Kind(ABCMeta):
-    """Classes without virtual subclasses: asking for one costs a fifth of what it does of others."""
-
-    __instancecheck__ = type.__instancecheck__
-    __subclasscheck__ = type.__subclasscheck__
-
-
 @dataclass_transform(frozen_default=True, field_specifiers=(converted,))
-class Node(metaclass=_Kind):
+class Node(metaclass=Kind):
     """An immutable declaration. Subclasses list their fields as in a dataclass.
 
     Subclassing makes the class a frozen dataclass and registers its name for `from_json`. A field
@@ -154,6 +147,7 @@ class Node(metaclass=_Kind):
     """
 
     _depth: ClassVar[int] = 1  # of the tree; each node has its own
+    _below: ClassVar[tuple[Any, ...] | None] = None  # each node has its own, once it is made
     _names: ClassVar[tuple[str, ...]] = ()  # of the fields
     _scalars: ClassVar[tuple[str, ...]] = ()  # of those that are annotated `Scalar`
     _kinds: ClassVar[dict[str, type | None]] = {}  # what numbers in them become
@@ -187,16 +181,17 @@ class Node(metaclass=_Kind):
             frozen = _freeze(kept, f"{type(self).__name__}: {name}", self._kinds[name])
             if frozen is not given:
                 object.__setattr__(self, name, frozen)
-            if name in self._scalars and not isinstance(frozen, float | Tunable):
+            if name in self._scalars and not isinstance(frozen, _NUMBERS):
                 raise CompositionError(
                     f"{type(self).__name__}: {name}: expected a real number or a Param, got {brief(given)}"
                 )
-        below = list(self.below())
+        below = tuple(_among(self.operands()))
+        object.__setattr__(self, "_below", below)
         if below:
             self._grow(below)
             _ = self._params  # refuses one name with two values
 
-    def _grow(self, below: list[Node | Param]) -> None:
+    def _grow(self, below: tuple[Node | Param, ...]) -> None:
         """Counts how deep the tree is, and refuses one that is too deep."""
         depth = 1 + max((x._depth for x in below if isinstance(x, Node)), default=0)
         object.__setattr__(self, "_depth", depth)
@@ -223,7 +218,7 @@ class Node(metaclass=_Kind):
 
     def below(self) -> Iterator[Node | Param]:
         """The nodes and `Param`s among the fields, those in tuples too."""
-        return _among(self.operands())
+        return _among(self.operands()) if self._below is None else iter(self._below)
 
     def in_features(self) -> Node | None:
         """The first node, this one or below, that is not `CoordinateFree`; None if there is none."""
@@ -368,9 +363,15 @@ class CoordinateFree(Node):
     """
 
 
+# unions that `|` would build at every call
+_KEPT = (Node, Tunable, str, bool, FunctionType)
+_NUMBERS = (float, Tunable)
+_FOUND = (Node, Param)
+
+
 def _among(items: tuple[Any, ...]) -> Iterator[Node | Param]:
     for x in items:
-        if isinstance(x, Node | Param):
+        if isinstance(x, _FOUND):
             yield x
         elif isinstance(x, Tunable):
             yield from x.leaves()

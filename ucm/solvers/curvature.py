@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear import LinearMap, Vec
+from ucm.data.maps import RowsMap
 from ucm.language.contracts import Jacobian
 from ucm.solvers.palm import WeightedSum, ridge_solve
 
@@ -51,20 +52,34 @@ class Formed(Systems):
     """
 
     def __init__(self, maps: Sequence[LinearMap], stored: int) -> None:
-        self.terms = [(A, WeightedSum(A.weighted_gram, *A.shape, A.squares)) for A in maps]
+        self.terms = []
+        for stacked in maps:
+            A, places = _repeated(stacked)
+            self.terms.append((A, places, WeightedSum(A.weighted_gram, *A.shape, A.squares)))
         self.stored = max(1, stored)
 
     def step(self, J: Sequence[Jacobian], s: Sequence[float], ridge: Vec, g: Vec) -> Step:
         """d, by forming what has changed."""
         H, work = np.diag(ridge), 0.0
-        for (A, diagonal), jacobian, factor in zip(self.terms, J, s, strict=True):
+        for (A, places, diagonal), jacobian, factor in zip(self.terms, J, s, strict=True):
             work += diagonal.follow(jacobian.d)
-            H += factor * diagonal.value
+            own = factor * diagonal.value
             if jacobian.U.shape[1]:
                 AU = A.matmat(jacobian.U)
                 work += float(A.entries) * jacobian.U.shape[1]
-                H += factor * (AU @ jacobian.S @ AU.T)
+                own += factor * (AU @ jacobian.S @ AU.T)
+            for above, a in places:
+                for left, b in places:
+                    H[above, left] += own if a * b == 1.0 else (a * b) * own
         return Step(-ridge_solve(H, g), 0.0, 0.5 * work / self.stored)
+
+
+def _repeated(stacked: LinearMap) -> tuple[LinearMap, list[tuple[slice, float]]]:
+    """The map that stands in rows of another one, where these rows are, and their factors."""
+    if isinstance(stacked, RowsMap) and len(stacked.parts) == 1:
+        ((A, places),) = stacked.parts.values()
+        return A, places
+    return stacked, [(slice(None), 1.0)]
 
 
 class ConjugateGradients(Systems):

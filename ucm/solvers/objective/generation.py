@@ -8,7 +8,8 @@ problem exactly when
     |(Z'(alpha + v) + u)_j| <= a   for the features outside,   Z the samples times their labels,
     t_i >= o where alpha_i = 0 and t_i <= o where alpha_i = c_i   for the samples outside;
 
-both are tested over all of them, and what fails is taken in, until nothing does.
+both are tested over all of them, and what fails is taken in, until nothing does. With many samples a rough
+point from another solver says which to begin with.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ _FIRST = 20  # features of the first program
 _MANY, _WHOLE = 0.15, 2000  # share of the features from which on all, at most so many, are taken in
 _SHARE = 5  # of the samples, one in so many makes the first program
 _NEAR = 0.2  # share of the samples that are near their kinks
+_CLOSE, _TIMES = (
+    0.03,
+    3,
+)  # of the offset, the distance from a kink there; samples for each feature, at least
 
 
 def linear_program(form: Composite) -> str | None:
@@ -69,6 +74,7 @@ class Generation(Session):
     Parameters
     ----------
     samples, features : take them in as needed where there are more than this many; None: all at once
+    rough : says near which point to begin; None: that of a share of the samples
     """
 
     def __init__(
@@ -78,8 +84,9 @@ class Generation(Session):
         monitor: Any,
         samples: int | None,
         features: int | None,
+        rough: Session | None = None,
     ) -> None:
-        self.form, self.program, self.monitor = form, program, monitor
+        self.form, self.program, self.monitor, self.rough = form, program, monitor, rough
         self.all_samples = samples is None or form.m <= samples
         self.all_features = features is None or form.n <= features
         self.caps = form.caps
@@ -87,6 +94,7 @@ class Generation(Session):
         self.inside = np.zeros(form.m, dtype=bool)
         self.chosen = np.zeros(form.n, dtype=bool)
         self.samples, self.features = np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
+        self.away: Vec | None = None  # of a point to begin near, the margins from the kinks
 
     def place(self, w: Vec, b: float) -> None:
         self._take(np.zeros(0, dtype=np.intp), np.flatnonzero(w))
@@ -102,7 +110,9 @@ class Generation(Session):
     def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
         a = form.norms[0]
         if self.samples.size == 0:
-            self._begin(form, tilt, a)
+            done = self._begin(form, tilt, a, tol)
+            if done is not None:
+                return done
         while True:
             answer = self._solve(form, tilt, a)
             if answer.status == "interrupted":
@@ -110,7 +120,11 @@ class Generation(Session):
             if answer.status != "converged":
                 if self.samples.size == form.m:
                     break
-                self._nearest(answer, form.m)  # too few samples can leave it unbounded
+                # too few samples can leave it unbounded
+                if self.away is None:
+                    self._nearest(answer, form.m)
+                else:
+                    self._sides(self.away, 2 * self.samples.size)
                 continue
             wrong = self._wrong_sides(answer)
             if wrong.size == 0:
@@ -118,8 +132,15 @@ class Generation(Session):
             self._take(wrong, wrong[:0])
         return self._answer(answer)
 
-    def _begin(self, form: Composite, tilt: Tilt, a: float) -> None:
+    def _begin(self, form: Composite, tilt: Tilt, a: float, tol: float) -> Answer | None:
+        """The first program, or the answer where the rough point proves to be one."""
         everything = np.arange(form.m)
+        if self.rough is not None and not self.all_samples:
+            point = self.rough.solve(form, tilt, tol)
+            if self.whole and point.status in ("converged", "interrupted"):
+                return point
+            self._near(point)
+            return None
         if self.all_features:
             self._take(everything[:0], np.arange(form.n))
         else:
@@ -127,13 +148,31 @@ class Generation(Session):
             self._take(everything[:0], _largest(z, _FIRST))
         if self.all_samples:
             self._take(everything, everything[:0])
-            return
+            return None
         # a share of the samples, the penalty in proportion: where the others stand then
         order = np.argsort(form.y, kind="stable")
         self._take(order[::_SHARE], everything[:0])
         part = self._solve(form, form.flat(), a / _SHARE)
         if part.status == "converged":
             self._nearest(part, int(_NEAR * form.m))
+        return None
+
+    def _near(self, point: Answer) -> None:
+        """The features in use at a point, and the samples near their kinks there."""
+        w, b = point.plane
+        used = w != 0.0 if not self.all_features else np.ones(w.size, dtype=bool)
+        self._take(np.zeros(0, dtype=np.intp), np.flatnonzero(used))
+        offset = self.form.losses[0].offset
+        self.away = self.form.margins(w, b) - offset
+        close = int(np.count_nonzero(np.abs(self.away) <= _CLOSE * offset))
+        count = max(close, _TIMES * (self.features.size + 1))
+        self._sides(self.away, min(count, int(_NEAR * self.form.m)))
+
+    def _sides(self, away: Vec, count: int) -> None:
+        """Every sample where it stands at that point, and so many nearest to their kinks inside."""
+        count = min(count, self.form.m)
+        self.alpha = np.where(away < 0.0, self.caps, 0.0)
+        self._take(np.argpartition(np.abs(away), count - 1)[:count], self.features[:0])
 
     def _solve(self, form: Composite, tilt: Tilt, a: float) -> Answer:
         """The program over the samples inside and all features."""
@@ -158,7 +197,11 @@ class Generation(Session):
             if short.size == 0:
                 return answer
             most = max(10, self.features.size // 3)
-            if form.n <= _WHOLE and self.features.size + most > _MANY * form.n:
+            if (
+                self.away is None
+                and form.n <= _WHOLE
+                and self.features.size + most > _MANY * form.n
+            ):
                 short, most = np.arange(form.n), form.n
             self._take(short[:0], short[_largest(z[short], most)])
 

@@ -42,11 +42,15 @@ class HiGHS(InnerSolver):
         Take them in as needed where there are more than this many; None: all at once.
     pivots
         Limit of one program; None: that of HiGHS.
+    rough
+        Of its answer the samples near their kinks and the features in use make the first program, where
+        samples are taken in as needed; None: a share of the samples.
     """
 
     samples: int | None = 20_000
     features: int | None = 150
     pivots: int | None = None
+    rough: InnerSolver | None = None
     name: ClassVar[str] = "highs"
 
     def __post_init__(self) -> None:
@@ -63,7 +67,10 @@ class HiGHS(InnerSolver):
 
     def open(self, form: Composite, monitor: Monitor) -> Session:
         program = _Dual(form, self.pivots, monitor)
-        return Generation(form, program, monitor, self.samples, self.features)
+        rough = None
+        if self.rough is not None and self.rough.refuse(form) is None:
+            rough = self.rough.open(form, monitor)
+        return Generation(form, program, monitor, self.samples, self.features, rough)
 
 
 class _Dual(Program):
