@@ -21,6 +21,7 @@ _CATALOGUE = (
     "apg",
     "boundary",
     "clarabel",
+    "compare",
     "dca",
     "dca_speed",
     "default",
@@ -31,6 +32,7 @@ _CATALOGUE = (
     "npp",
     "projection",
     "psvm",
+    "scale",
     "speed",
     "tables",
 )

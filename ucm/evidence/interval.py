@@ -45,7 +45,8 @@ class CappedHull:
         """The c in (low, high) at which a whole number of samples carries the mass."""
         first = math.floor(self.mass / (self.share * high))
         last = math.ceil(self.mass / (self.share * low))
-        c = self.mass / (self.share * np.arange(max(first, 1), min(last, self.size) + 1))
+        k = np.arange(max(first, 1), min(last, self.size) + 1, dtype=np.float64)
+        c = np.divide(self.mass, self.share * k)
         return c[(c > low) & (c < high)]
 
 
