@@ -264,7 +264,8 @@ class Step:
         here, linear = self._penalty(w, model), float(model.of(self.tilt.normal) @ d)
         self.before = self.gain
         self.gain = here - self._penalty(w + d, model) - float(g @ d) - self.bend * e
-        if not self.gain > 0.0:
+        slack = _ROUNDING * abs(self.value)  # below it a step still makes the slopes better
+        if not self.gain > -slack:
             return self._doubt(model)
         move = self.form.y * (model.X @ d + e)
         self.monitor.passes += 0.5 * self.cost * w.size / self.w.size
@@ -274,7 +275,6 @@ class Step:
             if self.Q is None or model.features is None
             else self.Q[model.features][:, model.features]
         )
-        slack = _ROUNDING * abs(self.value)
         for _ in range(_HALVINGS):
             t, new = self.t + a * move, w + a * d
             smooth = self._smooth(t) + self._form(new, Q)
