@@ -19,6 +19,7 @@ import ucm.data.datasets
 threadpool_limits(limits=1, user_api="blas")
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("UCM_COMPILE", "here")  # else the first tests take other routes than the last
 
 ROOT = Path(__file__).resolve().parent.parent
 Loader = Callable[[str], tuple]

@@ -250,6 +250,16 @@ REFUSED = {
 }
 
 
+def test_a_power_beside_a_form_proves_small_weights() -> None:
+    """Slopes of |w|^3 near 0 hardly say what a solver missed: its conjugate is finite and takes the rest."""
+    rng = np.random.default_rng(1)
+    X, y = rng.standard_normal((7, 3)), np.array([1, 1, 1, 1, -1, -1, -1])
+    A = rng.standard_normal((2, 3))
+    for loss in (0.01 * Hinge(), 0.01 * Logistic()):
+        solution = ucm.solve(loss + 0.3 * ucm.Lp(3) + 3.0 * Quadratic(A.T @ A), X, y)
+        assert solution.status == "optimal" and solution.certificate.relative_gap <= 1e-6
+
+
 def test_two_forms_that_leave_directions_free_are_proven_as_their_sum() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((6, 4)), np.array([1, 1, 1, -1, -1, -1])

@@ -1,4 +1,4 @@
-"""The command `ucm`: demo, models, fit, predict, admissible, compare, bench.
+"""The command `ucm`: demo, models, fit, predict, admissible, compare, warm, bench.
 
 Exit status: 0 done and certified, 1 an answer without the certificate or agreement asked for,
 2 bad input (one line on stderr), 130 interrupted.
@@ -26,7 +26,7 @@ from rich.table import Table
 from scipy import sparse
 
 import ucm
-from ucm import __version__, bench
+from ucm import __version__, bench, numerics
 from ucm.bench.choose import declare, model_names, sample, signature
 from ucm.bench.clock import timed
 from ucm.bench.judge import accuracy, figures
@@ -48,6 +48,7 @@ from ucm.language.json import from_json, to_json
 from ucm.language.node import TEXT
 from ucm.language.objective import Objective
 from ucm.language.robust import as_model
+from ucm.numerics._cache import MODULES
 
 __all__ = ["main"]
 
@@ -158,6 +159,10 @@ def _parser(with_benches: bool) -> argparse.ArgumentParser:
         action="store_true",
         help="sizes at half of their intervals, not chosen by inner folds",
     )
+    warm = command("warm", "compile the compiled functions into the disk cache", _warm)
+    warm.add_argument(
+        "modules", nargs="*", metavar="MODULE", help=f"some of {', '.join(MODULES)} (default: all)"
+    )
     benchmark = command("bench", "run a benchmark; without a name, list them", _bench)
     benchmark.set_defaults(name=None)
     named = benchmark.add_subparsers(dest="name", metavar="NAME")
@@ -240,6 +245,20 @@ def _demo_row(
         "agrees": bool(check.agrees),
     }
     return row, Section(f"{model_name} on {set_name}", plan, solution, check, drawn)
+
+
+def _warm(options: argparse.Namespace) -> int:
+    unknown = [name for name in options.modules if name not in MODULES]
+    if unknown:
+        raise ParameterError(f"warm: no module {unknown[0]!r}; known are {', '.join(MODULES)}")
+    rows = []
+    for name in options.modules or MODULES:
+        rows.append({"module": name, "seconds": numerics.warm((name,))[name]})
+        if not options.json:
+            print(f"{name:<12}  {rows[-1]['seconds']:6.2f} s", flush=True)
+    if options.json:
+        print(as_json(rows))
+    return 0
 
 
 def _models(options: argparse.Namespace) -> int:

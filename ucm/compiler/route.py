@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ucm import numerics
 from ucm.data.bound import GramSpace
 from ucm.errors import ParameterError, SolverError, brief, nearest
 from ucm.forms.distance import MinNorm
@@ -75,6 +76,14 @@ def _free(form: MinNorm) -> bool:
     return not form.couplings
 
 
+def _compiled(form: MinNorm) -> bool:
+    """Whether nothing couples the blocks, and the compiled loop is at hand; where it is not, a child process
+    begins to compile it, if the form is one for it."""
+    if not _free(form) or numerics.ready("newton_hull"):
+        return _free(form)
+    return NewtonHull().refuse(form) is None and not numerics.soon(*_FIRST)
+
+
 def _round(form: MinNorm) -> bool:
     """Whether no block is the weights of a hull, either."""
     return _free(form) and not any(isinstance(b.domain, Capped) for b in form.blocks)
@@ -122,6 +131,7 @@ class Route:
     automatic: Callable[[Any], bool] = _always
 
 
+_FIRST = ("capped", "newton_hull")  # what a child process compiles, the shorter first
 _EUCLIDEAN = (InSpan(Newton()), Newton(), APG(), Newton(iterative=True), ALM(APG()))
 _GROWING = GrowingBall(_EUCLIDEAN[1:])
 
@@ -130,7 +140,7 @@ ROUTES = (
     Route(
         Secular(rest=Newton()), "Euclidean balls only: scalar roots, or a small subspace", _round
     ),
-    Route(NewtonHull(), "two hulls of samples: a band of them, from few samples to all", _free),
+    Route(NewtonHull(), "two hulls of samples: a band of them, from few samples to all", _compiled),
     Route(InSpan(Newton()), "far more features than parameters: the next row in their span"),
     Route(Newton(), "systems of a few thousand at most: few passes, high accuracy"),
     Route(APG(), "any size: one pass an iteration, exact projections"),

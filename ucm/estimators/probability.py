@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import config_context
-from sklearn.calibration import CalibratedClassifierCV
 
 from ucm.errors import DataError
 
@@ -16,9 +15,7 @@ __all__ = ["agreeing", "calibrated"]
 _HAIR = 1e-6
 
 
-def calibrated(
-    classifier: Any, X: Any, y: NDArray[Any], of_samples: dict[str, Any]
-) -> CalibratedClassifierCV:
+def calibrated(classifier: Any, X: Any, y: NDArray[Any], of_samples: dict[str, Any]) -> Any:
     """Sigmoids of the decision values, by cross-validation over at most five folds; one for each class,
     so that for two classes probabilities are in the order of the decision values. What each sample
     has goes to every fit, its weight also to the sigmoids.
@@ -28,6 +25,8 @@ def calibrated(
     DataError
         A class has a single sample, which no fold can leave out.
     """
+    from sklearn.calibration import CalibratedClassifierCV  # half a second, of few users
+
     rarest = int(np.unique(y, return_counts=True)[1].min())
     if rarest < 2:
         raise DataError(

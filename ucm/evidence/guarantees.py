@@ -15,8 +15,7 @@ from typing import Any, overload
 import numpy as np
 from scipy import sparse
 from scipy.optimize import brentq
-from scipy.special import ndtr
-from scipy.stats import beta as beta_law
+from scipy.special import betaincinv, ndtr
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
@@ -187,7 +186,7 @@ def _held_out(solution: Solution, X: Any, y: Any, level: float) -> Iterator[Guar
         N, k = int(np.count_nonzero(rows)), int(np.count_nonzero(wrong & rows))
         if N == 0:
             continue
-        bound = 1.0 if k == N else float(beta_law.ppf(level, k + 1, N - k))
+        bound = 1.0 if k == N else float(betaincinv(k + 1, N - k, level))
         yield Guarantee(
             "error", name, bound,
             f"the p with P(Bin({N}, p) <= {k}) = {1.0 - level:.4g}: {k} errors in {N} held-out samples",

@@ -131,7 +131,14 @@ def project_capped(v: Vec, out: Vec | None, classes: Vec | None, caps: list[floa
     v = vector(v)
     plain = out is not None and out.dtype == v.dtype and out.ndim == 1 and out.flags.c_contiguous
     q = out if out is not None and plain else np.empty_like(v)
-    numerics.project_capped(v, labels(classes), caps[0], caps[-1], q)
+    if numerics.ready("capped"):
+        numerics.project_capped(v, labels(classes), caps[0], caps[-1], q)
+    else:
+        found = np.empty_like(v)
+        for (index, mass), cap in zip(groups(v.size, classes), caps, strict=True):
+            part = v[index]
+            found[index] = clip_to_mass(part, np.full(part.size, min(cap, mass)), mass)
+        q[...] = found
     return delivered(q, out)
 
 

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 import lazy_loader
 
 if TYPE_CHECKING:
+    from ucm.numerics._cache import ready as ready
+    from ucm.numerics._cache import soon as soon
+    from ucm.numerics._cache import warm as warm
     from ucm.numerics.ball import project_ball_simplex as project_ball_simplex
     from ucm.numerics.boxed import boxed_quadratic as boxed_quadratic
     from ucm.numerics.capped import project_capped as project_capped
@@ -20,10 +23,7 @@ if TYPE_CHECKING:
     from ucm.numerics.mdm import clip_gsk as clip_gsk
     from ucm.numerics.mdm import clip_mdm as clip_mdm
     from ucm.numerics.mdm import extreme_steps as extreme_steps
-    from ucm.numerics.newton_gram import GRAM_STATE as GRAM_STATE
     from ucm.numerics.newton_gram import gram_march as gram_march
-    from ucm.numerics.newton_hull import SIDE as SIDE
-    from ucm.numerics.newton_hull import STATE as STATE
     from ucm.numerics.newton_hull import march as march
     from ucm.numerics.outer import add_outer as add_outer
     from ucm.numerics.power import power_root as power_root
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from ucm.numerics.psmo import slacks as slacks
     from ucm.numerics.psmo import smo as smo
     from ucm.numerics.share import shares as shares
+    from ucm.numerics.states import GRAM_STATE as GRAM_STATE
+    from ucm.numerics.states import SIDE as SIDE
+    from ucm.numerics.states import STATE as STATE
     from ucm.numerics.tied import line_minimum as line_minimum
     from ucm.numerics.tied import top_threshold as top_threshold
     from ucm.numerics.vertex import edge_descent as edge_descent
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
     submod_attrs={
+        "_cache": ["ready", "soon", "warm"],
         "ball": ["project_ball_simplex"],
         "boxed": ["boxed_quadratic"],
         "capped": ["project_capped", "threshold"],
@@ -48,12 +52,13 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "left_out": ["left_out"],
         "margins": ["plus_newton"],
         "mdm": ["class_gaps", "clip_gsk", "clip_mdm", "extreme_steps"],
-        "newton_gram": ["GRAM_STATE", "gram_march"],
-        "newton_hull": ["SIDE", "STATE", "march"],
+        "newton_gram": ["gram_march"],
+        "newton_hull": ["march"],
         "outer": ["add_outer"],
         "power": ["power_root"],
         "psmo": ["hinge_gap", "hinge_levels", "slacks", "smo"],
         "share": ["shares"],
+        "states": ["GRAM_STATE", "SIDE", "STATE"],
         "tied": ["line_minimum", "top_threshold"],
         "vertex": ["edge_descent"],
     },

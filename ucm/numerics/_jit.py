@@ -8,6 +8,7 @@ their meaning. Elsewhere the order of operations is kept: `(v - ref) - shift` mu
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -33,15 +34,18 @@ def _options(reduction: bool) -> dict[str, Any]:
 def jit(
     signature: Any, *, reduction: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`numba.njit` with the flags of this package; without a disk cache where none is writable."""
+    """`numba.njit` with the flags of this package; without a disk cache where none can be written or read: a
+    folder that goes away meanwhile, a file that another process left half."""
 
     def compile_(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return numba.njit(signature, cache=True, **_options(reduction))(function)
+        except (OSError, EOFError, pickle.UnpicklingError):
+            pass
         except RuntimeError as error:
             if "cannot cache" not in str(error):
                 raise
-            return numba.njit(signature, **_options(reduction))(function)
+        return numba.njit(signature, **_options(reduction))(function)
 
     return compile_
 

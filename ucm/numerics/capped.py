@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
+from ucm.numerics._cache import mark
 from ucm.numerics._jit import READ, WRITE, f8, inner, jit
 from ucm.numerics.root import bracket, newton, solve
 
@@ -68,3 +69,6 @@ def project_capped(v, classes, cap_pos, cap_neg, out):
         t = (v[i] - ref) - shift
         t = t if t > 0.0 else 0.0
         out[i] = t if t < cap else cap
+
+
+mark(__name__)

@@ -20,25 +20,11 @@ from ucm.numerics._lapack import cholesky_solve
 from ucm.numerics.band import ROWS, least, project
 from ucm.numerics.gram import add_rows
 from ucm.numerics.palm import MOST, growth, line_search, ridge_solve
+from ucm.numerics.states import GRAM_STATE
 from ucm.numerics.vectors import copy, dot, plus
 
-__all__ = ["GRAM_STATE", "gram_march"]
+__all__ = ["gram_march"]
 
-GRAM_STATE = (
-    "sigma",  # proximal parameter
-    "tol",  # relative gap to reach
-    "square",  # |c|^2
-    "floor",  # |x| at which it stops
-    "gap",  # relative gap of p
-    "norm",  # |x|
-    "steps",  # Newton steps so far in this outer step
-    "systems",  # Newton systems
-    "missing",  # rows that were missing, listed in `need`
-    "status",  # 0 under way, 1 proven, 2 |x| is at the floor, 3 rounding is left
-    "largest",  # sigma up to which systems are definite in spite of rounding
-    "best",  # the least absolute gap of any p so far
-    "idle",  # outer steps with the largest sigma that found no better p
-)
 SIGMA, TOL, SQUARE, FLOOR, GAP, NORM, STEPS, SYSTEMS, MISSING, STATUS, LARGEST, LEAST, IDLE = range(
     len(GRAM_STATE)
 )
@@ -311,7 +297,7 @@ def gram_march(rows, where, index, s, pull, ends, side, state, V, points, need, 
     rows, where : rows of the Gram matrix; that of sample i is `rows[where[i]]`, missing if negative
     index, s, pull : (n,) sample, factor and `<c, z>` of each variable, group after group
     ends : (groups + 1,) where the groups begin
-    side : (groups, 3) cap, mass and theta; state : see `GRAM_STATE`; V : (9, n), see above
+    side : (groups, 3) cap, mass and theta; state : see `ucm.numerics.states`; V : (9, n), see above
     points : (3, m) products with the samples of the sums behind x, w and a direction
     need : (n,) the samples whose rows are missing; stop : (1,) not 0 when it is to stop
     log : relative gap and |x| after each outer step

@@ -21,6 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numba import types
 
+from ucm.numerics._cache import mark
 from ucm.numerics._jit import READ, WRITE, i8, inner, jit
 from ucm.numerics._lapack import SQUARE
 from ucm.numerics.band import (
@@ -40,35 +41,15 @@ from ucm.numerics.band import (
 )  # fmt: skip
 from ucm.numerics.palm import MOST, growth, line_search, ridge_solve
 from ucm.numerics.rows import PART, TAGS, exchange, move, pull
+from ucm.numerics.states import STATE
 from ucm.numerics.vectors import dot, plus
 
-__all__ = ["SIDE", "STATE", "march"]
+__all__ = ["march"]
 
-STATE = (
-    "sigma",  # proximal parameter; 0: to be chosen from the gap of the start
-    "tol",  # relative gap to reach
-    "reach",  # how far the band goes, in scores, beyond the kinks
-    "slack",  # how far the scores may still move before rows outside the band matter
-    "passes",  # products with the rows of this level, in passes over them
-    "systems",  # Newton systems
-    "forming",  # what forming them costs, in passes
-    "gap",  # relative gap of the pair (p, w)
-    "steps",  # Newton steps of the last one
-    "status",  # 0 under way, 1 proven, 2 x is 0
-    "largest",  # the largest sum of the norms of both points met
-    "zero",  # the part of that below which |x| counts as 0
-    "verify",  # whether a gap found on the band is checked on all rows
-    "travel",  # how far scores have moved within this outer step
-    "offset",  # o of the hinge loss; NaN for hulls
-    "value",  # |x|, or the objective of the hinge loss
-)
 (
     SIGMA, TOL, REACH, SLACK, PASSES, SYSTEMS, FORMING, GAP, STEPS, STATUS, LARGEST, ZERO, VERIFY, TRAVEL,
     OFFSET, VALUE,
 ) = range(len(STATE))  # fmt: skip
-SIDE = ("cap", "mass", "factor", "theta", "held mass", "held step", "old theta", "free")
-"""For each class: cap, mass and factor of its rows; theta; the mass of the rows outside the band and
-the square of their proximal step; theta when last compared; the number of free rows in H."""
 CAP, MASS, FACTOR, THETA, HELD, STEP, OLD, COUNT = range(8)
 _PARTS = types.UniTuple(PART, 2)
 _ENDS = types.Array(types.int64, 2, "C")
@@ -387,7 +368,7 @@ def march(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work, s
 
     parts : samples of both classes; stride : of the rows of this level
     ends : (2, 3) for each class its first row in V, the end of its band, the end of its rows
-    side, state : see `SIDE` and `STATE`; the scores in V are those of w, the point x that of V[P]
+    side, state : see `ucm.numerics.states`; the scores in V are those of w, the point x that of V[P]
     w, x : (n,) dual vector and point; V : (4, M), see `ucm.numerics.band`
     tags : (M,) the samples in the order of V, see `ucm.numerics.rows`
     H, S : (n, n), (2, n) sums over the free rows; system, work : (n, n), (2, M) scratch
@@ -407,3 +388,6 @@ def march(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work, s
             0.3 * state[TRAVEL], 2.0 * max(side[0, CAP], side[1, CAP]) / state[SIGMA]
         )
     return log.shape[0]
+
+
+mark(__name__)

@@ -16,6 +16,9 @@ from ucm.solvers.levels import Level, descend, strides
 
 __all__ = ["FeatureLevel", "SampleTables", "largest"]
 
+if numerics.ready("newton_hull"):
+    numerics.march  # noqa: B018  loaded here, with numba, and not in the first solve
+
 _COARSE_GAP = 0.1  # of a coarse level
 _WHOLE = 1_000_000  # entries of the samples up to which all outer steps are one compiled call
 _WIDER = 2.0  # the kinks of a level against those of the coarser one

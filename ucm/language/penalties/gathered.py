@@ -270,11 +270,12 @@ class Gathered:
         slopes = {R: c * S.gradient(w) for R, c, S in known if isinstance(S, Differentiable)}
         rest = Gathered(tuple(R for R in self.terms if R not in slopes))
         z = z - sum(slopes.values(), start=np.zeros_like(z))
-        height, share, missed = rest.bound(z, u, size, w if rest.proximal() else None)
         free = next((R for R in slopes if not isinstance(_unwrapped(R)[1], Conic)), None)
-        if (
-            free is not None and share > _NEARLY
-        ):  # its conjugate is finite: an error of second order
+        if free is not None and not rest.terms:  # its conjugate is finite: it takes what is left
+            slopes[free] = slopes[free] + z + u
+            return sum((R.conjugate(g) for R, g in slopes.items()), start=0.0), 1.0, 0.0
+        height, share, missed = rest.bound(z, u, size, w if rest.proximal() else None)
+        if free is not None and share > _NEARLY:  # an error of second order
             slopes[free], share = slopes[free] + (1.0 - share) * z, 1.0
         return height + sum(R.conjugate(share * g) for R, g in slopes.items()), share, missed
 
