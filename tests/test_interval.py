@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from typed import known
 
 import ucm
 from ucm import neg, pos, signed
@@ -33,9 +34,10 @@ def samples() -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("eps", [1e-2, 1e-4])
 def test_the_optimum_lies_between_the_proven_ends(name: str, eps: float, samples: Any) -> None:
     (model, ends), (X, y) = MODELS[name], samples
-    found = ucm.path(model, X, y, between=ends, eps=eps, **{name: "all"})
+    every: dict[str, Any] = {name: "all"}
+    found = ucm.path(model, X, y, between=ends, eps=eps, **every)
     assert sorted((found.values[0], found.values[-1])) == pytest.approx(ends)
-    assert max(piece.gap for piece in found.over.pieces) <= eps
+    assert max(piece.gap for piece in known(found.over).pieces) <= eps
     for value in np.random.default_rng(0).uniform(*ends, 15):
         at = found.at(value)
         exact = ucm.solve(model.with_params(**{name: value}), X, y, tol=1e-8)
@@ -62,7 +64,7 @@ def test_points_between_are_in_the_set(samples: Any) -> None:
 def test_solutions_are_certified_when_they_are_looked_at(samples: Any) -> None:
     X, y = samples
     found = ucm.path(nu_svm(0.3), X, y, nu="all", between=(0.3, 0.5), eps=1e-2)
-    assert not found.over._solutions
+    assert not known(found.over)._solutions
     for value, solution in zip(found.values, found, strict=True):
         assert solution.status == "optimal" and solution.params["nu"] == value
         assert found.at(value).objective == pytest.approx(solution.objective)
@@ -83,7 +85,7 @@ def test_the_validation_error_is_that_of_each_value(samples: Any) -> None:
     assert curve.errors.size > 10 and np.all(np.diff(curve.edges) >= 0.0)
     for value in rng.uniform(0.25, 0.7, 300):
         at = found.at(value)
-        assert curve.at(value) == np.mean((Z @ at.w + at.b > 0.0) != (t > 0.0))
+        assert curve.at(value) == np.mean((Z @ at.w + known(at.b) > 0.0) != (t > 0.0))
     least, low, high = curve.best
     assert least == curve.errors.min() == curve.at(0.5 * (low + high))
     assert "steps, least" in repr(curve)
@@ -116,7 +118,7 @@ def test_sparse_samples_and_more_features_than_samples(samples: Any) -> None:
 
 def test_class_weights_move_the_caps(samples: Any) -> None:
     X, y = samples
-    weights = {"class_weight": (1.0, 1.5)}
+    weights: dict[str, Any] = {"class_weight": (1.0, 1.5)}
     found = ucm.path(nu_svm(0.3), X, y, nu="all", between=(0.3, 0.5), eps=1e-2, **weights)
     exact = ucm.solve(nu_svm(0.37), X, y, tol=1e-8, **weights)
     at = found.at(0.37)

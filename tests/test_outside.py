@@ -231,3 +231,26 @@ def test_certify_refuses(model: Any, given: Any, error: type[Exception], words: 
     plan = ucm.compile(model, SMALL, LABELS)
     with pytest.raises(error, match=words):
         plan.certify(**given)
+
+
+class Short(ucm.Ball):
+    """A ball whose support function is too small."""
+
+    def support(self, data: Any, d: Any, splits: Any) -> Any:
+        height, x = super().support(data, d, splits)
+        return height - 0.1, x
+
+
+def test_bounds_that_pass_each_other_are_refused() -> None:
+    X, y = np.array([[3.0, 0.0], [-1.0, 0.0]]), np.array([1.0, -1.0])
+    right, short = (ucm.compile(B([3.0, 0.0], 1.0), X, y) for B in (ucm.Ball, Short))
+    w, x = [1.0, 0.0], [2.0, 0.0]
+    assert abs(right.certify(w=w, x=x).relative_gap) <= 1e-9
+    with pytest.raises(ucm.SolverError, match="contradicts"):
+        short.certify(w=w, x=x)
+
+
+def test_solutions_are_themselves() -> None:
+    X, y = np.array([[3.0, 0.0], [-1.0, 0.0]]), np.array([1.0, -1.0])
+    one, two = (ucm.solve(ucm.Hull(ucm.pos) - ucm.Hull(ucm.neg), X, y) for _ in range(2))
+    assert one == one and one != two and len({one, two}) == 2

@@ -291,3 +291,18 @@ def test_a_path_is_drawn() -> None:
     for wrong in ([found[0]], pickle.loads(pickle.dumps(found))):
         with pytest.raises(ParameterError, match="expected the Path"):
             ucm.plot.PathDisplay.from_path(wrong)  # type: ignore[arg-type]
+
+
+def test_a_fraction_is_no_number() -> None:
+    """Without data there is no interval that it is a fraction of."""
+    half = ucm.Param("r", 0.5, relative=True)
+    objective = ucm.Hinge() + half * ucm.L2()
+    for read in (
+        lambda: ucm.NormBall(half).project(np.ones(2)),
+        lambda: ucm.CappedSimplex(half).support(np.ones(2)),
+        lambda: objective.value(np.ones(2), np.ones(2)),
+        lambda: ucm.value(2 * half),
+    ):
+        with pytest.raises(ucm.CompositionError, match="fraction of the admissible interval"):
+            read()
+    assert repr(objective) == "Hinge() + Param('r', 0.5, relative=True) * L2()"

@@ -16,6 +16,7 @@ from typed import known
 
 import ucm
 from ucm import neg, pos, signed
+from ucm.bench import scale
 from ucm.data import stored
 from ucm.data.row_moments import of_moments
 from ucm.data.source import Labelled, Rounds, RowSource, StateLostError
@@ -727,3 +728,13 @@ def test_the_classifier_is_the_same_by_a_sieve() -> None:
 def test_few_samples_are_not_sieved() -> None:
     X, y = samples(600)
     assert ucm.compile(MODELS["nu"], X, y).solver.name == "newton-hull"
+
+
+def test_the_bench_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scale, "SHARES", {"none such": 0.5, "synthetic": 0.6})
+    monkeypatch.setattr(scale, "drawn", lambda m, n, seed, kind="": samples(3000, 4, seed))
+    parts = ("passes", "local", "moments", "growth")
+    rows = {part: list(scale.BENCHMARK.rows(part, quick=True)) for part in parts}
+    assert rows["passes"][0]["note"] == "not at hand" and rows["passes"][1]["within"] is True
+    assert [row["within"] for row in rows["moments"]] == [True] * 4
+    assert rows["local"][0]["ratio"] > 0.0 and rows["growth"][0]["reads"] == 3

@@ -18,7 +18,6 @@ from sklearn.model_selection import (
     cross_val_score,
 )
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from typed import known
 
 import ucm
 from ucm import neg, pos
@@ -29,15 +28,19 @@ from ucm.language.models import mm_fda, mm_mpm, nu_svm, psvm, svm
 Table = tuple[np.ndarray, np.ndarray]
 
 
+def _table(load: Any) -> Any:
+    return load(return_X_y=True)
+
+
 @pytest.fixture(scope="module")
 def cancer() -> Table:
-    X, y = known(load_breast_cancer(return_X_y=True))
+    X, y = _table(load_breast_cancer)
     return ((X - X.mean(axis=0)) / X.std(axis=0))[:200, :8], y[:200]
 
 
 @pytest.fixture(scope="module")
 def wine() -> Table:
-    X, y = known(load_wine(return_X_y=True))
+    X, y = _table(load_wine)
     return ((X - X.mean(axis=0)) / X.std(axis=0))[::2], y[::2]
 
 
@@ -182,6 +185,23 @@ def test_relative_sizes_and_groups(cancer: Table) -> None:
     assert np.isfinite(found.scores_).all()
 
 
+def test_two_hulls_of_many_samples() -> None:
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(6000) % 3 == 0, 1, -1)
+    X = rng.standard_normal((6000, 4)) + 0.5 * y[:, None]
+    model, values = nu_svm(0.4), [0.35, 0.45, 0.6, 0.99]
+    found = ucm.ClassifierCV(model, values=values, cv=2, scoring="roc_auc").fit(X, y)
+    for k, value in enumerate(values[:3]):
+        clf = ucm.Classifier(nu_svm(value))
+        expected = cross_val_score(clf, X, y, cv=StratifiedKFold(2), scoring="roc_auc")
+        assert np.allclose(found.scores_[k], expected, atol=2e-4)
+    assert np.isnan(found.scores_[3]).all()  # empty
+    weight = np.ones(6000)
+    weight[:100] = 2.0  # not for the loop
+    weighted = ucm.ClassifierCV(model, values=[0.45], cv=2).fit(X, y, sample_weight=weight)
+    assert np.isfinite(weighted.scores_).all()
+
+
 # --- leaving out one ----------------------------------------------------------------------------------
 @pytest.mark.parametrize("scheme", ["ovo", "ovr"])
 @pytest.mark.parametrize("bias", ["auto", "zero"])
@@ -257,7 +277,7 @@ def test_grid_search_finds_the_same(cancer: Table) -> None:
     assert fast.get_params()["model__kappa"] == 0.5
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "cv": ({"cv": 1}, "number of folds from 2 on"),
     "word": ({"cv": "five"}, "number of folds from 2 on"),
     "no folds": ({"cv": []}, "expected folds with samples"),
@@ -274,7 +294,8 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_refused(case: str, cancer: Table) -> None:
     options, words = REFUSED[case]
-    search = ucm.ClassifierCV(nu_svm(0.3), **{"values": [0.3], **options})
+    given: dict[str, Any] = {"values": [0.3], **options}
+    search = ucm.ClassifierCV(nu_svm(0.3), **given)
     with pytest.raises(ucm.UCMError, match=words):
         search.fit(*cancer)
     assert not [name for name in vars(search) if name.endswith("_")]
@@ -332,5 +353,5 @@ def test_moments_merge_without_cancelling() -> None:
     found = [None if p.start == p.stop else Moments.of(X[p]) for p in parts]
     for p, rest in zip(parts, without_each(found), strict=True):
         Z = np.delete(X, np.arange(90)[p], axis=0)
-        assert rest is not None and rest.count == len(Z)
+        assert rest is not None and rest.total == len(Z)
         assert np.allclose(rest.covariance, np.cov(Z.T, bias=True), rtol=1e-9, atol=1e-9)

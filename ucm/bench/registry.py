@@ -31,6 +31,7 @@ _CATALOGUE = (
     "npp",
     "projection",
     "psvm",
+    "scale",
     "speed",
     "tables",
 )

@@ -46,7 +46,7 @@ from ucm.language.objective import Objective
 from ucm.language.penalties.gathered import Gathered
 from ucm.language.robust import RobustMargin, as_model
 from ucm.language.statistics.samples import SampleNode, kinds_of
-from ucm.language.term_algebra import ScaledLoss
+from ucm.language.term_algebra import peeled
 
 __all__ = ["behind", "compile", "in_its_space", "plan_of", "solve"]
 
@@ -253,10 +253,7 @@ def _hinge_terms(model: Objective, data: Data) -> tuple[float, float, float, Vec
     """(p, C, lam, weights of the samples) of `C * Hinge(p) + lam * L2()`; None for any other objective.
     Two such losses, one of each class, are one."""
     losses, weights = weighed(model.loss.split()[0], data)
-    C, loss = 1.0, losses[0]
-    while isinstance(loss, ScaledLoss):
-        C *= loss.c()
-        loss = loss.term
+    C, loss = peeled(losses[0])
     added, subtracted = model.penalty.split()
     lam = Gathered(added).square
     if len(losses) > 1 or not isinstance(loss, Hinge) or lam is None or subtracted:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.plan import Plan
-from ucm.compiler.recover import summands
+from ucm.compiler.recover import bias, summands
 from ucm.compiler.robust import ToDistance
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
@@ -30,7 +30,7 @@ from ucm.language.sets.weights import OfWeights
 from ucm.solvers import NewtonHull
 from ucm.solvers.distance.newton_hull import HullChain
 
-__all__ = ["Between", "ErrorCurve", "OverInterval", "over_interval"]
+__all__ = ["Between", "ErrorCurve", "OverInterval", "classifiers", "over_interval"]
 
 
 _EACH = 0.25  # of eps, for a solve
@@ -194,9 +194,8 @@ class OverInterval(Sequence[Solution]):
         w = self.pieces[k].w
         found = []
         for j, v in zip((k, k + 1), w, strict=True):
-            s = self.solution(j)
-            turned = s.w is not None and s.b is not None
-            found.append(s.b * float(np.linalg.norm(v)) if turned else None)
+            b = self.solution(j).b
+            found.append(None if b is None else b * float(np.linalg.norm(v)))
         return w, (found[0], found[1])
 
     @property
@@ -345,6 +344,37 @@ class _Hulls:
         return Plan(lowering, _Found(Answer(self.blocks(found.q), found.ends.w))).solve(tol=tol)
 
 
+def classifiers(
+    model: Any, data: Data, name: str, values: Sequence[float], tol: float, rule: str
+) -> list[tuple[Vec, float] | None]:
+    """(w, b) at the values, the smallest set first, each from the ones before it, without certificates; None
+    where the loop does not prove its own gap, as where 0 lies in U.
+
+    Raises
+    ------
+    ParameterError
+        The model is not two reduced hulls whose caps the parameter sets.
+    """
+    hulls, found, known = _Hulls(model, data, name), [], []
+    chain = None
+    for value in values:
+        c = hulls.size.derived(value)
+        if hulls.at(value).set.emptiness(data) is not None or not math.isfinite(c):
+            found.append(None)
+            continue
+        if chain is None:
+            chain = HullChain(hulls.form(value), Monitor(tol))
+            q, w = chain.first(NewtonHull().coarse)
+        else:
+            q, w = chain.at([h.share * c for h in hulls.members], _on_line(known, c))
+        if not w.any() or not chain.proven:
+            return [*found, *[None] * (len(values) - len(found))]
+        known = [*known[-1:], (c, w)]
+        b, _ = bias(rule, hulls.at(value).set, hulls.form(value), data, hulls.blocks(q), w)
+        found.append(None if b is None else (w, b))
+    return found
+
+
 def over_interval(
     model: Any, data: Data, name: str, eps: float, between: Sequence[float] | None,
     progress: Callable[[int, Any], object] | None, left: Callable[[], float | None],
@@ -417,12 +447,18 @@ def over_interval(
 
 
 def _expected(known: list[_Break], c: float) -> Vec:
-    """w at c on the line through those of the two values next to it."""
+    """w at c by the two values next to it."""
     near = sorted(known, key=lambda each: abs(each.c - c))[:2]
-    if len(near) < 2:
-        return near[0].ends.w
-    a, b = near
-    return a.ends.w + (c - a.c) / (a.c - b.c) * (a.ends.w - b.ends.w)
+    return _on_line([(each.c, each.ends.w) for each in reversed(near)], c)
+
+
+def _on_line(known: Sequence[tuple[float, Vec]], c: float) -> Vec:
+    """w at c on the line through the last two."""
+    c1, w1 = known[-1]
+    if len(known) < 2:
+        return w1
+    c0, w0 = known[-2]
+    return w1 + (c - c1) / (c1 - c0) * (w1 - w0)
 
 
 def _ends(hulls: _Hulls, between: Sequence[float]) -> tuple[float, float]:

@@ -146,7 +146,7 @@ def leave_one_out(
     radii = radii_of(models)[:, 0]
     found = {}
     for kind, of in moments.items():
-        m = of.count
+        m = of.total
         of_centre, of_shape = _shares(U, n, kind)
         lost = of._replace(scatter=of.scatter * (m / (m - 1.0)))
         S = Spectrum.of(factor**2 * U.shape.evaluate(known_by({**moments, kind: lost})))  # type: ignore[attr-defined]

@@ -115,6 +115,8 @@ class Path(Sequence[Solution]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Solution, ...]: ...
     def __getitem__(self, index: int | slice) -> Solution | tuple[Solution, ...]:
+        if isinstance(index, slice):
+            return tuple(self.solutions[index])
         return self.solutions[index]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -360,7 +362,7 @@ def _over_all(
             f'path: {name}="all" is of numbers, got the relative {model.relative_names()[0]}; take a Param '
             "that is not"
         )
-    data = bind(X, y, **{word: options.get(word) for word in _OF_SAMPLES})
+    data = bind(X, y, *(options.get(word) for word in _OF_SAMPLES))
     found = over_interval(
         model, data, name, float(eps), between, progress, lambda: time_left(time_limit, began)
     )

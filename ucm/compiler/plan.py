@@ -47,6 +47,9 @@ __all__ = ["Plan", "options_of"]
 _REPRODUCED = 1e-9  # of the objective: the same minimum
 _UNLIMITED = 2**31 - 1  # iterations, and the most that foreign solvers count
 _OUTSIDE = 1e-2  # violation, relative: no accuracy of a solver that has converged
+_CONTRADICTED = (
+    1e-5  # of the bounds: further than a point outside of U can bring them past each other
+)
 _REGULAR = 1e-100  # sizes above it and below its inverse have powers that are numbers
 
 
@@ -521,7 +524,14 @@ class Plan:
         True
         """
         self._sealed()
-        return self.lowering.certify_given(Given(w, b, x, weights, coefficients))
+        found = self.lowering.certify_given(Given(w, b, x, weights, coefficients))
+        least = max(_CONTRADICTED * max(abs(found.primal), abs(found.dual)), 1e-9 * self.data.scale)
+        if found.kind == "global" and found.gap < -least:
+            raise SolverError(
+                f"certify: one side contradicts the other (relative gap {found.relative_gap:.2g}, "
+                f"{self.lowering.wrong} is wrong: please report it"
+            )
+        return found
 
     def verify(self, **options: Any) -> Verification:
         """Compare the last solution (a new one when there is none) with the CVXPY twin, at the tolerance

@@ -22,12 +22,12 @@ class Moments(NamedTuple):
 
     Attributes
     ----------
-    count : the sum of their weights
+    total : the sum of their weights
     mean : (n,)
     scatter : (n, n) `sum_i c_i (x_i - mean)(x_i - mean)'`
     """
 
-    count: float
+    total: float
     mean: Vec
     scatter: NDArray[np.float64]
 
@@ -42,17 +42,17 @@ class Moments(NamedTuple):
     def merged(self, other: Moments) -> Moments:
         """Those of both, `S = S_1 + S_2 + (m_1 m_2 / m) (mean_1 - mean_2)(mean_1 - mean_2)'`: nothing
         cancels (Chan, Golub and LeVeque 1983, equation 2.1)."""
-        count = self.count + other.count
+        count = self.total + other.total
         d = other.mean - self.mean
-        mean = self.mean + (other.count / count) * d
+        mean = self.mean + (other.total / count) * d
         scatter = self.scatter + other.scatter
-        scatter += (self.count * other.count / count) * np.outer(d, d)
+        scatter += (self.total * other.total / count) * np.outer(d, d)
         return Moments(count, mean, scatter)
 
     @property
     def covariance(self) -> NDArray[np.float64]:
         """The 1/m covariance; exactly 0 for a feature that varies by rounding only."""
-        S = self.scatter / self.count
+        S = self.scatter / self.total
         constant = np.sqrt(np.abs(np.diagonal(S))) <= _CONSTANT * np.abs(self.mean)
         S[constant], S[:, constant] = 0.0, 0.0
         return S

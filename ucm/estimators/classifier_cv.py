@@ -49,6 +49,8 @@ class ClassifierCV(ClassifierMixin, OfModel):
     - ellipsoids of class means and covariances (MM-MPM, MM-FDA): the moments of a fold are those of the
       others merged, so that all folds cost one product of the samples; one eigendecomposition a fold, and all
       values by scalar roots;
+    - two reduced hulls (the nu-SVM) of 5,000 samples or more: in each fold the compiled loop goes on from
+      value to value, to a gap of 1e-4 or `tol`, if that is larger;
     - any other model: in each fold a path over the values, each solved from the one before.
 
     Parameters
@@ -124,6 +126,8 @@ decision_function_shape, class_weight, side, n_jobs, probability, verbose
     """
 
     classes_: NDArray[Any]
+    coef_: NDArray[np.float64]
+    intercept_: NDArray[np.float64]
     values_: NDArray[np.float64]
     scores_: NDArray[np.float64]
     mean_scores_: NDArray[np.float64]
@@ -296,7 +300,7 @@ decision_function_shape, class_weight, side, n_jobs, probability, verbose
 
     def _check_folds(self, index: Any, shape: tuple[int, int]) -> None:
         """Refuse what is no way to split, and a class that cannot be split."""
-        cv = self.cv
+        cv: Any = self.cv
         whole = isinstance(cv, int | np.integer) and not isinstance(cv, bool)
         word = isinstance(cv, str) and cv != "loo"
         if cv is None or isinstance(cv, bool | float) or word or (whole and cv < 2):
@@ -320,7 +324,8 @@ decision_function_shape, class_weight, side, n_jobs, probability, verbose
         elif isinstance(cv, str):
             splitter = LeaveOneOut()
         try:
-            found = list(check_cv(splitter, y, classifier=True).split(np.zeros((y.size, 1)), y))
+            splitting: Any = check_cv(splitter, y, classifier=True)
+            found = list(splitting.split(np.zeros((y.size, 1)), y))
             folds = [
                 (np.asarray(train, np.intp), np.asarray(test, np.intp)) for train, test in found
             ]

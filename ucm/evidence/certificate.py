@@ -45,15 +45,15 @@ def certify(
     x, violation = U.rebuild(data, iter(q))
     norm = data.space.norm(x, model.dual)
     splits = splits or {}
-    unit = data.space.dual_vector(x, model.dual) if norm > 0.0 else None
-    primal, chosen = np.inf, w if w is not None else np.zeros_like(x) if unit is None else unit
-    for v in (w, unit):
-        if v is None or abs(primal + norm) <= tol * norm:
-            continue
-        height = height_of(U, data, -v, splits)
-        if height < primal:
-            primal, chosen = height, v
-    if w is None and unit is None:
+    primal, chosen = np.inf, np.zeros_like(x) if w is None else w
+    if w is not None:
+        primal = height_of(U, data, -w, splits)
+    if norm > 0.0 and not abs(primal + norm) <= tol * norm:
+        unit = data.space.dual_vector(x, model.dual)
+        height = height_of(U, data, -unit, splits)
+        if height < primal or w is None:
+            primal, chosen = height, unit
+    elif w is None:
         primal = 0.0
     gap = primal + norm
     relative = gap / max(norm, 1e-12 * data.scale)

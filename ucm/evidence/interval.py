@@ -45,8 +45,8 @@ class CappedHull:
         """The c in (low, high) at which a whole number of samples carries the mass."""
         first = math.floor(self.mass / (self.share * high))
         last = math.ceil(self.mass / (self.share * low))
-        c = self.mass / (self.share * np.arange(max(first, 1), min(last, self.size) + 1))
-        return c[(c > low) & (c < high)]
+        c: Vec = self.mass / (self.share * np.arange(max(first, 1), min(last, self.size) + 1))
+        return np.asarray(c[(c > low) & (c < high)])
 
 
 @dataclass(frozen=True)

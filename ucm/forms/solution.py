@@ -110,7 +110,7 @@ class Stats:
     reads: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solution:
     """The answer of `plan.solve()`.
 

@@ -32,7 +32,7 @@ from ucm.language.node import Tunable
 from ucm.language.robust import dual_exponent
 from ucm.language.sets.hull import Hull, ReducedHull
 from ucm.language.statistics.samples import SampleNode, neg, pos, signed
-from ucm.language.term_algebra import ScaledLoss
+from ucm.language.term_algebra import peeled
 from ucm.language.terms import ConvexLoss
 
 __all__ = ["to_loss", "to_set"]
@@ -69,9 +69,7 @@ def to_set(loss: ConvexLoss, radius: Any) -> UncertaintySet:
             f"{loss!r}.to_set: some weights of samples would be negative, and no set has these; take "
             "SquaredHinge()"
         )
-    base = loss
-    while isinstance(base, ScaledLoss):  # a multiple changes the size only
-        base = base.term
+    base = peeled(loss)[1]  # a multiple changes the size only
     weights = getattr(radius, "weights", None)
     if isinstance(radius, float | int | Tunable):
         steepest = loss.steepest()

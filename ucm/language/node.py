@@ -76,7 +76,7 @@ def _frozen_array(x: Any, where: str) -> Any:
 
 def _freeze(x: Any, where: str, kind: type | None = float) -> Any:
     """The field as it is kept; `kind`: numbers become floats, whole numbers, or (None) stay what they are."""
-    if isinstance(x, Node | Tunable | str | type(None) | bool | FunctionType):
+    if x is None or isinstance(x, _KEPT):
         return x
     if isinstance(x, tuple):
         return tuple(_freeze(item, where, kind) for item in x)
@@ -147,6 +147,7 @@ class Node(metaclass=Kind):
     """
 
     _depth: ClassVar[int] = 1  # of the tree; each node has its own
+    _below: ClassVar[tuple[Any, ...] | None] = None  # each node has its own, once it is made
     _names: ClassVar[tuple[str, ...]] = ()  # of the fields
     _scalars: ClassVar[tuple[str, ...]] = ()  # of those that are annotated `Scalar`
     _kinds: ClassVar[dict[str, type | None]] = {}  # what numbers in them become
@@ -180,16 +181,17 @@ class Node(metaclass=Kind):
             frozen = _freeze(kept, f"{type(self).__name__}: {name}", self._kinds[name])
             if frozen is not given:
                 object.__setattr__(self, name, frozen)
-            if name in self._scalars and not isinstance(frozen, float | Tunable):
+            if name in self._scalars and not isinstance(frozen, _NUMBERS):
                 raise CompositionError(
                     f"{type(self).__name__}: {name}: expected a real number or a Param, got {brief(given)}"
                 )
-        below = list(self.below())
+        below = tuple(_among(self.operands()))
+        object.__setattr__(self, "_below", below)
         if below:
             self._grow(below)
             _ = self._params  # refuses one name with two values
 
-    def _grow(self, below: list[Node | Param]) -> None:
+    def _grow(self, below: tuple[Node | Param, ...]) -> None:
         """Counts how deep the tree is, and refuses one that is too deep."""
         depth = 1 + max((x._depth for x in below if isinstance(x, Node)), default=0)
         object.__setattr__(self, "_depth", depth)
@@ -216,7 +218,7 @@ class Node(metaclass=Kind):
 
     def below(self) -> Iterator[Node | Param]:
         """The nodes and `Param`s among the fields, those in tuples too."""
-        return _among(self.operands())
+        return _among(self.operands()) if self._below is None else iter(self._below)
 
     def in_features(self) -> Node | None:
         """The first node, this one or below, that is not `CoordinateFree`; None if there is none."""
@@ -361,9 +363,15 @@ class CoordinateFree(Node):
     """
 
 
+# unions that `|` would build at every call
+_KEPT = (Node, Tunable, str, bool, FunctionType)
+_NUMBERS = (float, Tunable)
+_FOUND = (Node, Param)
+
+
 def _among(items: tuple[Any, ...]) -> Iterator[Node | Param]:
     for x in items:
-        if isinstance(x, Node | Param):
+        if isinstance(x, _FOUND):
             yield x
         elif isinstance(x, Tunable):
             yield from x.leaves()

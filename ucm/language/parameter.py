@@ -41,6 +41,7 @@ class Tunable(metaclass=Kind):
     __array_ufunc__ = None  # lets `np.float64 * nu` reach the methods below
 
     value: float
+    relative: bool
 
     @abstractmethod
     def leaves(self) -> tuple[Param, ...]:
@@ -239,13 +240,18 @@ class Derived(Tunable):
             )
         if math.isnan(self.value):
             raise CompositionError(
-                f"{self.name}: expected a number, got {number_source(value(self.left))} {self.operation} "
-                f"{number_source(value(self.right))}; change a parameter"
+                f"{self.name}: expected a number, got {number_source(as_declared(self.left))} "
+                f"{self.operation} {number_source(as_declared(self.right))}; change a parameter"
             )
 
     @functools.cached_property
     def value(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.at(lambda p: p.value)
+
+    @functools.cached_property
+    def relative(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether a fraction of an interval stands in it."""
+        return any(p.relative for p in self.leaves())
 
     def leaves(self) -> tuple[Param, ...]:
         sides = (self.left, self.right)
@@ -266,7 +272,7 @@ class Derived(Tunable):
         """The value of the one `Param` of that name for which this is y; the others at their values."""
         on_left = holds(self.left, name)
         inner, other = (self.left, self.right) if on_left else (self.right, self.left)
-        x = _INVERSES[self.operation][0 if on_left else 1](y, value(other))
+        x = _INVERSES[self.operation][0 if on_left else 1](y, as_declared(other))
         return inner.inverse(name, x) if isinstance(inner, Derived) else x
 
     def monotone(self, name: str) -> bool:
@@ -276,9 +282,9 @@ class Derived(Tunable):
             return False
         on_left = holds(self.left, name)
         inner, other = (self.left, self.right) if on_left else (self.right, self.left)
-        if self.operation in "*/" and value(other) == 0.0:
+        if self.operation in "*/" and as_declared(other) == 0.0:
             return False
-        if self.operation == "**" and value(inner) < 0.0:
+        if self.operation == "**" and as_declared(inner) < 0.0:
             return False
         if not isinstance(inner, Derived):
             return True
@@ -316,10 +322,14 @@ class Derived(Tunable):
     @property
     def name(self) -> str:
         """As a reader writes it: `2 * nu`."""
-        return self.written(lambda x: x.name if isinstance(x, Param) else number_source(value(x)))
+        return self.written(
+            lambda x: x.name if isinstance(x, Param) else number_source(as_declared(x))
+        )
 
     def __repr__(self) -> str:
-        return self.written(lambda x: repr(x) if isinstance(x, Param) else number_source(value(x)))
+        return self.written(
+            lambda x: repr(x) if isinstance(x, Param) else number_source(as_declared(x))
+        )
 
 
 def holds(scalar: Scalar, name: str) -> bool:
@@ -345,7 +355,24 @@ def value(scalar: Scalar) -> float:
     ----------
     scalar : float, Param or arithmetic of them
         As it stands in a declaration.
+
+    Raises
+    ------
+    CompositionError
+        It is a fraction of the admissible interval, which there is none of without data.
     """
+    if not isinstance(scalar, Tunable):
+        return scalar
+    if scalar.relative:
+        raise CompositionError(
+            f"{scalar!r}: expected a number, got a fraction of the admissible interval of data; "
+            "compile the model, or give the number, as model.settled(solution.params)"
+        )
+    return scalar.value
+
+
+def as_declared(scalar: Scalar) -> float:
+    """The number as it stands; of what is relative the fraction."""
     return scalar.value if isinstance(scalar, Tunable) else scalar
 
 
@@ -380,7 +407,7 @@ def number_source(x: float) -> str:
 def named(scalar: Scalar, what: str) -> str:
     """`the cap eta = 0.1`, or `the cap 0.1` for a constant."""
     name = f"{scalar.name} = " if isinstance(scalar, Param | Derived) else ""
-    return f"the {what} {name}{value(scalar):.6g}"
+    return f"the {what} {name}{as_declared(scalar):.6g}"
 
 
 def subject(scalar: Scalar, what: str) -> str:

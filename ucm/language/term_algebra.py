@@ -14,7 +14,7 @@ from ucm.language import cvx as cp
 from ucm.language.arithmetic import in_parentheses
 from ucm.language.boxes import Bound
 from ucm.language.node import Node, Notation, Scalar, source, value
-from ucm.language.parameter import Coefficient, Scope, shown
+from ucm.language.parameter import Coefficient, Scope, as_declared, shown
 from ucm.language.terms import (
     ConvexLoss,
     FoldedConcave,
@@ -350,16 +350,22 @@ def of_all(loss: ConvexLoss) -> tuple[ConvexLoss, float]:
     as it is, and 1."""
     if loss.counted is None:
         return loss, 1.0
-    factor, base = 1.0, loss
-    while isinstance(base, ScaledLoss):
-        factor, base = factor * base.c(), base.term
+    factor, base = peeled(loss)
     return replace(base, on=None), factor  # type: ignore[type-var]
+
+
+def peeled(term: Any) -> tuple[float, Any]:
+    """(c, S) with the term c S, S no multiple."""
+    c = 1.0
+    while isinstance(term, TermMultiple):
+        c, term = c * term.c(), term.term
+    return c, term
 
 
 def positive(node: Node, *scalars: Scalar) -> None:
     """Refuse multiples that are not positive and finite."""
     for scalar in scalars:
-        if not 0.0 < value(scalar) < math.inf:
+        if not 0.0 < as_declared(scalar) < math.inf:
             raise CompositionError(
                 f"{type(node).__name__}: losses and penalties are multiplied by positive finite "
                 f"numbers, got {shown(scalar)}; a negative multiple would make the objective concave"

@@ -43,12 +43,8 @@ __all__ = [
     "Semismooth",
     "SubtractedPenalty",
     "Term",
-    "Weights",
     "loss_cvxpy",
 ]
-
-Weights = Scope
-"""The name that signatures of terms outside of the library have for it."""
 
 
 class Term(Arithmetic[Any]):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,11 @@ __all__ = ["one_ball", "several"]
 
 Matrix = NDArray[np.float64]
 _TINY = 1e-150
+_POTRF: Any
+_POTRS: Any
+_POTRF, _POTRS = linalg.get_lapack_funcs(
+    ("potrf", "potrs"), dtype=np.float64
+)  # SciPy's checks take longer
 _HUGE = 1e12  # s_k tr S_k at which x counts as 0
 
 
@@ -91,10 +97,10 @@ def _newton(
         H = identity.copy()
         for a, T in zip(s, S, strict=True):
             H += a * T
-        factor, info = linalg.lapack.dpotrf(H, lower=1, overwrite_a=1)
+        factor, info = _POTRF(H, lower=1, overwrite_a=1)
         if info != 0:
             raise linalg.LinAlgError("rounding leaves I + sum s_k S_k indefinite")
-        x = linalg.lapack.dpotrs(factor, c, lower=1)[0]
+        x = _POTRS(factor, c, lower=1)[0]
         return 0.5 * float(radii**2 @ (1.0 / s) - c @ x), x, factor
 
     s = np.minimum(s, most)
@@ -107,7 +113,7 @@ def _newton(
             break
         Sx = np.column_stack([T @ x for T in S])
         slope = 0.5 * (radii**2 - (s * sizes) ** 2)
-        curve = -np.outer(s**2, s**2) * (Sx.T @ linalg.lapack.dpotrs(factor, Sx, lower=1)[0])
+        curve = -np.outer(s**2, s**2) * (Sx.T @ _POTRS(factor, Sx, lower=1)[0])
         curve[np.diag_indices_from(curve)] += sizes**2 * s**3
         d = np.zeros_like(s)
         try:

@@ -13,6 +13,8 @@ _SHOWN = {
     "models": "set model gap passes systems forming seconds within",
     "precise": "set nu status gap iterations passes systems seconds within",
     "path": "set values worst_gap one_fit,_s one_fit,_passes path,_s path,_passes times_one_fit within",
+    "every": "set from to solved worst_gap fit,_ms fits within",
+    "folds": "set model folds fit,_ms fits us_a_model within",
     "growth": "m gap passes systems forming seconds per_pass,_us/sample one_product,_us/sample within",
     "overhead": "set call seconds own,_s over,_ms within",
     "first": "disk_cache seconds import,_s within",
@@ -26,7 +28,7 @@ _HEADS = {
 }  # fmt: skip
 _WIDTHS = {
     "set": -14, "model": -17, "pair": -18, "lam": 4, "method": -17, "call": -15, "best peer": -15,
-    "status": -9, "disk cache": -10, "part": -9, "figure": -8, "Clarabel": -10,
+    "folds": -13, "status": -9, "disk cache": -10, "part": -9, "figure": -8, "Clarabel": -10,
 }  # fmt: skip
 _NUMBER = 8
 

@@ -9,7 +9,7 @@ from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.boxes import Bound
 from ucm.language.node import Notation, Scalar, value
-from ucm.language.parameter import Coefficient, Root, Scope, shown
+from ucm.language.parameter import Coefficient, Root, Scope, as_declared, shown
 from ucm.language.terms import ConvexLoss, OfClass
 
 __all__ = ["HuberHinge"]
@@ -50,7 +50,7 @@ class HuberHinge(OfClass, ConvexLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0.0 < value(self.delta) < np.inf:
+        if not 0.0 < as_declared(self.delta) < np.inf:
             raise CompositionError(
                 f"HuberHinge: delta is positive and finite, got {shown(self.delta)}; for a kink write Hinge()"
             )

@@ -9,7 +9,7 @@ from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language.boxes import Bound
 from ucm.language.node import Node, Notation, Scalar, Tunable, value
-from ucm.language.parameter import Coefficient, Scope, shown
+from ucm.language.parameter import Coefficient, Scope, as_declared, shown
 from ucm.language.terms import ConvexLoss, OfClass, PointwiseLoss
 
 __all__ = ["Ramp", "RampPart"]
@@ -134,7 +134,7 @@ class RampPart(OfClass, ConvexLoss):
 
 
 def _check(node: Node, mu: Scalar) -> None:
-    if not 0.0 < value(mu) <= 1.0:
+    if not 0.0 < as_declared(mu) <= 1.0:
         raise CompositionError(
             f"{type(node).__name__}: mu lies in (0, 1], got {shown(mu)}; mu = 1 is the truncated hinge "
             "loss, a smaller mu is closer to the 0-1 loss"

@@ -9,7 +9,7 @@ import numpy as np
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language.node import Node, Notation, Scalar, value
-from ucm.language.parameter import shown
+from ucm.language.parameter import as_declared, shown
 from ucm.language.penalties.norms import L1
 from ucm.language.term_algebra import ScaledPenalty
 from ucm.language.terms import FoldedConcave, ProximalPenalty
@@ -18,7 +18,7 @@ __all__ = ["MCP", "SCAD", "CappedL1", "ExpL0"]
 
 
 def _at_least(node: Node, name: str, scalar: Scalar, least: float) -> None:
-    if not least < value(scalar) < np.inf:
+    if not least < as_declared(scalar) < np.inf:
         raise CompositionError(
             f"{type(node).__name__}: {name} must be above {least:g} and finite, got {shown(scalar)}"
             + ("; the penalty would not be concave in |w|" if least else "; give a positive number")

@@ -13,7 +13,7 @@ from ucm.data.linear import Vec
 from ucm.language import boxes
 from ucm.language.penalties.norms import LInf
 from ucm.language.penalties.quadratic import Quadratic
-from ucm.language.term_algebra import ScaledPenalty
+from ucm.language.term_algebra import ScaledPenalty, peeled
 from ucm.language.terms import (
     Bound,
     Boxed,
@@ -59,7 +59,7 @@ class Gathered:
     terms: tuple[ProximalPenalty, ...]
 
     def __post_init__(self) -> None:
-        known = [(R, *_unwrapped(R)) for R in self.terms]
+        known = [(R, *peeled(R)) for R in self.terms]
         forms = [c * S.dense for _, c, S in known if isinstance(S, Quadratic)]
         if len(forms) > 1:
             rest = (R for R, _, S in known if not isinstance(S, Quadratic))
@@ -83,7 +83,7 @@ class Gathered:
     def _box(self) -> tuple[Bound, Bound] | None:
         """(lower, upper) of B; None where it is the point 0."""
         a, _, _, others = self.norms
-        inner = [(c, R) for c, R in map(_unwrapped, others) if isinstance(R, Boxed)]
+        inner = [(c, R) for c, R in map(peeled, others) if isinstance(R, Boxed)]
         if not inner:
             return (-a, a) if a > 0.0 else None
         walls = [(c, *R.box()) for c, R in inner]
@@ -94,7 +94,7 @@ class Gathered:
         """What has neither a box nor the form of L2."""
         _, _, s, others = self.norms
         largest = (ScaledPenalty(s, LInf()),) if s > 0.0 else ()
-        return (*largest, *(R for R in others if not isinstance(_unwrapped(R)[1], Boxed)))
+        return (*largest, *(R for R in others if not isinstance(peeled(R)[1], Boxed)))
 
     @functools.cached_property
     def _rest(self) -> ProximalPenalty | None:
@@ -105,7 +105,7 @@ class Gathered:
         """Whether the sum has a proximal map: at most one term besides boxes and L2."""
         if self._box is None or self._rest is None:
             return len(self._others) <= 1
-        return len(self._others) <= 1 and _unwrapped(self._rest)[1].keeps_signs
+        return len(self._others) <= 1 and peeled(self._rest)[1].keeps_signs
 
     def apart(self) -> list[tuple[Gathered, tuple[ProximalPenalty, ...]]]:
         """The ways to take a sum with a proximal map out of one without, and what is left; first with nothing
@@ -136,7 +136,7 @@ class Gathered:
     @functools.cached_property
     def without_forms(self) -> tuple[NDArray[np.float64] | None, Gathered]:
         """(Q, R): the sum is `w'Qw + R(w)`, R without `Quadratic` terms; Q is None where there are none."""
-        known = [(R, *_unwrapped(R)) for R in self.terms]
+        known = [(R, *peeled(R)) for R in self.terms]
         form = next((c * S.dense for _, c, S in known if isinstance(S, Quadratic)), None)
         rest = tuple(R for R, _, S in known if not isinstance(S, Quadratic))
         return (None, self) if form is None else (form, Gathered(rest))
@@ -173,7 +173,7 @@ class Gathered:
             free[(inside == 0.0) & ((np.asarray(lower) != 0.0) | (np.asarray(upper) != 0.0))] = 0.0
         if self._rest is None:
             return np.diag(scale * free)
-        factor, rest = _unwrapped(self._rest)
+        factor, rest = peeled(self._rest)
         if not isinstance(rest, Semismooth):
             return None
         return scale * free * rest.prox_slope(inside, factor * t)
@@ -219,7 +219,7 @@ class Gathered:
             return z
         if self._box is not None:
             return boxes.spanned(z, *self._box)
-        inner = None if self._rest is None else _unwrapped(self._rest)[1]
+        inner = None if self._rest is None else peeled(self._rest)[1]
         return inner.spanned(z) if isinstance(inner, Conic) else z
 
     def share(self, z: Vec, u: Vec, size: Callable[[], float]) -> tuple[float, float]:
@@ -266,11 +266,11 @@ class Gathered:
             at = u + share * z
             cost = 0.0 if w is None or not missed else abs(float((at - self._spanned(at)) @ w))
             return self.conjugate(at) + cost, share, missed
-        known = ((R, *_unwrapped(R)) for R in self._others)
+        known = ((R, *peeled(R)) for R in self._others)
         slopes = {R: c * S.gradient(w) for R, c, S in known if isinstance(S, Differentiable)}
         rest = Gathered(tuple(R for R in self.terms if R not in slopes))
         z = z - sum(slopes.values(), start=np.zeros_like(z))
-        free = next((R for R in slopes if not isinstance(_unwrapped(R)[1], Conic)), None)
+        free = next((R for R in slopes if not isinstance(peeled(R)[1], Conic)), None)
         if free is not None and not rest.terms:  # its conjugate is finite: it takes what is left
             slopes[free] = slopes[free] + z + u
             return sum((R.conjugate(g) for R, g in slopes.items()), start=0.0), 1.0, 0.0
@@ -278,11 +278,3 @@ class Gathered:
         if free is not None and share > _NEARLY:  # an error of second order
             slopes[free], share = slopes[free] + (1.0 - share) * z, 1.0
         return height + sum(R.conjugate(share * g) for R, g in slopes.items()), share, missed
-
-
-def _unwrapped(R: ProximalPenalty) -> tuple[float, ProximalPenalty]:
-    """(c, S) with R = c S, S no multiple."""
-    c = 1.0
-    while isinstance(R, ScaledPenalty):
-        c, R = c * R.c(), R.term
-    return c, R

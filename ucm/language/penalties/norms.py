@@ -16,7 +16,7 @@ from ucm.language import masses
 from ucm.language.domains.norm_ball import NormBall
 from ucm.language.domains.norm_ball import norm as length
 from ucm.language.node import Notation, Scalar, value
-from ucm.language.parameter import Coefficient, Scope, shown
+from ucm.language.parameter import Coefficient, Scope, as_declared, shown
 from ucm.language.penalties.fields import check_length, check_weights
 from ucm.language.robust import dual_exponent
 from ucm.language.terms import (
@@ -288,7 +288,7 @@ class ElasticNet(_Elastic):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0.0 <= value(self.ratio) <= 1.0:
+        if not 0.0 <= as_declared(self.ratio) <= 1.0:
             raise CompositionError(
                 f"ElasticNet: ratio lies in [0, 1], got {shown(self.ratio)}; 1 is L1(), 0 is L2()"
             )

@@ -10,7 +10,8 @@ from scipy import sparse
 from ucm.errors import CompositionError, brief
 from ucm.language.arithmetic import as_factor, axes, in_parentheses
 from ucm.language.contracts import Domain, UncertaintySet, operator
-from ucm.language.node import Node, Tunable, source, value
+from ucm.language.node import Node, Tunable, source
+from ucm.language.parameter import as_declared
 from ucm.language.penalties.norms import exponent
 from ucm.language.robust import dual_exponent
 from ucm.language.sets.combination import LinearImage, Scaled, Sum
@@ -101,7 +102,7 @@ def scale(c: Any, a: UncertaintySet) -> UncertaintySet:
 def divide(a: UncertaintySet, divisor: Any) -> UncertaintySet:
     """`{x / c : x in A}`."""
     number = as_factor(divisor)
-    if number is None or value(number) == 0.0 or not np.isfinite(value(number)):
+    if number is None or as_declared(number) == 0.0 or not np.isfinite(as_declared(number)):
         raise CompositionError(
             f"{a!r} / {in_parentheses(repr(divisor))}: a set is divided by a finite number other than 0; "
             "write c * U for a factor"

@@ -16,7 +16,7 @@ from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import CappedSimplex, ChiSquareBall, NormBall
 from ucm.language.node import Scalar, Tunable, value
-from ucm.language.parameter import as_number, shown
+from ucm.language.parameter import as_declared, as_number, shown
 from ucm.language.sets.ball import Ball
 from ucm.language.sets.ellipsoid import Ellipsoid
 from ucm.language.sets.hull import Hull
@@ -183,7 +183,7 @@ def Spectral(samples: SampleNode, betas: Any, weights: Any) -> UncertaintySet:
     weights = [
         _number("Spectral", "each weight", c, 0.0, math.inf, "[0, 1]", closed=True) for c in weights
     ]
-    total = sum(value(c) for c in weights)
+    total = sum(as_declared(c) for c in weights)
     if abs(total - 1.0) > 1e-9:
         raise CompositionError(
             f"Spectral: the weights must add up to 1, got {total:.10g}; divide them by that"

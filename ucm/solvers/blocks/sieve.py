@@ -167,7 +167,8 @@ class _Sieving:
                 self.reach = np.where(short, 4.0 * self.first, self.reach)
                 self.first = np.where(short, 4.0 * self.first, self.first)
                 continue
-            largest = self._solve(band, self._held(found), left, exact)
+            held, found = self._held(found), []  # whose rows are in the band now
+            largest = self._solve(band, held, left, exact)
             solved = True
             self.reach = np.where(np.isfinite(self.reach), _NARROWER * self.reach, self.reach)
         return answer.ended("stalled", "the rows held leave no point; raise tol")

@@ -239,6 +239,11 @@ class HullChain:
                 self.off = min(self.off * _WIDE, 1.0)
         return self._found()
 
+    @property
+    def proven(self) -> bool:
+        """Whether the last point is within the tolerance, as the loop itself sees it."""
+        return self.level is not None and self.level["status"] == 1.0
+
     def _found(self) -> tuple[list[Vec], Vec]:
         """The weights of both hulls and w."""
         level, hulls = self.level, self.hulls

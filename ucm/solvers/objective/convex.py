@@ -68,24 +68,16 @@ class _Built(Session):
         answer = self._solve(form, tilt, 1.0)
         if answer.slopes is None or tilt.margin.any() or tilt.normal.any():
             return answer
-        value, gap = self._gap(form, tilt, answer)
+        value, gap = _gap(form, tilt, answer, answer.slopes)
         for power in (1.0, 0.5):
             if not 1e-200 < value < _SMALL or gap <= 0.5 * tol * value or self.monitor.late:
                 break
             again = self._solve(form, tilt, value**-power)
             if again.slopes is not None:
-                other, left = self._gap(form, tilt, again)
+                other, left = _gap(form, tilt, again, again.slopes)
                 if left < gap:
                     answer, value, gap = again, other, left
         return answer
-
-    def _gap(self, form: Composite, tilt: Tilt, answer: Answer) -> tuple[float, float]:
-        """The value of an answer, and the gap that its slopes prove."""
-        w, b = answer.plane
-        margin = form.margins(w, b)
-        slopes = form.gradient(margin) if answer.slopes is None else answer.slopes
-        value = form.value(margin, w, tilt)
-        return value, value - form.lower_bound(slopes, margin, tilt, w)[0]
 
     def _solve(self, form: Composite, tilt: Tilt, factor: float) -> Answer:
         problem, w, b, v, u, size, equation = self._problem(form)
@@ -108,6 +100,14 @@ class _Built(Session):
         slopes = numbers(equation.dual_value) / factor - tilt.margin
         answer = Answer(w=form.penalty.feasible(numbers(w.value)), b=float(b.value), slopes=slopes)
         return answer.interrupted() if late else answer
+
+
+def _gap(form: Composite, tilt: Tilt, answer: Answer, slopes: Vec) -> tuple[float, float]:
+    """The value of an answer, and the gap that its slopes prove."""
+    w, b = answer.plane
+    margin = form.margins(w, b)
+    value = form.value(margin, w, tilt)
+    return value, value - form.lower_bound(slopes, margin, tilt, w)[0]
 
 
 def _failed(form: Composite, status: str, message: str) -> Answer:
