@@ -244,7 +244,8 @@ class Step:
         H -= np.outer(s, s / mass)
         if self.Q is not None:
             H += 2.0 * (self.Q if features is None else self.Q[np.ix_(features, features)])
-        self.monitor.forming += 0.5 * self.squares * share / every / form.entries * self.cost
+        share *= np.count_nonzero(h) / form.m
+        self.monitor.forming += 0.5 * self.squares * share / form.entries * self.cost
         self.monitor.systems += 1
         self.model = _Model(features, X, H, s / mass, mass, every > 1, h)
         return self.model
