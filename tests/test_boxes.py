@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 import ucm
+from ucm.evidence import objective
 from ucm.solvers.objective import dual_newton
 from ucm.solvers.objective.boxes import Boxes
 
@@ -92,3 +93,18 @@ def test_limits_end_it(boxed: list[int]) -> None:
     seen: list[float] = []
     plan.solve(callback=lambda record: seen.append(record["objective"]))
     assert seen[-1] == pytest.approx(plan.solve().objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("loss", [ucm.Hinge, ucm.SquaredHinge])
+def test_losses_of_one_class_each_are_certified_as_one_loss(
+    loss: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No sample counts in two of them, so nothing is to be shared out."""
+    X, y = _samples(500, 4, 0.3)
+    model = loss(on=ucm.pos) + 3.0 * loss(on=ucm.neg) + 0.5 * ucm.L2()
+    monkeypatch.setattr(objective, "_bracket", None)
+    found = ucm.solve(model, X, y)
+    other = ucm.solve(loss() + 0.5 * ucm.L2(), X, y, class_weight=(1.0, 3.0))
+    assert found.status == other.status == "optimal"
+    assert found.certificate.primal == pytest.approx(other.certificate.primal, rel=1e-12)
+    assert found.certificate.dual == pytest.approx(other.certificate.dual, rel=1e-12)

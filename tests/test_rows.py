@@ -197,6 +197,18 @@ def test_a_band_over_the_budget_says_so() -> None:
     assert found.status == "stalled"
 
 
+@pytest.mark.parametrize("rows", [4000, 2500])
+def test_a_band_over_the_budget_begins_anew_nearer_to_the_answer(rows: int) -> None:
+    X, y = samples(40_000, 4, part=0.5)
+    X *= np.abs(np.random.default_rng(0).standard_t(2.0, (40_000, 1)))
+    solver = Sieve(NewtonHull(), budget=rows * 32)
+    wide = ucm.solve(ucm.models.nu_svm(0.6), blocks(X, y, 2500))
+    found = ucm.solve(ucm.models.nu_svm(0.6), blocks(X, y, 2500), solver=solver)
+    assert found.status == "optimal" and found.stats.reads <= 8
+    assert found.objective == pytest.approx(wide.objective, rel=2e-6)
+    assert found.answer.rows.rows.band.nbytes <= solver.budget < wide.answer.rows.rows.band.nbytes
+
+
 # --- sources -----------------------------------------------------------------------------------
 def written(kind: str, folder: Path, X: Any, y: Any) -> tuple[Any, Any]:
     if kind == "array":
@@ -312,6 +324,7 @@ class _LosingRounds(Rounds):
         return self.inner.run(kernel, *message)
 
     def merged(self, kernel: Any, merge: Any, *message: Any) -> Any:
+        self.source.number += 1
         return self.inner.merged(kernel, merge, *message)
 
     def recover(self) -> None:
@@ -738,3 +751,26 @@ def test_the_bench_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows["passes"][0]["note"] == "not at hand" and rows["passes"][1]["within"] is True
     assert [row["within"] for row in rows["moments"]] == [True] * 4
     assert rows["local"][0]["ratio"] > 0.0 and rows["growth"][0]["reads"] == 3
+
+
+def test_a_path_over_rows_looks_at_them_once() -> None:
+    X, y = samples(3000)
+    for model, values in (
+        (MODELS["nu"], {"nu": [0.3, 0.4, 0.5]}),
+        (MOMENTS["mm-mpm"], {"kappa": [0.2, 0.4]}),
+        (LOSSES["p = 2"], {"C": [0.1, 1.0]}),
+    ):
+        source = Losing(blocks(X, y, 500), set())
+        found = ucm.path(model, source, **values)
+        memory = ucm.path(model, X, y, **values)
+        assert [s.status for s in found] == ["optimal"] * len(memory)
+        for ours, theirs in zip(found, memory, strict=True):
+            assert ours.objective == pytest.approx(theirs.objective, rel=2e-6)
+        # a solve counts the first pass as its own; it was one for all
+        reads = sum(s.stats.reads - 1 for s in found) if model != MOMENTS["mm-mpm"] else 0
+        assert source.number == 1 + reads
+    skipped = ucm.path(MODELS["nu"], blocks(X, y), nu=[0.4, 0.99], on_empty="skip")
+    assert len(skipped) == 1 and 0.99 in skipped.skipped
+    for options in ({"num": 3}, {"nu": "all"}, {"nu": [0.4], "kernel": "rbf"}):
+        with pytest.raises(ucm.DataError, match="gather"):
+            ucm.path(MODELS["nu"], blocks(X, y), **options)

@@ -257,7 +257,7 @@ def test_leave_one_out_of_other_models(cancer: Table) -> None:
 def test_the_rule_of_one_standard_error(cancer: Table) -> None:
     X, y = cancer
     for model in (mm_mpm(0.5), svm(1.0), psvm(1.5, 1.0)):
-        param = {"param": "C"} if "C" in model.params() else {}
+        param: dict[str, Any] = {"param": "C"} if "C" in model.params() else {}
         best = ucm.ClassifierCV(model, values=8, **param).fit(X, y)
         simple = ucm.ClassifierCV(model, values=8, rule="1se", **param).fit(X, y)
         (name,) = simple.best_params_

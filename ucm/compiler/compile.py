@@ -25,7 +25,7 @@ from ucm.data.linear import Vec
 from ucm.data.row_moments import of_moments
 from ucm.data.source import RowSource
 from ucm.data.stored import is_stored, row_source
-from ucm.data.survey import in_memory, refuse_gathering, survey
+from ucm.data.survey import RowData, in_memory, refuse_gathering, survey
 from ucm.data.weighing import ClassWeight, Weighing, check_class_weight, factors_of
 from ucm.errors import (
     CompositionError,
@@ -48,7 +48,7 @@ from ucm.language.robust import RobustMargin, as_model
 from ucm.language.statistics.samples import SampleNode, kinds_of
 from ucm.language.term_algebra import peeled
 
-__all__ = ["behind", "compile", "in_its_space", "plan_of", "solve"]
+__all__ = ["behind", "bound_rows", "compile", "in_its_space", "plan_of", "plan_of_rows", "solve"]
 
 
 _MANY, _LONG = (
@@ -125,7 +125,10 @@ def compile(
             what = "kernel" if kernel is not None else "sample_weight or subgroup"
             refuse_gathering(rows, f"{declared!r} with {what}")
         behind(None, None, kernel_params)
-        return _over_rows(declared, rows, class_weight, solver)
+        check_asked(solver)
+        began = time.perf_counter()
+        plan = plan_of_rows(declared, bound_rows(declared, rows, class_weight), solver)
+        return replace(plan, setup_time=time.perf_counter() - began)
     square = isinstance(kernel, str) and kernel == "precomputed"
     data = bind(X, y, class_weight, sample_weight, subgroup, square=square)
     if kernel is None and not kernel_params and solver == "auto" and _sieved(declared, data):
@@ -159,31 +162,44 @@ def _in_memory(model: RobustMargin, data: Data) -> Plan:
     return replace(plan, setup_time=time.perf_counter() - began)
 
 
-def _over_rows(
-    model: RobustMargin | Objective, rows: RowSource, class_weight: ClassWeight, solver: Any
-) -> Plan:
-    """The plan of a model over rows that are read block by block."""
-    check_asked(solver)
-    began = time.perf_counter()
-    terms = hinge_terms(model) if isinstance(model, Objective) else None
-    if model.relative_names() or (isinstance(model, Objective) and terms is None):
+def bound_rows(
+    model: RobustMargin | Objective, rows: RowSource, class_weight: ClassWeight
+) -> RowData | Data:
+    """What one pass over rows tells: means and covariances for a set of these, else counts and a sample.
+
+    Raises
+    ------
+    DataError
+        As `bind`; the model has no route over rows.
+    """
+    terms = hinge_terms(model) if isinstance(model, Objective) else ()
+    if model.relative_names() or terms is None:
         refuse_gathering(rows, f"{model!r}")
     check_class_weight(class_weight)
-    if not isinstance(model, Objective) and by_moments(model.set):
-        moments = of_moments(rows, class_weight, stays(model.set))
-        plan = Plan.of((_of_set(model, moments, None, solver),))
-        return replace(plan, setup_time=time.perf_counter() - began)
+    if isinstance(model, RobustMargin) and by_moments(model.set):
+        return of_moments(rows, class_weight, stays(model.set))
     data = survey(rows)
-    if class_weight is not None:
-        data = replace(data, weighing=Weighing(factors_of(data.sizes, class_weight)))
+    if class_weight is None:
+        return data
+    return replace(data, weighing=Weighing(factors_of(data.sizes, class_weight)))
+
+
+def plan_of_rows(
+    model: RobustMargin | Objective, data: RowData | Data, solver: str | Solver[Any]
+) -> Plan:
+    """The plan of a model over rows that are read block by block, after the pass of `bound_rows`."""
+    check_asked(solver)
+    began = time.perf_counter()
     if isinstance(model, Objective):
+        terms: Any = hinge_terms(model)
         lowering: Lowering[Any] = ToRowLosses(model, terms, data, solver)  # type: ignore[arg-type]
+    elif isinstance(data, Data):
+        lowering = _of_set(model, data, None, solver)
     else:
         lowering = ToRows(model, data, solver)
-    if solver == "auto" and choose(lowering.form, solver) is None:
-        refuse_gathering(rows, f"{model!r} with {rows.n} features")
-    plan = Plan.of((lowering,))
-    return replace(plan, setup_time=time.perf_counter() - began)
+    if isinstance(data, RowData) and solver == "auto" and choose(lowering.form, solver) is None:
+        refuse_gathering(data.source, f"{model!r} with {data.n} features")
+    return replace(Plan.of((lowering,)), setup_time=time.perf_counter() - began)
 
 
 def behind(kernel: Any, data: Any, options: dict[str, Any]) -> Gram | None:

@@ -203,18 +203,31 @@ def _points(S: Sequence[Spectrum], c: Vec, radii: Matrix) -> tuple[Matrix, Matri
         return X, s
     X, s = np.empty((c.size, len(radii))), np.empty((len(S), len(radii)))
     used = [k for k, T in enumerate(S) if T.trace > 0.0]
-    last = None
+    last: list[tuple[Vec, Vec]] = []  # radii and s, of the last two values
     for j, row in enumerate(radii):
         x, found = c, np.zeros(len(S))
         if used:
-            first = (
-                None if last is None else last * row[used] / np.maximum(radii[j - 1][used], _TINY)
-            )
-            parts = [S[k] for k in used]
-            x, last = several(parts, c, np.maximum(row[used], _TINY), first, Monitor())
-            found[used] = last
+            own = np.maximum(row[used], _TINY)
+            x, s_own = several([S[k] for k in used], c, own, _start(last, own), Monitor())
+            found[used] = s_own
+            last = [*last[-1:], (own, s_own)]
         X[:, j], s[:, j] = x, found
     return X, s
+
+
+def _start(last: Sequence[tuple[Vec, Vec]], radii: Vec) -> Vec | None:
+    """s on the line through the last two in logarithms; like the radii after a single one."""
+    if not last:
+        return None
+    r1, s1 = last[-1]
+    step = np.log(radii / r1)
+    slope = np.ones_like(step)
+    if len(last) > 1:
+        r0, s0 = last[0]
+        before = np.log(r1 / r0)
+        moved = before != 0.0
+        slope[moved] = np.clip(np.log(s1 / s0)[moved] / before[moved], 0.0, 10.0)
+    return s1 * np.exp(np.minimum(slope * step, 10.0))
 
 
 def _bias(

@@ -11,12 +11,15 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.compiler.compile import behind, in_its_space, plan_of
+from ucm.compiler.compile import behind, bound_rows, in_its_space, plan_of, plan_of_rows
 from ucm.compiler.interval import Between, ErrorCurve, OverInterval, over_interval
 from ucm.compiler.plan import Plan, options_of
 from ucm.data.bound import Data, bind
 from ucm.data.kernels import KERNEL_OPTIONS
 from ucm.data.sound import table
+from ucm.data.source import RowSource
+from ucm.data.stored import is_stored, row_source
+from ucm.data.survey import refuse_gathering
 from ucm.errors import DataError, EmptySetError, ParameterError, brief, unknown_option
 from ucm.evidence.admissible import interval_of, sizes_of
 from ucm.evidence.relative import intervals_of
@@ -174,7 +177,7 @@ class Path(Sequence[Solution]):
 def path(
     model: UncertaintySet | RobustMargin | Objective,
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     num: int | None = None,
     eps: float | None = None,
@@ -257,6 +260,8 @@ def path(
     every = [
         n for n in declared.params() if isinstance(options.get(n), str) and options[n] == "all"
     ]
+    if every and is_stored(X):
+        refuse_gathering(row_source(X, y), f'path with {every[0]}="all"')
     if every:
         return _over_all(
             declared,
@@ -294,9 +299,15 @@ def path(
         raise ParameterError(
             f"path: progress is a function of a place and a solution, got {brief(progress)}"
         )
-    square = isinstance(kernel, str) and kernel == "precomputed"
-    data = bind(X, y, **of_samples, square=square)
-    gram = behind(kernel, data, of_kernel)
+    data: Any
+    gram = None
+    if is_stored(X):
+        data = _of_rows(declared, row_source(X, y), num, kernel, of_samples)
+        behind(None, data, of_kernel)
+    else:
+        square = isinstance(kernel, str) and kernel == "precomputed"
+        data = bind(X, y, **of_samples, square=square)
+        gram = behind(kernel, data, of_kernel)
     if num is not None:
         names, values = _spread(declared, in_its_space(data, gram), num)
 
@@ -312,7 +323,11 @@ def path(
     for place in order.tolist():
         value = values[place]
         try:
-            plan = plan_of(at(value), data, gram, solver)
+            plan = (
+                plan_of_rows(at(value), data, solver)
+                if is_stored(X)
+                else plan_of(at(value), data, gram, solver)
+            )
         except EmptySetError as error:
             if on_empty == "raise":
                 raise
@@ -373,6 +388,17 @@ def _over_all(
 
 
 _DOWN = 1e-3  # of lam_max: where a path ends
+
+
+def _of_rows(
+    model: RobustMargin | Objective, rows: RowSource, num: Any, kernel: Any, of_samples: Any
+) -> Any:
+    """What one pass over rows tells; values are named, and there are no kernels."""
+    asked = {"num": num, "kernel": kernel, **of_samples, "class_weight": None}
+    for word, given in asked.items():
+        if given is not None:
+            refuse_gathering(rows, f"path with {word}")
+    return bound_rows(model, rows, of_samples["class_weight"])
 
 
 def _check_count(model: RobustMargin | Objective, num: Any, options: dict[str, Any]) -> None:

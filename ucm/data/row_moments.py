@@ -85,7 +85,7 @@ def of_moments(source: RowSource, class_weight: Any = None, apart: bool = False)
     data.m, data.scale, data.stored = source.m, found.top or 1.0, found.entries
     data.counts, data.origin = found.counts, origin if apart else None
     up, down = (
-        Moments(f * own.count, sign * own.mean, f * own.scatter)
+        Moments(f * own.total, sign * own.mean, f * own.scatter)
         for f, sign, own in zip(weighing.classes, (1.0, -1.0), (plus, minus), strict=True)
     )
     for kind, own in {"pos": plus, "neg": minus, "signed": up.merged(down)}.items():

@@ -301,9 +301,8 @@ decision_function_shape, class_weight, side, n_jobs, probability, verbose
     def _check_folds(self, index: Any, shape: tuple[int, int]) -> None:
         """Refuse what is no way to split, and a class that cannot be split."""
         cv: Any = self.cv
-        whole = isinstance(cv, int | np.integer) and not isinstance(cv, bool)
-        word = isinstance(cv, str) and cv != "loo"
-        if cv is None or isinstance(cv, bool | float) or word or (whole and cv < 2):
+        none = cv is None or isinstance(cv, bool | float) or (isinstance(cv, str) and cv != "loo")
+        if none or (isinstance(cv, int | np.integer) and int(cv) < 2):
             raise ParameterError(
                 'ClassifierCV: cv is a number of folds from 2 on, "loo", a splitter or pairs (train, test), '
                 f"got {brief(cv)}; write cv=5"

@@ -45,8 +45,9 @@ class CappedHull:
         """The c in (low, high) at which a whole number of samples carries the mass."""
         first = math.floor(self.mass / (self.share * high))
         last = math.ceil(self.mass / (self.share * low))
-        c: Vec = self.mass / (self.share * np.arange(max(first, 1), min(last, self.size) + 1))
-        return np.asarray(c[(c > low) & (c < high)])
+        k = np.arange(max(first, 1), min(last, self.size) + 1, dtype=np.float64)
+        c = np.divide(self.mass, self.share * k)
+        return c[(c > low) & (c < high)]
 
 
 @dataclass(frozen=True)

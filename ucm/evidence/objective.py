@@ -288,8 +288,8 @@ def _shares(
 ) -> list[Vec]:
     """Dual points of the losses that add up to `slopes`, as far as their domains allow; without slopes their
     gradients at the margins."""
-    if slopes is not None and len(losses) == 1:
-        return [np.clip(slopes, *ends[0])]
+    if slopes is not None and _apart(losses):
+        return [np.clip(slopes, *end) for end in ends]
     if slopes is None:
         return [loss.gradient(loss.offset - margin) for loss in losses]
     low, high = _bracket(losses, margin, slopes)
@@ -298,6 +298,14 @@ def _shares(
     part = np.where(fall > 0.0, (sum(first) - slopes) / np.where(fall > 0.0, fall, 1.0), 0.0)
     part = np.clip(part, 0.0, 1.0)
     return [np.clip(a + part * (b - a), *end) for a, b, end in zip(first, last, ends, strict=True)]
+
+
+def _apart(losses: Sequence[_Counted]) -> bool:
+    """Whether no sample counts in two of them."""
+    counts = [loss.counts for loss in losses if loss.counts is not None]
+    if len(counts) < len(losses):
+        return len(losses) == 1
+    return not (np.sum(counts, axis=0) > 1).any()
 
 
 def _bracket(losses: Sequence[_Counted], margin: Vec, slopes: Vec) -> tuple[Vec, Vec]:

@@ -29,7 +29,16 @@ from ucm.forms.solver import Solver
 from ucm.language.contracts import Block
 from ucm.language.domains import CappedSimplex
 from ucm.language.masses import order_interval
-from ucm.solvers.blocks.band import WIDE, Band, SievedRows, Sifted, reach_of, sift
+from ucm.solvers.blocks.band import (
+    NARROWINGS,
+    WIDE,
+    Band,
+    SievedRows,
+    Sifted,
+    narrowed,
+    reach_of,
+    sift,
+)
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["Sieve"]
@@ -122,7 +131,7 @@ class _Sieving:
         rounds, band = form.data.source.rounds(), Band()
         if not self._sample(rounds):
             return Answer(w=np.zeros(form.n), status="stalled", message=_NO_DIRECTION)
-        solved, exact, losses = False, 0.3 * tol, 0
+        solved, exact, losses, narrowings = False, 0.3 * tol, 0, 0
         largest, answer = 0.0, Answer(w=self.w)
         for k in range(monitor.limit(_LIMIT) + 1):
             try:
@@ -156,7 +165,12 @@ class _Sieving:
             if k == monitor.limit(_LIMIT):
                 return answer.ended("max_iter", f"{k} rounds left a gap of {certificate.gap:.2g}")
             if band.nbytes > self.solver.budget:
-                return answer.ended("stalled", _TOO_WIDE.format(band.nbytes / 1e6))
+                narrow = self._narrower(band) if narrowings < NARROWINGS else None
+                if narrow is None:
+                    return answer.ended("stalled", _TOO_WIDE.format(band.nbytes / 1e6))
+                self.reach, self.first, narrowings = narrow, narrow.copy(), narrowings + 1
+                rounds, band, solved = form.data.source.rounds(), Band(), False
+                continue
             left = [
                 m - cap * h
                 for m, cap, h in zip(form.masses, form.caps, proof.rows.counts, strict=True)
@@ -243,6 +257,16 @@ class _Sieving:
         if not solved:
             return RowProof(self.w, theta, short, None, (0.0, 0.0), 0.0, rows)  # type: ignore[arg-type]
         return RowProof(self.w, theta, short, points, (totals[0], totals[1]), outside, rows)  # type: ignore[arg-type]
+
+    def _narrower(self, band: Band) -> Vec | None:
+        """The reach of half the budget, from this w."""
+        off = [
+            np.abs(factor * np.asarray(T @ self.w).ravel() - theta)
+            if T is not None
+            else np.empty(0)
+            for T, factor, theta in zip(band.X, self.form.factors, self.theta, strict=True)
+        ]
+        return narrowed(off, 0.5 * self.solver.budget / band.nbytes, 2 * self.form.n)
 
     def _held(self, found: list[Sifted]) -> Vec:
         """The point that the held rows make."""

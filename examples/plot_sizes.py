@@ -1,0 +1,27 @@
+"""
+Choosing nu
+===========
+
+The error on held-out samples for every nu of an interval, exactly, from a path that is proven between its
+solved values (dots); and the means of ten folds at single values.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import ucm
+
+X, y = ucm.datasets.load("breast_cancer")
+X, nu = X / X.std(axis=0), (0.15, 0.6)
+path = ucm.path(ucm.models.nu_svm(0.3), X[::2], y[::2], nu="all", between=nu, eps=1e-3)
+curve = path.validation(X[1::2], y[1::2])
+search = ucm.ClassifierCV(ucm.models.nu_svm(0.3), values=np.linspace(*nu, 10), cv=10).fit(X, y)
+print(repr(path), curve, search.best_value_, sep="\n")
+
+fig, ax = plt.subplots()
+ax.stairs(curve.errors, curve.edges, label="held-out half, every nu")
+ax.plot(path.values, curve.at(path.values), ".", color="black", label="solved")
+ax.plot(search.values_, 1.0 - search.mean_scores_, "o--", label="ten folds")
+ax.set(xlabel="nu", ylabel="error")
+ax.legend()
+plt.show()
