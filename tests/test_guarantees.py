@@ -13,7 +13,7 @@ from typed import known
 
 import ucm
 from ucm import CVaR, Ellipsoid, Gelbrich, Guarantee, Param, Wasserstein, neg, pos
-from ucm.evidence.guarantees import margin_loss
+from ucm.evidence.guarantees import coherent_loss, margin_loss
 
 X, Y = bundled.load("breast_cancer")
 LABELS = (1, -1)
@@ -213,6 +213,50 @@ def test_the_bound_of_the_psvm_with_many_samples() -> None:
     (found,) = plan.guarantees(solution)
     wrong = np.mean(y[new] * solution.decision(A[new]) <= 0.0)
     assert 0.0 < wrong < found.value < 1.0
+
+
+def by_sets(u: np.ndarray) -> float:
+    """Equation (29) of Ito, Takeda and Toh (2015): `1 - sup k` over the k whose set of weights, a capped
+    simplex, proves no negative mean margin; the cap changes at the k = i / m only."""
+    m, best = u.size, None
+    for i in range(m + 1):  # k = i / m and just below it
+        k = i / m
+        cap = 1.0 / m if i == 0 else 1.0 / (m - (np.ceil(m * k - 1e-9) - 1))
+        worst = ucm.CappedSimplex(min(cap, 1.0)).support(-u)[0]
+        if worst <= 1e-12:
+            best = k
+    return 1.0 if best is None else 1.0 - best
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_coherent_loss_by_its_sets_and_conditions(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    u = rng.standard_normal(12) + 0.2 * (seed - 3)
+    found = coherent_loss(u)
+    assert found == pytest.approx(by_sets(u))
+    assert found >= np.mean(u < 0.0)
+    assert found == coherent_loss(rng.permutation(u)) == coherent_loss(7.0 * u)
+    assert coherent_loss(u + rng.random(12)) <= found
+    assert coherent_loss(np.abs(u)) == 0.0 and coherent_loss(-np.abs(u)) == 1.0
+    v = rng.standard_normal(12)  # quasi-convex
+    assert coherent_loss(0.5 * (u + v)) <= max(found, coherent_loss(v))
+
+
+def test_the_least_coherent_loss_is_that_of_a_nu_svm() -> None:
+    """Proposition 4: no other classifier has a smaller one, as its level sets are those of the nu-SVM."""
+    rng = np.random.default_rng(4)
+    y = np.where(np.arange(30) < 15, 1.0, -1.0)
+    A = rng.standard_normal((30, 2)) + 0.5 * y[:, None]
+    end = ucm.admissible(ucm.models.nu_svm(0.5), A, y)["nu"].lower
+    t = int(np.ceil(30 * end)) - 1
+    sol = ucm.solve(ucm.models.nu_svm((t + 1) / 30), A, y, bias_rule="kkt")
+    least = coherent_loss(y * sol.decision(A))
+    assert least == t / 30
+    for _ in range(2000):
+        w = rng.standard_normal(2)
+        scores = A @ w
+        for b in rng.uniform(-scores.max(), -scores.min(), 5):
+            assert coherent_loss(y * (scores + b)) >= least
 
 
 def test_where_nothing_is_promised() -> None:

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
 from ucm import numerics
 from ucm.language.domains import CappedSimplex, NormBall, Simplex, SimplexBall, SimplexKL
+from ucm.numerics.printed import bisected, by_breakpoints
 
 NONE = np.empty(0)
 ENTRIES = st.floats(-1e3, 1e3, width=32) | st.sampled_from([0.0, 1.0, 1.0, -2.0, 1e12, 1e-12])
@@ -40,6 +42,22 @@ def test_capped_simplex_against_bisection(v: list[float], share: float) -> None:
     assert q.min() >= 0.0 and q.max() <= cap
     if max(map(abs, v)) < 1e6:
         assert q == pytest.approx(by_bisection(np.array(v), cap, 1.0), abs=1e-11)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_printed_searches_of_the_root(seed: int) -> None:
+    """Bisection and breakpoint search, with ties and at every part of the bracket."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 60))
+    v = rng.standard_normal(n) * 10.0 ** rng.uniform(-3, 3)
+    v[rng.integers(0, n, n // 3)] = v[0]
+    mass = 0.5
+    cap = mass / n * float(rng.uniform(1.001, 1.5 * n))
+    wanted = CappedSimplex(cap / mass).project(v / mass) * mass
+    for theta in (bisected(v, cap, mass), by_breakpoints(v, cap, mass, seed)):
+        assert_allclose(
+            np.clip(v - theta, 0.0, cap), wanted, atol=1e-12 * max(1.0, np.abs(v).max())
+        )
 
 
 def test_capped_simplex_against_all_faces() -> None:

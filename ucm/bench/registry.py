@@ -21,6 +21,7 @@ _CATALOGUE = (
     "apg",
     "boundary",
     "clarabel",
+    "compare",
     "dca",
     "dca_speed",
     "default",

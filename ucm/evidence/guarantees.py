@@ -37,7 +37,7 @@ from ucm.language.statistics.samples import Samples, neg, pos, signed
 from ucm.language.statistics.vectors import Origin
 from ucm.language.term_algebra import ScaledLoss
 
-__all__ = ["Guarantee", "Guarantees", "guarantees", "margin_loss"]
+__all__ = ["Guarantee", "Guarantees", "coherent_loss", "guarantees", "margin_loss"]
 
 _CLASSES = {1: pos, -1: neg}
 
@@ -208,6 +208,25 @@ def margin_loss(margins: Vec, rho: float = 1.0, p: float = 1.0) -> Vec:
     [1.0, 0.25, 0.0]
     """
     return np.clip(1.0 - np.asarray(margins, dtype=np.float64) / rho, 0.0, 1.0) ** p
+
+
+def coherent_loss(margins: Vec) -> float:
+    """The least coherent classification loss that is no smaller than the share of negative margins:
+    `max {t : the t smallest margins have a negative sum} / m`.
+
+    It is 0 exactly where no margin is negative, 1 where all are, falls as margins grow, and knows neither
+    their order nor their scale; its level sets are convex. The classifier with the least of it is a nu-SVM:
+    that of the least `nu = (t + 1) / m` with a margin that is not negative. Ito, Takeda and Toh (2015),
+    Definition 2 and Proposition 4.
+
+    Examples
+    --------
+    >>> from ucm.evidence.guarantees import coherent_loss
+    >>> coherent_loss([-1.0, 0.4, 0.5, 2.0])
+    0.75
+    """
+    sums = np.cumsum(np.sort(np.asarray(margins, dtype=np.float64)))
+    return int(np.count_nonzero(sums < 0.0)) / max(sums.size, 1)
 
 
 def _by_margin(
