@@ -37,6 +37,8 @@ def test_links_between_pages() -> None:
 def test_example(example: Path) -> None:
     if example.name.startswith("plot_"):
         pytest.importorskip("matplotlib", reason="matplotlib is not here: pip install 'ucm[plot]'")
+    if example.name.startswith("dask_"):
+        pytest.importorskip("distributed", reason="Dask is not here: pip install 'ucm[dask]'")
     environment = {k: v for k, v in os.environ.items() if k != "UCM_DATA"}
     done = subprocess.run(
         [sys.executable, "-W", "error", str(example)],

@@ -154,11 +154,15 @@ def test_class_weights_are_factors_of_the_caps() -> None:
 
 def test_bias_rules() -> None:
     X, y = samples(3000)
-    for rule in ("kkt", "midpoint", "zero"):
+    for rule in ("kkt", "midpoint", "zero", "error"):
         rows = ucm.solve(MODELS["nu"], blocks(X, y), bias_rule=rule)
         memory = ucm.solve(MODELS["nu"], X, y, bias_rule=rule)
         assert rows.bias_rule == rule
-        assert rows.b == pytest.approx(memory.b, abs=2e-3)
+        if rule == "error":  # where errors tie, a hair of w decides
+            wrong = [np.sum(np.where(X @ s.w + s.b > 0, 1, -1) != y) for s in (rows, memory)]
+            assert wrong[0] <= wrong[1] + 2
+        else:
+            assert rows.b == pytest.approx(memory.b, abs=2e-3)
 
 
 def test_zero_in_the_set_is_proven() -> None:
@@ -456,6 +460,16 @@ def test_other_models_say_what_they_would_gather(model: Any) -> None:
         ucm.solve(MODELS["nu"], blocks(*samples()), kernel="rbf")
 
 
+def test_what_works_in_memory_only_asks_for_it() -> None:
+    rows = blocks(*samples())
+    with pytest.raises(ucm.DataError, match=r"900 x 4; bring all of them.*gather"):
+        ucm.admissible(MODELS["nu"], rows, None)
+    with pytest.raises(ucm.DataError, match="gather"):
+        ucm.compile(MODELS["nu"], rows).guarantees()
+    with pytest.raises(ucm.DataError, match="gather"):
+        ucm.compile(MODELS["nu"], rows).certify(w=np.ones(4))
+
+
 def test_emptiness_names_the_range() -> None:
     with pytest.raises(ucm.EmptySetError, match="nu must be at most"):
         ucm.solve(ucm.models.nu_svm(0.95), blocks(*samples()))
@@ -717,7 +731,8 @@ def test_what_a_sieve_in_memory_leaves_to_others() -> None:
     watched = ucm.solve(model, X, y, callback=seen.append)
     assert watched.stats.solver == "newton-hull" and seen
     assert ucm.solve(model, X, y, max_iter=50).stats.solver == "newton-hull"
-    for given in ({"sample_weight": np.arange(1.0, 601.0)}, {"kernel": "linear"}):
+    others: list[dict[str, Any]] = [{"sample_weight": np.arange(1.0, 601.0)}, {"kernel": "linear"}]
+    for given in others:
         assert ucm.compile(model, X, y, **given).solver.name != "sieve"
     assert ucm.compile(MOMENTS["mm-mpm"], X, y).solver.name == "secular"
     changed = ucm.compile(model, X, y)
@@ -755,11 +770,12 @@ def test_the_bench_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_path_over_rows_looks_at_them_once() -> None:
     X, y = samples(3000)
-    for model, values in (
+    grids: list[tuple[Any, dict[str, Any]]] = [
         (MODELS["nu"], {"nu": [0.3, 0.4, 0.5]}),
         (MOMENTS["mm-mpm"], {"kappa": [0.2, 0.4]}),
         (LOSSES["p = 2"], {"C": [0.1, 1.0]}),
-    ):
+    ]
+    for model, values in grids:
         source = Losing(blocks(X, y, 500), set())
         found = ucm.path(model, source, **values)
         memory = ucm.path(model, X, y, **values)
@@ -771,6 +787,7 @@ def test_a_path_over_rows_looks_at_them_once() -> None:
         assert source.number == 1 + reads
     skipped = ucm.path(MODELS["nu"], blocks(X, y), nu=[0.4, 0.99], on_empty="skip")
     assert len(skipped) == 1 and 0.99 in skipped.skipped
-    for options in ({"num": 3}, {"nu": "all"}, {"nu": [0.4], "kernel": "rbf"}):
+    refused: list[dict[str, Any]] = [{"num": 3}, {"nu": "all"}, {"nu": [0.4], "kernel": "rbf"}]
+    for options in refused:
         with pytest.raises(ucm.DataError, match="gather"):
             ucm.path(MODELS["nu"], blocks(X, y), **options)

@@ -21,7 +21,14 @@ T = TypeVar("T")
 
 
 class Source:
-    """Where choices come from; seeded here, Hypothesis in the tests."""
+    """Where choices come from; seeded here, Hypothesis in the tests.
+
+    Attributes
+    ----------
+    grouped : whether the samples that are drawn have groups "A" and "B"
+    """
+
+    grouped = False
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -209,9 +216,44 @@ def shape(s: Source, dim: int, n: int) -> Any:
     return s.pick([pos.cov, neg.cov, signed.cov, pos.cov + neg.cov, 0.5 * pos.cov])
 
 
+def grouped(s: Source, samples: Any) -> Any:
+    """Samples, or those of a group of them."""
+    return samples.group(s.pick(["A", "B"])) if s.grouped and s.integer(0, 1) else samples
+
+
+def part(s: Source, dim: int, n: int) -> Any:
+    """An operand of a union: a set that is written with its bounds times its share."""
+    kind = s.integer(0, 5 if dim == n else 2)
+    radius = s.integer(0, 12) / 8
+    if kind == 0:
+        return ucm.Point(center(s, dim, n))
+    if kind == 1:
+        return ucm.Ball(center(s, dim, n), radius, s.pick((2.0, 2.0, 1.0, INF, 1.5, 3.0)))
+    if kind == 2:
+        return ucm.Ellipsoid(center(s, dim, n), shape(s, dim, n), radius)
+    own = grouped(s, s.pick([pos, neg, signed] if kind == 3 else [pos, neg]))
+    t = s.integer(2, 8) / 8
+    if kind == 3:
+        domains = [None, ucm.CappedSimplex(1 / t, relative=True), ucm.NormBall(1.0 + t, 1.5)]
+        return ucm.Hull(own, weights=s.pick(domains))
+    if kind == 4:
+        return ucm.ReducedHull(own, eta=s.pick([1.0, t, t]))
+    return s.pick([1.0, -1.0, 0.5]) * ucm.CVaR(own, t) + ucm.Ball(np.zeros(dim), radius / 4)
+
+
+def union(s: Source, dim: int, n: int) -> Any:
+    """Two to four of them, now and then one in another or in an intersection."""
+    found = [part(s, dim, n) for _ in range(s.integer(2, 4))]
+    if not s.often(5):
+        found[0] = 0.5 * (found[0] | vector(s, dim)) + found[1]
+    if not s.often(5):
+        found[-1] = found[-1] & (found[-1] + ucm.Ball(np.zeros(dim), 0.5))
+    return ucm.ConvexUnion(*found)
+
+
 def ambiguity(s: Source) -> Any:
     """A set of a name of its own."""
-    own, t, eps = s.pick([pos, neg]), s.integer(1, 8) / 8, tuned(s, s.integer(0, 4) / 8)
+    own, t, eps = grouped(s, s.pick([pos, neg])), s.integer(1, 8) / 8, tuned(s, s.integer(0, 4) / 8)
     kind = s.integer(0, 5)
     if kind == 0:
         return ucm.CVaR(s.pick([own, own, signed]), tuned(s, t))
@@ -240,17 +282,19 @@ def leaf(s: Source, dim: int, n: int) -> Any:
     if kind == 3:
         return ucm.Image(matrix(s, dim, s.integer(1, 4)), domain(s), center(s, dim, n))
     if kind == 4:
-        own = s.pick([pos, neg])
+        own = grouped(s, s.pick([pos, neg]))
         if s.integer(0, 1):
             return ucm.ReducedHull(own, nu=tuned(s, s.integer(1, 8) / 8))
         return ucm.ReducedHull(own, eta=tuned(s, s.integer(1, 8) / 8))
-    own = s.pick([pos, neg, signed])
+    own = grouped(s, s.pick([pos, neg, signed]))
     return ucm.Hull(own) if s.integer(0, 3) == 0 else ucm.Hull(own, weights=weights(s))
 
 
 def expression(s: Source, dim: int, n: int, depth: int) -> Any:
     """A set in R^dim over samples in R^n."""
-    kind = s.integer(0, 9) if depth > 1 else 0
+    kind = s.integer(0, 10) if depth > 1 else 0
+    if kind == 10:
+        return union(s, dim, n)
     if kind <= 1:
         return leaf(s, dim, n)
     if kind == 2:
@@ -271,12 +315,16 @@ def expression(s: Source, dim: int, n: int, depth: int) -> Any:
 
 
 def case(s: Source) -> Case:
-    """A set, and one time in three a norm of w other than 2."""
+    """A set, and one time in three a norm of w other than 2; one time in four the samples have groups."""
     X, y = samples(s)
     n = X.shape[1]
+    s.grouped = min((y > 0).sum(), (y < 0).sum()) >= 2 and not s.often(4)
     dim = n if s.integer(0, 4) else s.integer(1, 4)
     U = expression(s, dim, n, 4)
     p = 2.0 if s.often(3) else s.pick(EXPONENTS)
+    if s.grouped:
+        turn = np.where(y > 0, np.cumsum(y > 0), np.cumsum(y < 0)) % 2
+        return Case(ucm.RobustMargin(U, p), X, y, {"subgroup": np.array(["A", "B"])[turn]})
     return Case(ucm.RobustMargin(U, p), X, y, weighing(s, y))
 
 

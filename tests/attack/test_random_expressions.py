@@ -146,13 +146,22 @@ def test_the_samples_of_expressions_are_of_every_kind() -> None:
     met = {type(node).__name__ for c in cases for node in c.model.walk()}
     assert met >= {
         "Ball", "Box", "CappedSimplex", "ChiSquareBall", "Ellipsoid", "Hull", "Image", "Intersection",
-        "KLBall",
-        "LinearImage", "LossBall", "NormBall", "Point", "ReducedHull", "Scaled", "Sum",
+        "ConvexUnion", "KLBall", "LinearImage", "LossBall", "NormBall", "Point", "ReducedHull", "Scaled",
+        "Sum",
     }  # fmt: skip
     assert len({c.model.norm for c in cases}) == 9 and max(len(c.X) for c in cases) > 40
     held = Counter(word for c in cases for word in {type(node).__name__ for node in c.model.walk()})
     assert min(held[word] for word in ("Sum", "Scaled", "LinearImage", "Intersection")) >= 15, held
-    words = ("sample_weight", "class_weight", "Param", "** 2", "** 0.5", "uniform", "relative=True")
+    words = (
+        "sample_weight",
+        "class_weight",
+        "Param",
+        "** 2",
+        "** 0.5",
+        "uniform",
+        "relative=True",
+        "group(",
+    )
     assert all(sum(word in repr(c) for c in cases) >= 5 for word in words)
     tally = Tally()
     said = Counter(compare(c, tally).partition(",")[0] for c in cases[:50])

@@ -39,12 +39,14 @@ def norm(x: Any, p: float) -> Any:
 # --- samples --------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Bound:
-    """Samples with what they weigh: `c` with the factor of the class, `m` the sum without it."""
+    """Samples with what they weigh: `c` with the factor of the class, `m` the sum without it; their
+    groups `g`."""
 
     X: np.ndarray
     y: np.ndarray
     c: np.ndarray
     m: float
+    g: np.ndarray
 
     @classmethod
     def of(cls, X: np.ndarray, y: np.ndarray, options: dict[str, Any]) -> Bound:
@@ -56,15 +58,19 @@ class Bound:
             given = [m / (2.0 * copies[y == o].sum()) for o in (1, -1)]
         elif isinstance(given, dict):
             given = [given.get(o, 1.0) for o in (1, -1)]
-        return cls(X, y, copies * np.where(y > 0, *given), m)
+        groups = np.asarray(options.get("subgroup", np.full(kept.size, None)))[kept]
+        return cls(X, y, copies * np.where(y > 0, *given), m, groups)
 
     def rows(self, samples: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The samples of `pos`, `neg` or `signed`, and what they weigh."""
-        kind = samples.kind
-        if kind == "signed":
-            return self.y[:, None] * self.X, self.c
-        own = self.y > 0 if kind == "pos" else self.y < 0
-        return self.X[own], self.c[own]
+        """The samples of `pos`, `neg` or `signed`, or of a group of them, and what they weigh."""
+        own, kind = self.which(samples), samples.kind
+        return (self.y[own, None] if kind == "signed" else 1.0) * self.X[own], self.c[own]
+
+    def which(self, samples: Any) -> np.ndarray:
+        """Which they are."""
+        mine = (self.y > 0) | (samples.kind != "pos")
+        mine &= (self.y < 0) | (samples.kind != "neg")
+        return mine if samples.label is None else mine & (self.g == samples.label)
 
 
 # --- statistics -----------------------------------------------------------------------------------
@@ -107,22 +113,22 @@ def conjugate(loss: Any, s: Any, c: Any = 1.0) -> tuple[Any, list[Any]]:
     return (loss.p - 1.0) * total(cp.power(s / loss.p, dual, approx=False)), [s >= 0]
 
 
-def confined(domain: Any, q: Any, c: np.ndarray | None = None) -> list[Any]:
-    """That q lies in a domain; c_i is how often entry i counts."""
+def confined(domain: Any, q: Any, c: np.ndarray | None = None, t: Any = 1.0) -> list[Any]:
+    """That q lies in t times a domain; c_i is how often entry i counts. Of entropies t is 1."""
     kind = type(domain).__name__
     c = np.ones(q.size) if c is None else c
     N = c.sum()
     each = cp.multiply(1.0 / c, q)
     if kind == "DomainIntersection":
-        return confined(domain.left, q, c) + confined(domain.right, q, c)
+        return confined(domain.left, q, c, t) + confined(domain.right, q, c, t)
     if kind == "Simplex":
-        return [q >= 0, cp.sum(q) == 1]
+        return [q >= 0, cp.sum(q) == t]
     if kind == "CappedSimplex":
-        return [q >= 0, cp.sum(q) == 1, *capped(domain, q, c)]
+        return [q >= 0, cp.sum(q) == t, *capped(domain, q, c, t)]
     if kind == "NormBall":
         p, middle = domain.p, 0.0 if domain.around is None else 1.0 / N
         shares = 1.0 if math.isinf(p) else c ** (1.0 / p)
-        return [norm(cp.multiply(shares, each - middle), p) <= value(domain.radius)]
+        return [norm(cp.multiply(shares, each - middle * t), p) <= value(domain.radius) * t]
     if kind == "ChiSquareBall":
         at = domain.level
         rho = value(domain.rho) if at is None else NormalDist().inv_cdf(value(at)) ** 2 / N
@@ -139,60 +145,68 @@ def cap(domain: Any, N: float) -> float:
     return value(domain.cap) / (N if domain.relative else 1)
 
 
-def capped(domain: Any, q: Any, c: np.ndarray) -> list[Any]:
-    return [q <= c * cap(domain, c.sum())]
+def capped(domain: Any, q: Any, c: np.ndarray, t: Any = 1.0) -> list[Any]:
+    return [q <= c * cap(domain, c.sum()) * t]
 
 
-def weighed(domain: Any, q: Any, y: np.ndarray | None, c: np.ndarray | None = None) -> list[Any]:
+def weighed(
+    domain: Any, q: Any, y: np.ndarray | None, c: np.ndarray | None = None, t: Any = 1.0
+) -> list[Any]:
     """That q is a distribution in a domain; over both classes half of it on each, and caps as given."""
     c = np.ones(q.size) if c is None else c
-    halves = [(q >= 0), cp.sum(q) == 1]
+    halves = [(q >= 0), cp.sum(q) == t]
     if y is not None:
-        halves = [q >= 0, cp.sum(q[y > 0]) == 0.5, cp.sum(q[y < 0]) == 0.5]
+        halves = [q >= 0, cp.sum(q[y > 0]) == 0.5 * t, cp.sum(q[y < 0]) == 0.5 * t]
     if domain is None or type(domain).__name__ == "Simplex":
         return halves
     if type(domain).__name__ == "DomainIntersection":
-        return weighed(domain.left, q, y, c) + weighed(domain.right, q, y, c)
+        return weighed(domain.left, q, y, c, t) + weighed(domain.right, q, y, c, t)
     if type(domain).__name__ == "CappedSimplex":
-        return [*halves, *capped(domain, q, c)]
-    return halves + confined(domain, q, c)
+        return [*halves, *capped(domain, q, c, t)]
+    return halves + confined(domain, q, c, t)
 
 
 # --- sets -----------------------------------------------------------------------------------------
-def points(U: Any, data: Bound, dim: int) -> Twin:
-    """An expression for the points of a set in R^dim, and the constraints on its variables."""
+def points(U: Any, data: Bound, dim: int, t: Any = 1.0) -> Twin:
+    """An expression for the points of t times a set in R^dim, and the constraints on its variables."""
     kind = type(U).__name__
     if kind == "Point":
-        return cp.Constant(statistic(U.vector, data, dim)), []
+        return cp.Constant(statistic(U.vector, data, dim)) * t, []
     if kind == "Ball":
         u = cp.Variable(dim)
-        return statistic(U.center, data, dim) + u, [norm(u, U.p) <= value(U.radius)]
+        return statistic(U.center, data, dim) * t + u, [norm(u, U.p) <= value(U.radius) * t]
     if kind == "Ellipsoid":
         values, vectors = np.linalg.eigh(statistic(U.shape, data, dim))
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         u = cp.Variable(dim)
-        return statistic(U.center, data, dim) + root @ u, [cp.norm(u, 2) <= value(U.radius)]
+        return statistic(U.center, data, dim) * t + root @ u, [cp.norm(u, 2) <= value(U.radius) * t]
     if kind == "Hull":
         R, c = data.rows(U.samples)
         q = cp.Variable(len(R))
-        return R.T @ q, weighed(U.weights, q, data.y if U.samples.kind == "signed" else None, c)
+        y = data.y[data.which(U.samples)] if U.samples.kind == "signed" else None
+        return R.T @ q, weighed(U.weights, q, y, c, t)
     if kind == "ReducedHull":
         R, c = data.rows(U.samples)
         q = cp.Variable(len(R))
         cap = value(U.eta) if U.nu is None else 2.0 / (data.m * value(U.nu))
-        return R.T @ q, [q >= 0, q <= c * cap, cp.sum(q) == 1]
+        return R.T @ q, [q >= 0, q <= c * cap * t, cp.sum(q) == t]
     if kind == "Image":
         A = np.asarray(U.A)
         q = cp.Variable(A.shape[1])
-        return statistic(U.center, data, dim) + A @ q, confined(U.domain, q)
+        return statistic(U.center, data, dim) * t + A @ q, confined(U.domain, q, None, t)
+    if kind == "ConvexUnion":
+        shares = cp.Variable(len(U.sets), nonneg=True)
+        parts = [points(V, data, dim, shares[g]) for g, V in enumerate(U.sets)]
+        inside = [cp.sum(shares) == t, *(c for _, own in parts for c in own)]
+        return sum(x for x, _ in parts), inside
     if kind == "Scaled":
-        x, inside = points(U.operand, data, dim)
+        x, inside = points(U.operand, data, dim, t)
         return value(U.factor) * x, inside
     if kind == "LinearImage":
         M = np.asarray(U.matrix)
-        x, inside = points(U.operand, data, M.shape[1])
+        x, inside = points(U.operand, data, M.shape[1], t)
         return M @ x, inside
-    (a, in_a), (b, in_b) = points(U.left, data, dim), points(U.right, data, dim)
+    (a, in_a), (b, in_b) = points(U.left, data, dim, t), points(U.right, data, dim, t)
     if kind == "Sum":
         return a + b, in_a + in_b
     if kind == "Intersection":

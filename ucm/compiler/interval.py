@@ -24,7 +24,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
-from ucm.language.contracts import Capped
+from ucm.language.contracts import Capped, Group
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.weights import OfWeights
 from ucm.solvers import NewtonHull
@@ -239,6 +239,8 @@ class _Hulls:
     model, data, name : what is solved
     size : the c of its caps as a function of the parameter
     members : the hulls, each with its share of c
+    maps, places : the samples of every summand with the number in front; of every hull its summand and its
+        entries there
     """
 
     def __init__(self, model: Any, data: Data, name: str) -> None:
@@ -277,6 +279,8 @@ class _Hulls:
         self.members = [
             CappedHull(int(n), float(m), float(s)) for n, m, s in zip(sizes, mass, shares)
         ]
+        self.maps = [(U.image(data)[1], factor) for U, factor in leaves]  # type: ignore[attr-defined]
+        self.places = [(k, g.entries) for k, g in self._groups(self.roomy)]
         self.least = max(h.mass / (h.share * h.size) for h in self.members)
         self.most = max(h.mass / h.share for h in self.members)
 
@@ -296,19 +300,19 @@ class _Hulls:
     def form(self, value: float) -> MinNorm:
         return ToDistance(self.at(value), self.data).form
 
-    def _groups(self, value: float) -> list[tuple[OfWeights, float, Any]]:
-        """The leaf, its factor, and the mass constraint of every hull."""
+    def _groups(self, value: float) -> list[tuple[int, Group]]:
+        """The place of the summand, and the mass constraint, of every hull."""
         found = []
-        for U, factor in summands(self.at(value).set):
+        for k, (U, _) in enumerate(summands(self.at(value).set)):
             space = U.bound_space(self.data)  # type: ignore[attr-defined]
             if not isinstance(space.domain, Capped):
                 return []
-            found += [(U, factor, g) for g in space.domain.groups(space.dim, space.classes)]
+            found += [(k, g) for g in space.domain.groups(space.dim, space.classes)]
         return found
 
     def _caps(self, value: float) -> tuple[Vec, Vec, Vec]:
         """The caps, the masses and the numbers of samples of the hulls."""
-        found = [(g.cap, g.mass, g.size) for _, _, g in self._groups(value)]
+        found = [(g.cap, g.mass, g.size) for _, g in self._groups(value)]
         caps, mass, sizes = np.array(found, dtype=float).reshape(-1, 3).T
         return caps, mass, sizes
 
@@ -321,21 +325,16 @@ class _Hulls:
                 f"path: weights outside of their domains by {violation:.2g} at {self.name}={value:.6g}; "
                 "please report it"
             )
-        scores = []
-        pulls: dict[int, Vec] = {}
-        for U, factor, g in self._groups(value):
-            if id(U) not in pulls:
-                pulls[id(U)] = factor * U.image(self.data)[1].rmatvec(w)
-            scores.append(pulls[id(U)][g.entries])
-        return Ends.of(c, x, w, scores)
+        pulls = [factor * A.rmatvec(w) for A, factor in self.maps]
+        return Ends.of(c, x, w, [pulls[k][entries] for k, entries in self.places])
 
     def blocks(self, q: list[Vec]) -> list[Vec]:
         """The weights of the hulls as those of the blocks."""
         if len(self.leaves) == 2:
             return q
         whole = np.empty(sum(part.size for part in q))
-        for part, (_, _, g) in zip(q, self._groups(self.roomy), strict=True):
-            whole[g.entries] = part
+        for part, (_, entries) in zip(q, self.places, strict=True):
+            whole[entries] = part
         return [whole]
 
     def solution(self, found: _Break, tol: float) -> Solution:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ucm.compiler.lowering import Given, Lowering, Parts, Proof, Regime, Verdict
-from ucm.compiler.recover import BIAS_RULES, bias, moves
+from ucm.compiler.recover import BIAS_RULES, bias, error_over_rows, moves
 from ucm.compiler.robust import ToDistance
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["ToRows", "by_moments", "of_hulls", "row_hulls", "stays"]
 
 _ROUNDING = 1e-9
-_RULES = ("auto", "kkt", "midpoint", "zero")
+_RULES = ("auto", "kkt", "midpoint", "error", "zero")
 
 
 def by_moments(U: Node) -> bool:
@@ -244,13 +244,20 @@ class ToRows(Lowering[RowHulls]):
         return Parts(w, b, proof.x, weights, rule, make_parts=parts)
 
     def _bias(self, rule: str, found: Any, w: Vec) -> tuple[float, str]:
-        """As `ucm.compiler.recover.bias`: half-way between the thresholds, or between the points."""
+        """As `ucm.compiler.recover.bias`: half-way between the thresholds or the points, or by errors."""
         form = self.form
         if rule == "zero":
             return 0.0, "zero"
         if rule in ("auto", "kkt"):
             levels = [theta / f for theta, f in zip(found.theta, form.factors, strict=True)]
             return -0.5 * sum(levels), "kkt"
+        if rule == "error":
+            X, y = self.rows.sample
+            scores = [np.asarray(X @ w).ravel()[y == s] for s in (1.0, -1.0)]
+            means = [float(v.mean()) for v in scores]
+            spread = max(float(v.std()) for v in scores) + abs(means[0] - means[1])
+            costs = self.rows.weighing.classes
+            return error_over_rows(self.rows.source, w, costs, 0.5 * sum(means), spread), "error"
         if form.masses != (1.0, 1.0) or not form.factors[0] > 0.0 > form.factors[1]:
             raise ParameterError(
                 f"bias={rule!r} does not apply to {self.model.set!r} over rows; use bias='auto'"

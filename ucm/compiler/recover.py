@@ -13,6 +13,7 @@ from ucm.compiler.row_errors import undecided
 from ucm.data.bound import Data, GramSpace
 from ucm.data.gram import Gram
 from ucm.data.linear import Vec
+from ucm.data.source import RowSource
 from ucm.errors import ParameterError
 from ucm.forms.distance import MinNorm
 from ucm.language.contracts import Block, Leveled, UncertaintySet
@@ -29,6 +30,7 @@ __all__ = [
     "bias",
     "class_points",
     "coefficients_of",
+    "error_over_rows",
     "feature_normal",
     "least_error",
     "midpoint_of",
@@ -397,10 +399,17 @@ def _of_rows(data: Data, normal: Vec, costs: tuple[float, float]) -> float:
     variances = [float(normal @ data.covariance(kind) @ normal) for kind in ("pos", "neg")]
     centers = [float(normal @ data.mean(kind)) for kind in ("pos", "neg")]
     spread = math.sqrt(max(variances)) + abs(centers[0] - centers[1])
-    source, shift = data.source, _to_origin(data, normal)
+    shift = _to_origin(data, normal)
     center = 0.5 * sum(centers) + shift
-    scores, positive, before = undecided(source, normal, costs, center, spread)  # type: ignore[arg-type]
-    return _by_sorting(scores, positive, np.where(positive, *costs), before)[0] + shift
+    return error_over_rows(data.source, normal, costs, center, spread) + shift  # type: ignore[arg-type]
+
+
+def error_over_rows(
+    source: RowSource, normal: Vec, costs: tuple[float, float], center: float, spread: float
+) -> float:
+    """`least_error` of rows elsewhere, whose scores are about there: see `undecided`."""
+    scores, positive, before = undecided(source, normal, costs, center, spread)
+    return _by_sorting(scores, positive, np.where(positive, *costs), before)[0]
 
 
 def _odds_of_moments(data: Data, normal: Vec) -> float | None:

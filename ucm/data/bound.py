@@ -464,6 +464,11 @@ def bind(
         `class_weight` is none.
     """
     check_class_weight(class_weight)
+    if isinstance(X, RowSource):
+        raise DataError(
+            f"X: expected samples in memory here, got rows read block by block, {X.m} x {X.n}; bring all "
+            f"of them, {X.nbytes / 1e9:.3g} GB, with X, y = rows.gather()"
+        )
     X = read(X)
     weights = read_weights(sample_weight, X.shape[0])
     try:

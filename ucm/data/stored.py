@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ucm.data.columns import Unlabelled, chosen
+from ucm.data.dask_rows import dask_rows, is_dask
 from ucm.data.sound import refuse_unsound
 from ucm.data.source import BlockSource, RowSource, block_rows, refuse_lengths
 from ucm.errors import DataError, MissingExtraError, ParameterError, brief
@@ -24,32 +26,37 @@ _SUFFIXES = {
     ".hdf5": "hdf5", **_FOLDERS,
 }  # fmt: skip
 _LARGE = 1 << 28  # bytes as double precision: smaller memory maps are arrays like others
-_LABELS = ("label", "class", "target", "y")
 
 
 def is_stored(X: Any) -> bool:
     """Whether X is read block by block: a source, a path to rows, a large memory map, a table of Arrow, a
-    dataset of HDF5 or Zarr."""
+    dataset of HDF5 or Zarr, an array or a frame of Dask."""
     if isinstance(X, RowSource):
         return True
     if isinstance(X, str | Path):
         return Path(X).suffix.lower() in _SUFFIXES
     if isinstance(X, np.memmap):
         return 8 * X.size > _LARGE
-    return type(X).__module__.split(".")[0] in ("h5py", "zarr", "pyarrow")
+    return type(X).__module__.split(".")[0] in ("dask", "h5py", "zarr", "pyarrow")
 
 
 def row_source(
-    X: Any, y: Any = None, *, threads: int | None = None, block: int | None = None
+    X: Any,
+    y: Any = None,
+    *,
+    threads: int | None = None,
+    block: int | None = None,
+    timeout: float | None = None,
 ) -> RowSource:
     """Samples that are read block by block, and never whole.
 
     Parameters
     ----------
-    X : array, CSR matrix, np.memmap, h5py.Dataset, zarr.Array, pyarrow.Table or a path
+    X : array, CSR matrix, np.memmap, h5py.Dataset, zarr.Array, pyarrow.Table, array or frame of Dask, or path
         The samples, one a row; a path ends with .npy, .parquet, .arrow, .feather, .h5, .hdf5 or .zarr. Of
-        Arrow and Parquet every column but that of the labels is a feature; a file of HDF5 or a group of Zarr
-        holds them as `X`.
+        Arrow, Parquet and frames every column but that of the labels is a feature; a file of HDF5 or a group
+        of Zarr holds them as `X`. What Dask has stays on the workers of the current client; without one a
+        block is computed when it is read.
     y : (m,) labels, or the name of their column
         In memory or not; a path to a .npy file too. Left out, the column named label, class, target or y; of
         HDF5 and Zarr the array `y`.
@@ -57,6 +64,9 @@ def row_source(
         That read at the same time; four at most by default.
     block : int, optional
         Rows of a block; by default some 2 MB of them.
+    timeout : float, optional
+        Seconds that workers of Dask may take for a round, or for the next block that they read; 600 by
+        default.
 
     Raises
     ------
@@ -83,10 +93,16 @@ def row_source(
             raise ParameterError(
                 f"row_source: {name} is a positive whole number, got {brief(number)}"
             )
+    if timeout is not None and not timeout > 0.0:
+        raise ParameterError(
+            f"row_source: timeout is a positive number of seconds, got {brief(timeout)}"
+        )
     if isinstance(X, RowSource):
         if y is not None:
             raise DataError("y: expected none beside a row source, which has its own, got one")
         return X
+    if is_dask(X):
+        return dask_rows(X, y, block, timeout)
     found = _opened(X, y, block)
     found.threads = threads
     return found
@@ -96,17 +112,7 @@ def feature_rows(X: Any, names: list[str] | None) -> RowSource:
     """Rows without labels: of a table with columns those named, or all."""
     if isinstance(X, RowSource):
         return X
-    return _opened(X, _Unlabelled(names), None)
-
-
-class _Unlabelled:
-    """In place of labels, where there are none: zeros for all rows."""
-
-    def __init__(self, names: list[str] | None) -> None:
-        self.names = names
-
-    def zeros(self, m: int) -> NDArray[Any]:
-        return np.broadcast_to(0.0, m)
+    return _opened(X, Unlabelled(names), None)
 
 
 def _opened(X: Any, y: Any, block: int | None) -> BlockSource:
@@ -189,7 +195,7 @@ def _of_arrays(X: Any, y: Any, block: int | None) -> BlockSource:
         raise DataError(
             f"X: expected a table of real numbers, got the dtype {X.dtype}; encode text and dates first"
         )
-    y = y.zeros(X.shape[0]) if isinstance(y, _Unlabelled) else y
+    y = y.zeros(X.shape[0]) if isinstance(y, Unlabelled) else y
     y = y if hasattr(y, "shape") and hasattr(y, "dtype") else np.asarray(y)
     if len(y.shape) != 1:
         raise DataError(f"y: expected one label per sample, got shape {tuple(y.shape)}")
@@ -288,40 +294,15 @@ def _whole_table(X: Any) -> Any:
     return X
 
 
-def _chosen(schema: Any, y: Any) -> tuple[list[str], str | None]:
-    """The features, and the column of the labels where they stand there."""
-    names = list(schema.names)
-    label = y if isinstance(y, str) else None
-    if y is None:
-        found = [name for name in names if name.lower() in _LABELS]
-        if len(found) != 1:
-            raise DataError(
-                f"y: expected one column named {', '.join(_LABELS)}, got {len(found)} of them among "
-                f"{', '.join(names[:10])}; give the name of the column"
-            )
-        label = found[0]
-    if label is not None and label not in names:
-        raise DataError(
-            f"y: expected the name of a column, got {label!r}; there are {', '.join(names[:10])}"
-        )
-    features = [name for name in names if name != label]
-    if isinstance(y, _Unlabelled) and y.names is not None:
-        features = y.names
-        if not set(features) <= set(names):
-            lost = sorted(set(features) - set(names))
-            raise DataError(f"X: expected the columns of the fit, got none named {', '.join(lost)}")
-    if not features:
-        raise DataError("X: expected features, got none beside the labels; add columns")
-    pyarrow = _library("pyarrow")
-    for name in features:
-        kind = schema.field(name).type
-        real = (pyarrow.types.is_integer, pyarrow.types.is_floating, pyarrow.types.is_boolean)
-        if not any(test(kind) for test in real):
-            raise DataError(
-                f"X: expected columns of real numbers, got {name!r} of the type {kind}; encode it first, "
-                "for example one column of 0 and 1 for each category"
-            )
-    return features, label
+def _kinds(schema: Any) -> dict[str, str | None]:
+    """The columns, with their type where they hold no real numbers."""
+    types = _library("pyarrow").types
+    real = (types.is_integer, types.is_floating, types.is_boolean)
+    kinds = {name: schema.field(name).type for name in schema.names}
+    return {
+        name: None if any(test(kind) for test in real) else str(kind)
+        for name, kind in kinds.items()
+    }
 
 
 def _dense(table: Any, features: list[str]) -> NDArray[Any]:
@@ -349,12 +330,12 @@ class _Columns(BlockSource):
     step: int
 
     def _begin(self, schema: Any, m: int, y: Any, block: int | None) -> None:
-        self.columns, self.label = _chosen(schema, y)
+        self.columns, self.label = chosen(_kinds(schema), y)
         self.features = self.columns
         self.m, self.n = m, len(self.columns)
         self.nbytes = 8 * self.m * self.n
         self.step = block or block_rows(8 * self.n)
-        y = y.zeros(m) if isinstance(y, _Unlabelled) else y
+        y = y.zeros(m) if isinstance(y, Unlabelled) else y
         self.y = None if self.label is not None else np.asarray(y)
         if self.y is not None:
             refuse_lengths(m, self.y.size)

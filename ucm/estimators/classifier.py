@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
+from ucm.data.dask_rows import is_dask
 from ucm.data.gram import Expansion
 from ucm.data.groups import groups_of
 from ucm.data.kernels import Kernel
@@ -24,6 +25,7 @@ from ucm.data.survey import refuse_gathering
 from ucm.data.weighing import read_weights
 from ucm.errors import SolverError
 from ucm.estimators.declared import OfModel
+from ucm.estimators.lazily import lazy_accuracy, lazy_answers
 from ucm.estimators.multiclass import Pair, one_vs_one_scores, pairs_of, solve_pairs
 from ucm.estimators.options import check_options, kernel_options
 from ucm.estimators.over_rows import fit_rows, score_rows
@@ -414,14 +416,28 @@ class Classifier(ClassifierMixin, OfModel):
 
         Returns
         -------
-        (m,), (m, k) or (m, k (k - 1) / 2) array
+        (m,), (m, k) or (m, k (k - 1) / 2) array; for what Dask has a Dask array, and so of `predict`
         """
+        if is_dask(X):
+            return self._lazily("decision_function", X)
         scores = self._scores(X)
         if self.classes_.size == 2:
             return scores[:, 0]
         if self.multi_class == "ovr" or self.decision_function_shape == "ovo":
             return scores
         return one_vs_one_scores(scores, self.classes_.size)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The part of the rows that `predict` answers right, weighed where there are weights; of what Dask
+        has a Dask array without dimensions, which `float` computes."""
+        if is_dask(X):
+            check_is_fitted(self)
+            return lazy_accuracy(self, X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))
+
+    def _lazily(self, method: str, X: Any) -> Any:
+        check_is_fitted(self)
+        return lazy_answers(self, method, X)
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """One column for every problem that was solved."""
@@ -442,6 +458,8 @@ class Classifier(ClassifierMixin, OfModel):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The label of every row of X, (m,); X as in `decision_function`."""
+        if is_dask(X):
+            return self._lazily("predict", X)
         scores = self._scores(X)
         if scores.shape[1] == 1:
             return self.classes_[(scores[:, 0] > 0.0).astype(np.intp)]
@@ -455,5 +473,7 @@ class Classifier(ClassifierMixin, OfModel):
         in `decision_function`. Where the calibration finds other classes more likely than the answer
         of `predict`, they and the answer get the mean of their probabilities, but for a hair."""
         check_is_fitted(self)
+        if is_dask(X):
+            return self._lazily("predict_proba", X)
         answer = np.searchsorted(self.classes_, self.predict(X))
         return agreeing(self.calibration_.predict_proba(X), answer)

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from ucm.data.bound import Data, bind
+from ucm.data.stored import is_stored, row_source
+from ucm.data.survey import refuse_gathering
 from ucm.data.weighing import ClassWeight
 from ucm.errors import CompositionError, EmptySetError, SolverError
 from ucm.evidence.boundary import boundary
@@ -182,6 +184,8 @@ def admissible(
     >>> round(interval.lower, 6), round(interval.upper, 6)
     (0.666667, 1.0)
     """
+    if is_stored(X):
+        refuse_gathering(row_source(X, y), f"admissible of {model!r}")
     if isinstance(model, Objective):
         data = bind(X, y, class_weight, sample_weight, subgroup)
         model = model.settled(dict.fromkeys(model.relative_names(), 0.5))

@@ -65,7 +65,7 @@ class Answer:
         monitor), or "indefinite" behind a kernel
     message : a sentence for the person, empty when all is well
     witness : of `UnitNorm`, what proves a lower bound of the optimum
-    rows : over a row source, what the last pass over it told
+    rows : over a row source, what the last pass over it told; a pickle leaves it out
     """
 
     q: list[Vec] = field(default_factory=list)
@@ -77,6 +77,9 @@ class Answer:
     message: str = ""
     witness: Witness | None = None
     rows: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "rows": None}
 
     def ended(self, status: str, message: str) -> Answer:
         """The same with a status, and what the person should know."""

@@ -1,0 +1,407 @@
+"""Dask arrays and frames, beside the same samples in memory."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import ucm
+from ucm import neg, pos
+from ucm.data import dask_rows
+from ucm.data.source import StateLostError
+
+dask: Any = pytest.importorskip("dask", reason="needs pip install 'ucm[dask]'")
+da: Any = pytest.importorskip("dask.array", reason="needs pip install 'ucm[dask]'")
+distributed: Any = pytest.importorskip("distributed", reason="needs pip install 'ucm[dask]'")
+
+NU = ucm.models.nu_svm(0.4)
+MODELS = {
+    "nu": NU,
+    "factors": 2.0 * ucm.ReducedHull(pos, nu=0.4) - 0.5 * ucm.ReducedHull(neg, nu=0.4),
+    "mm-mpm": ucm.models.mm_mpm(0.5),
+}
+
+
+def samples(m: int = 2000, n: int = 4, seed: int = 0) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(m) < 0.4, 1.0, -1.0)
+    X = rng.standard_normal((m, n))
+    X[:, 0] += 1.5 * y
+    return X, y
+
+
+def lazy(X: Any, y: Any, rows: Any = 300) -> tuple[Any, Any]:
+    return da.from_array(X, chunks=(rows, X.shape[1])), da.from_array(y, chunks=rows)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Two workers that are threads of this process."""
+    options = {"processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=["workers", "here"])
+def client(request: Any) -> Iterator[Any]:
+    """The current client, or that there is none."""
+    if request.param == "here":
+        yield None
+        return
+    with distributed.Client(request.getfixturevalue("cluster")) as client:
+        yield client
+
+
+@pytest.fixture
+def workers(cluster: Any) -> Iterator[Any]:
+    with distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_answers_are_those_in_memory(name: str, client: Any) -> None:
+    X, y = samples()
+    memory, rows = ucm.solve(MODELS[name], X, y), ucm.solve(MODELS[name], *lazy(X, y))
+    assert rows.status == memory.status == "optimal"
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+    assert rows.b == pytest.approx(memory.b, abs=3e-3)
+    assert rows.w == pytest.approx(memory.w, abs=3e-3)
+
+
+def test_weights_are_in_the_order_of_the_rows(client: Any) -> None:
+    X, y = samples()
+    rows = ucm.solve(NU, *lazy(X, y, (700, 0, 300, 1000)))
+    weights: Any = rows.weights
+    assert not weights.known
+    assert rows.x == pytest.approx(X.T @ (y * weights), abs=1e-12)
+    again = pickle.loads(pickle.dumps(ucm.solve(NU, *lazy(X, y))))
+    assert again.status == "optimal"
+
+
+def test_a_source_tells_and_gathers(client: Any) -> None:
+    X, y = samples(500)
+    source = ucm.row_source(*lazy(X, y, 70))
+    assert (source.m, source.n, source.nbytes) == (500, 4, 16000)
+    assert source.labels().tolist() == [-1.0, 1.0]
+    found = source.gather()
+    assert np.array_equal(found[0], X) and np.array_equal(found[1], y)
+
+
+def test_parts_of_blocks_change_nothing(workers: Any) -> None:
+    X, y = samples()
+    whole = ucm.solve(NU, *lazy(X, y, 1000))
+    parts = ucm.solve(NU, ucm.row_source(*lazy(X, y, 1000), block=77))
+    assert parts.objective == pytest.approx(whole.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("kind", ["memory", "other chunks", "unknown", "csr", "float32", "words"])
+def test_kinds_of_samples_and_labels(kind: str, client: Any) -> None:
+    X, y = samples()
+    lazy_X, lazy_y = lazy(X, y)
+    if kind == "memory":
+        lazy_y = y.tolist()
+    elif kind == "other chunks":
+        lazy_y = da.from_array(y, chunks=450)
+    elif kind == "unknown":
+        keep = da.from_array(np.arange(y.size) % 3 > 0, chunks=300)
+        lazy_X, lazy_y = lazy_X[keep], lazy_y[keep]
+        X, y = X[np.arange(y.size) % 3 > 0], y[np.arange(y.size) % 3 > 0]
+        assert np.isnan(lazy_X.shape[0])
+    elif kind == "csr":
+        X = np.where(np.abs(X) > 0.3, X, 0.0)
+        lazy_X = da.from_array(X, chunks=(300, 4)).map_blocks(sparse.csr_matrix)
+    elif kind == "float32":
+        lazy_X, X = lazy_X.astype(np.float32), X.astype(np.float32).astype(np.float64)
+    memory = ucm.solve(NU, X, y)
+    if kind == "words":
+        words = da.where(lazy_y > 0, "yes", "no")
+        classifier = ucm.Classifier(NU).fit(lazy_X, words)
+        assert classifier.classes_.tolist() == ["no", "yes"]
+        assert -classifier.solution_.objective == pytest.approx(-memory.objective, rel=2e-6)
+        return
+    rows = ucm.solve(NU, lazy_X, lazy_y)
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+
+
+def test_labels_in_one_block_only(client: Any) -> None:
+    X, y = samples()
+    order = np.argsort(-y, kind="stable")
+    rows = ucm.solve(NU, *lazy(X[order], y[order]))
+    assert rows.objective == pytest.approx(ucm.solve(NU, X, y).objective, rel=2e-6)
+
+
+def test_lazy_labels_of_samples_in_memory(client: Any) -> None:
+    X, y = samples()
+    rows = ucm.solve(NU, X, lazy(X, y)[1])
+    assert rows.objective == pytest.approx(ucm.solve(NU, X, y).objective, rel=2e-6)
+
+
+def frame(X: Any, y: Any, npartitions: int = 4) -> Any:
+    pd = pytest.importorskip("pandas")
+    dd = pytest.importorskip("dask.dataframe", reason="needs pip install 'dask[dataframe]'")
+    table = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    table["label"] = y
+    return dd.from_pandas(table, npartitions=npartitions)
+
+
+def test_frames(client: Any) -> None:
+    X, y = samples()
+    table, memory = frame(X, y), ucm.solve(NU, X, y)
+    given: list[Any] = [(table,), (table, "label")]
+    features = table.drop(columns="label")
+    given += [(features, table["label"]), (features, table["label"].repartition(npartitions=3))]
+    for own in given:
+        rows = ucm.solve(NU, *own) if len(own) == 2 else ucm.solve(NU, own[0], None)
+        assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+    classifier = ucm.Classifier(NU).fit(table, "label")
+    assert classifier.feature_names_in_.tolist() == ["x0", "x1", "x2", "x3"]
+    answers = classifier.predict(table)
+    assert dask.is_dask_collection(answers)
+    plain = ucm.Classifier(NU).fit(X, y)
+    assert np.mean(np.asarray(answers) == plain.predict(X)) > 0.998
+    assert float(classifier.score(table, "label")) == np.mean(np.asarray(answers) == y)
+    with pytest.raises(ucm.DataError, match="none named x3"):
+        classifier.predict(features.drop(columns="x3"))
+    table["town"] = table["label"].map(
+        {1.0: "a", -1.0: "b"}, meta=("town", "object")
+    ).astype("category")  # fmt: skip
+    with pytest.raises(ucm.DataError, match="'town' of the type category"):
+        ucm.solve(NU, table, "label")
+    with pytest.raises(ucm.DataError, match="beside blocks of unknown length"):
+        ucm.solve(NU, features, y)
+
+
+def test_the_classifier_answers_lazily(client: Any) -> None:
+    X, y = samples()
+    lazy_X, lazy_y = lazy(X, y)
+    classifier = ucm.Classifier(NU).fit(lazy_X, lazy_y)
+    lazily = classifier.predict(lazy_X), classifier.decision_function(lazy_X)
+    for own, plain in zip(
+        lazily, (classifier.predict(X), classifier.decision_function(X)), strict=True
+    ):
+        assert dask.is_dask_collection(own) and own.chunks == lazy_y.chunks
+        assert np.asarray(own) == pytest.approx(plain, rel=1e-12)
+    w = np.linspace(0.0, 1.0, y.size)
+    for labels in (y, lazy_y, lazy_y.rechunk(999)):
+        score = classifier.score(lazy_X, labels)
+        assert dask.is_dask_collection(score)
+        assert float(score) == pytest.approx(classifier.score(X, y), rel=1e-12)
+        weighed = classifier.score(lazy_X, labels, w)
+        assert float(weighed) == pytest.approx(classifier.score(X, y, w), rel=1e-12)
+    rbf = ucm.Classifier(ucm.models.psvm(2.0, 1.0), kernel="rbf").fit(X[:100], y[:100])
+    lazily = np.asarray(rbf.predict(lazy(X[:200], y[:200], (90, 0, 110))[0]))
+    assert np.array_equal(lazily, rbf.predict(X[:200]))
+    for own in (lazy_X[:, :3], lazy_y):
+        with pytest.raises(ucm.DataError, match="expected 4 features"):
+            classifier.predict(own)
+    with pytest.raises(ucm.DataError, match="one per row"):
+        classifier.score(lazy_X, y[:-1])
+    with pytest.raises(ucm.DataError, match="rechunk"):
+        classifier.predict(lazy_X.rechunk((300, 2)))
+    X[-1, 0] = np.nan
+    with pytest.raises(ucm.DataError, match="NaN"):
+        classifier.predict(lazy(X, y)[0]).compute()
+
+
+def test_a_pickle_leaves_the_samples_out(client: Any) -> None:
+    X, y = samples()
+    classifier = ucm.Classifier(NU).fit(*lazy(X, y))
+    text = pickle.dumps(classifier)
+    assert len(text) < 0.7 * X.nbytes
+    again = pickle.loads(text)
+    assert np.array_equal(again.predict(X), classifier.predict(X))
+
+
+def test_a_path(client: Any) -> None:
+    X, y = samples()
+    model = ucm.ReducedHull(pos, nu=ucm.Param("nu", 0.4)) - ucm.ReducedHull(
+        neg, nu=ucm.Param("nu", 0.4)
+    )
+    rows, memory = (ucm.path(model, *own, nu=[0.4, 0.5]) for own in (lazy(X, y), (X, y)))
+    for one, other in zip(rows, memory, strict=True):
+        assert one.status == "optimal"
+        assert one.objective == pytest.approx(other.objective, rel=2e-6)
+
+
+# --- bad input ---------------------------------------------------------------------------------
+def with_nan(X: Any, y: Any) -> tuple[Any, Any]:
+    X[-1, 2] = np.nan
+    return lazy(X, y)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (with_nan, r"entry \(1999, 2\) is nan"),
+        (lambda X, y: (lazy(X, y)[0].rechunk((300, 2)), y), r"rechunk\(\{1: -1\}\)"),
+        (lambda X, y: (lazy(X, y)[0], y[:-1]), "expected 2000 labels.*got 1999"),
+        (lambda X, y: (lazy(X, y)[0], lazy(X, y)[1][:-1]), "expected 2000 labels.*got 1999"),
+        (lambda X, y: (lazy(X, y)[0], None), "expected one label per row"),
+        (lambda X, y: (lazy(X, y)[0], np.ones(2000)), "two classes, got one"),
+        (lambda X, y: (lazy(X, y)[0], X), "expected one label per sample"),
+        (lambda X, y: (lazy(X, y)[0], lazy(X, y)[0]), "expected one label per sample"),
+        (lambda X, y: (lazy(X, y)[0].astype(str), y), "real numbers"),
+        (lambda X, y: (lazy(X, y)[1], y), "expected a table"),
+        (lambda X, y: (lazy(X, y)[0][lazy(X, y)[1] > -2], y), "beside blocks of unknown length"),
+        (
+            lambda X, y: (lazy(X, y)[0][lazy(X, y)[1] > -2], da.from_array(y, chunks=500)),
+            "7 blocks",
+        ),
+        (lambda X, y: (lazy(X, y)[0][:0], lazy(X, y)[1][:0]), "0 rows"),
+        (lambda X, y: (lazy(X, y)[0].map_blocks(broken, dtype=float), y), "cannot be computed"),
+    ],
+)
+def test_bad_input_is_refused(change: Any, match: str, client: Any) -> None:
+    with pytest.raises(ucm.DataError, match=match):
+        ucm.solve(NU, *change(*samples()))
+
+
+def broken(X: Any) -> Any:
+    raise OSError("the disk is gone")
+
+
+def test_what_needs_all_samples_says_so(client: Any) -> None:
+    X, y = lazy(*samples())
+    for call in (
+        lambda: ucm.solve(ucm.models.nu_svm(0.4), X, y, kernel="rbf"),
+        lambda: ucm.path(NU, X, y, num=3),
+        lambda: ucm.admissible(NU, X, y),
+        lambda: ucm.Classifier(NU, kernel="rbf").fit(X, y),
+    ):
+        with pytest.raises(ucm.DataError, match=r"2000 x 4 samples in memory.*gather\(\)"):
+            call()
+
+
+def test_a_block_too_large_for_a_worker(workers: Any) -> None:
+    limits = [w["memory_limit"] for w in workers.scheduler_info(n_workers=-1)["workers"].values()]
+    rows = max(limits) // 8
+    X = da.zeros((rows, 2), chunks=(rows, 2))
+    with pytest.raises(ucm.DataError, match="fit into the memory of a worker"):
+        ucm.row_source(X, da.zeros(rows, chunks=rows))
+
+
+def test_options() -> None:
+    X, y = lazy(*samples())
+    for timeout in (0.0, -1.0):
+        with pytest.raises(ucm.ParameterError, match="timeout"):
+            ucm.row_source(X, y, timeout=timeout)
+
+
+# --- faults ------------------------------------------------------------------------------------
+def test_a_closed_client(cluster: Any) -> None:
+    X, y = samples()
+    with distributed.Client(cluster):
+        plan = ucm.compile(NU, *lazy(X, y))
+    with pytest.raises(ucm.DataError, match="client that is connected"):
+        plan.solve()
+    assert ucm.solve(NU, *lazy(X, y)).status == "optimal"  # here
+
+
+def test_an_asynchronous_client(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with distributed.Client(cluster) as client:
+        monkeypatch.setattr(client, "_asynchronous", True, raising=False)
+        monkeypatch.setattr(type(client), "asynchronous", True)
+        with pytest.raises(ucm.DataError, match="client that waits"):
+            ucm.row_source(*lazy(*samples()))
+        monkeypatch.undo()
+
+
+def test_two_clients_do_not_disturb_each_other(cluster: Any) -> None:
+    X, y = samples()
+    objective = ucm.solve(NU, X, y).objective
+    with distributed.Client(cluster) as one, distributed.Client(cluster) as other:
+        with one.as_current():
+            first = ucm.compile(NU, *lazy(X, y))
+        with other.as_current():
+            second = ucm.compile(ucm.models.nu_svm(0.5), *lazy(X, y))
+        assert first.solve().objective == pytest.approx(objective, rel=2e-6)
+        with other.as_current():
+            assert second.solve().status == "optimal"
+        rounds = ucm.row_source(*lazy(X, y)).rounds(), ucm.row_source(*lazy(X, y)).rounds()
+        for k in range(3):
+            for own in rounds:
+                assert sum(own.run(counted)) == 7 * k
+
+
+def counted(X: Any, y: Any, state: Any) -> tuple[int, int]:
+    return (state or 0) + 1, state or 0
+
+
+def test_a_task_that_runs_twice_leaves_what_it_left_once() -> None:
+    holder = dask_rows._Holder([0], None, samples(100))
+    assert holder.run(counted, (), 0, 1) == [[0]]
+    for _ in range(3):
+        assert holder.run(counted, (), 1, 1) == [[1]]
+    assert holder.run(counted, (), 2, 2) == [[2]]
+    assert holder.run(counted, (), 0, 1) is None
+    assert dask_rows._Holder([0], None, samples(100)).run(counted, (), 2, 1) is None
+
+
+def slow(X: Any, y: Any, state: Any) -> tuple[Any, int]:
+    time.sleep(0.4)
+    return state, 0
+
+
+def test_a_round_has_a_limit(workers: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dask_rows, "_LOOK", 0.02)
+    source = ucm.row_source(*lazy(*samples()), timeout=0.2)
+    assert sum(source.rounds().run(counted)) == 0
+    with pytest.raises(ucm.DataError, match=r"not done after 0.2 s"):
+        source.rounds().run(slow)
+
+
+def test_samples_that_cannot_be_computed_again(workers: Any) -> None:
+    X, y = samples(600)
+    futures = workers.scatter([X[:300], X[300:]])
+    parts = [da.from_delayed(dask.delayed(f), (300, 4), float) for f in futures]
+    source = ucm.row_source(da.concatenate(parts), y)
+    assert ucm.solve(NU, source).status == "optimal"
+    workers.cancel(source.futures, force=True)  # type: ignore[attr-defined]
+    with pytest.raises(ucm.DataError, match="cannot be computed again"):
+        source.rounds().run(counted)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills a process by its signal")
+def test_a_killed_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the first round and in the last; its samples are computed again elsewhere."""
+    X, y = samples(20_000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cluster = distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        )
+    with cluster, distributed.Client(cluster) as client:
+        given = lazy(X, y, 2500)
+        whole = ucm.solve(NU, *given)
+        brought, at = dask_rows._WorkerRounds._brought, [0, 0]
+
+        def killing(self: Any, calls: Any) -> Any:
+            at[0] += 1
+            if at[0] == at[1]:
+                victim = sorted(self.holders)[0]
+                found = [w.pid for w in cluster.workers.values() if w.worker_address == victim]
+                os.kill(found[0], signal.SIGKILL)
+            return brought(self, calls)
+
+        monkeypatch.setattr(dask_rows._WorkerRounds, "_brought", killing)
+        for number in (1, whole.stats.reads):
+            client.wait_for_workers(2, timeout=30)
+            at[:] = 0, number
+            found = ucm.solve(NU, *given)
+            assert found.status == "optimal" and at[0] >= at[1]
+            assert found.objective == pytest.approx(whole.objective, rel=2e-6)
+            assert at[0] <= whole.stats.reads + 2
+        weights: Any = found.weights
+        for worker in cluster.workers.values():
+            os.kill(worker.pid, signal.SIGKILL)
+        with pytest.raises(StateLostError, match="solve again"):
+            np.asarray(weights)
