@@ -372,9 +372,9 @@ def _figure_11(name: str, X: Any, y: Any) -> Iterator[Row]:
 
 # --- how far from the optimum ---------------------------------------------------------------------
 def bounds() -> Iterator[Row]:
-    """Lower bounds of the optimum, p = 2: with every answer, and by `Plan.bound` after five starts; seconds of
-    the processor, the least of three of a solve. `within`: up to 6 features 99 % in 3 seconds; from 8 to 25
-    the parts that a conic solver proves by the same rules; beyond, a bound in ten local solves."""
+    """Lower bounds of the optimum, p = 2: with every answer, and by `Plan.bound` after five starts; seconds
+    of the processor, the least of three of a solve. `within`: up to 6 features 99 % in 3 seconds; from
+    8 to 25 the parts that a conic solver proves by the same rules; beyond, a bound in ten local solves."""
     for case in COURSE.over(RULES):
         yield from over((case,), _bounds, _first_columns, table="bound")
 
