@@ -427,3 +427,12 @@ def test_quadratic_programs_have_an_order(monkeypatch: pytest.MonkeyPatch) -> No
     known = plan.solve()
     assert known.stats.passes < 30
     assert solution.objective == pytest.approx(known.objective, rel=1e-6)
+
+
+def test_problems_of_dca_end_at_the_last_digit(shared_data: Callable[[str], tuple]) -> None:
+    """Steps whose gain rounding hides still bring the slopes within their walls: no other solver is asked."""
+    X, y = shared_data("german.numer")
+    solution = ucm.solve(Logistic() + 1000 * ucm.MCP(1e-3, 3.0), X, y)
+    assert solution.status in ("local", "stationary")
+    assert solution.certificate.relative_gap <= 1e-9
+    assert solution.stats.passes < 60

@@ -20,6 +20,7 @@ from ucm.bench.speed import (
     fits,
     isolate,
     losses,
+    pairs,
     peers,
     printed,
     reference,
@@ -140,6 +141,17 @@ def test_losses_print_within_100_columns(monkeypatch: pytest.MonkeyPatch) -> Non
     lines = _printed("losses", rows)
     assert max(map(len, lines)) <= 100 and lines[2].split()[:3] == ["pair", "lam", "set"]
     assert lines[-1].strip() == rows[-1]["note"] and len(lines) == len(rows) + 4
+
+
+def test_every_pair_of_a_set_ends_with_a_proof() -> None:
+    rows = list(pairs.pairs(Options(["iris"], [], 1, 60.0)))
+    count = len(pairs.LOSSES) * len(pairs.PENALTIES)
+    assert len({row["terms"] for row in rows[:count]}) == count and len(rows) == count + 10
+    assert all(row["within"] and row["gap"] <= 1e-6 for row in rows)
+    assert [row["ms"] for row in rows[count:]] == sorted(
+        (r["ms"] for r in rows[:count]), reverse=True
+    )[:10]
+    assert max(map(len, _printed("pairs", rows))) <= 100
 
 
 def test_own_and_whole_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:

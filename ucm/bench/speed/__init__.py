@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ucm.bench.registry import Benchmark, Part, Row
-from ucm.bench.speed import cost, fits, losses, more, reference, saved
+from ucm.bench.speed import cost, fits, losses, more, pairs, reference, saved
 from ucm.bench.speed.options import Options, arguments
 from ucm.bench.speed.printed import cells
 from ucm.errors import ParameterError
@@ -40,6 +40,7 @@ _PARTS = {
     "first": cost.first_fit,
     "clarabel": reference.clarabel,
     "losses": losses.losses,
+    "pairs": pairs.pairs,
     "compare": saved.compare,
 }
 BENCHMARK = Benchmark(

@@ -20,6 +20,7 @@ _SHOWN = {
     "first": "disk_cache seconds import,_s within",
     "clarabel": "set model gap seconds Clarabel,_s times_ours Clarabel within",
     "losses": "pair lam set ours,_ms gap best_peer its_ms ratio",
+    "pairs": "terms set solver ms gap passes within",
     "compare": "part set method figure A B B/A",
 }
 _HEADS = {
@@ -27,8 +28,9 @@ _HEADS = {
     "path, passes": "passes",    "per pass, us/sample": "us a pass", "one product, us/sample": "us a product",
 }  # fmt: skip
 _WIDTHS = {
-    "set": -14, "model": -17, "pair": -18, "lam": 4, "method": -17, "call": -15, "best peer": -15,
-    "folds": -13, "status": -9, "disk cache": -10, "part": -9, "figure": -8, "Clarabel": -10,
+    "set": -14, "terms": -27, "solver": -15, "model": -17, "pair": -18, "lam": 4, "method": -17,
+    "call": -15, "best peer": -15, "folds": -13, "status": -9, "disk cache": -10,
+    "part": -9, "figure": -8, "Clarabel": -10,
 }  # fmt: skip
 _NUMBER = 8
 

@@ -244,7 +244,8 @@ class Step:
         H -= np.outer(s, s / mass)
         if self.Q is not None:
             H += 2.0 * (self.Q if features is None else self.Q[np.ix_(features, features)])
-        self.monitor.forming += 0.5 * self.squares * share / every / form.entries * self.cost
+        share *= np.count_nonzero(h) / form.m
+        self.monitor.forming += 0.5 * self.squares * share / form.entries * self.cost
         self.monitor.systems += 1
         self.model = _Model(features, X, H, s / mass, mass, every > 1, h)
         return self.model
@@ -264,7 +265,8 @@ class Step:
         here, linear = self._penalty(w, model), float(model.of(self.tilt.normal) @ d)
         self.before = self.gain
         self.gain = here - self._penalty(w + d, model) - float(g @ d) - self.bend * e
-        if not self.gain > 0.0:
+        slack = _ROUNDING * abs(self.value)  # below it a step still makes the slopes better
+        if not self.gain > -slack:
             return self._doubt(model)
         move = self.form.y * (model.X @ d + e)
         self.monitor.passes += 0.5 * self.cost * w.size / self.w.size
@@ -274,7 +276,6 @@ class Step:
             if self.Q is None or model.features is None
             else self.Q[model.features][:, model.features]
         )
-        slack = _ROUNDING * abs(self.value)
         for _ in range(_HALVINGS):
             t, new = self.t + a * move, w + a * d
             smooth = self._smooth(t) + self._form(new, Q)
