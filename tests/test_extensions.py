@@ -279,7 +279,7 @@ def test_admissible_sizes_of_many_features() -> None:
 
 
 # --- summands ------------------------------------------------------------------------------------
-class Mixture(Combination, CoordinateFree):
+class Blend(Combination, CoordinateFree):
     """`{share a + (1 - share) b : a in A, b in B}`."""
 
     left: UncertaintySet
@@ -312,25 +312,25 @@ HALVES = ucm.Hull(pos, weights=ucm.NormBall(0.6)), ucm.Ellipsoid(pos.mean, pos.c
 
 def test_a_combination_says_its_terms_only() -> None:
     share = ucm.Param("share", 0.3)
-    U = Mixture(*HALVES, share)
+    U = Blend(*HALVES, share)
     check_set(U)
     check_set(Turned(U) & ucm.Ball(0, 9.0))
     other = ucm.Ball(0, 2.0) & ucm.Ball(pos.mean, 2.0)
-    check_set(Mixture(other, HALVES[1], 0.6) - Turned(other))
+    check_set(Blend(other, HALVES[1], 0.6) - Turned(other))
     with pytest.raises(ucm.CompositionError, match="different spaces"):
-        Mixture(ucm.Point([1.0, 2.0]), ucm.Point([1.0]), 0.5)
+        Blend(ucm.Point([1.0, 2.0]), ucm.Point([1.0]), 0.5)
 
 
 def test_its_summands_give_the_bias() -> None:
     """The midpoint of the class points, as for the same set written with the sums of the library."""
     written = 0.3 * HALVES[0] + 0.7 * HALVES[1]
     for rest in (ucm.Ellipsoid(neg.mean, neg.cov, 0.3), ucm.Point(neg.mean)):
-        own = ucm.solve(Mixture(*HALVES, 0.3) - rest, X, Y, solver="newton")
+        own = ucm.solve(Blend(*HALVES, 0.3) - rest, X, Y, solver="newton")
         same = ucm.solve(written - rest, X, Y, solver="newton")
         assert own.bias_rule == same.bias_rule == "midpoint"
         assert own.b == same.b
         assert_allclose(own.w, same.w, atol=0)
-    kernel = ucm.compile(Mixture(*HALVES, 0.3) - ucm.Hull(neg), X, Y, kernel="rbf")
+    kernel = ucm.compile(Blend(*HALVES, 0.3) - ucm.Hull(neg), X, Y, kernel="rbf")
     assert kernel.solve().status == "optimal"
 
 

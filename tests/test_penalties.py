@@ -252,12 +252,17 @@ REFUSED = {
 
 def test_a_power_beside_a_form_proves_small_weights() -> None:
     """Slopes of |w|^3 near 0 hardly say what a solver missed: its conjugate is finite and takes the rest."""
-    rng = np.random.default_rng(1)
-    X, y = rng.standard_normal((7, 3)), np.array([1, 1, 1, 1, -1, -1, -1])
-    A = rng.standard_normal((2, 3))
-    for loss in (0.01 * Hinge(), 0.01 * Logistic()):
-        solution = ucm.solve(loss + 0.3 * ucm.Lp(3) + 3.0 * Quadratic(A.T @ A), X, y)
-        assert solution.status == "optimal" and solution.certificate.relative_gap <= 1e-6
+    Q = (
+        np.array([[197, -32, -13, 38], [-32, 6, -1, -14], [-13, -1, 14, 17], [38, -14, 17, 194]])
+        / 64
+    )
+    X = np.array([
+        [16, 0, 22, 19], [-22, -1, -7, -15], [-29, -14, -8, -31], [-28, -8, -10, -17],
+        [-28, -25, -10, -11], [-2, -14, -3, -25], [-15, -28, -18, -14],
+    ]) / 8  # fmt: skip
+    y = np.array([1, -1, -1, -1, -1, -1, -1])
+    solution = ucm.solve(0.01 * Hinge() + 0.3 * ucm.Lp(3) + 3.0 * Quadratic(Q), X, y)
+    assert solution.status == "optimal" and solution.certificate.relative_gap <= 1e-6
 
 
 def test_two_forms_that_leave_directions_free_are_proven_as_their_sum() -> None:

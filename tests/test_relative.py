@@ -306,3 +306,17 @@ def test_a_fraction_is_no_number() -> None:
         with pytest.raises(ucm.CompositionError, match="fraction of the admissible interval"):
             read()
     assert repr(objective) == "Hinge() + Param('r', 0.5, relative=True) * L2()"
+
+
+def test_the_time_limit_reaches_the_intervals() -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat([1.0, -1.0], 400)
+    X = rng.standard_normal((800, 30)) + 0.2 * y[:, None]
+    one = ucm.models.nu_svm(ucm.Param("nu", 0.5, relative=True))
+    k = [ucm.Param(name, 0.5, relative=True) for name in ("a", "b")]
+    two = ucm.Ellipsoid(ucm.pos.mean, ucm.pos.cov, k[0]) - ucm.Hull(
+        ucm.neg, weights=ucm.NormBall(k[1])
+    )
+    for model in (one, two):
+        with pytest.raises(ucm.SolverError, match=r"within 1e-06 s"):
+            ucm.solve(model, X, y, time_limit=1e-6)

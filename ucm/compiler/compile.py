@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -118,6 +119,24 @@ def compile(
     >>> plan.solve().status
     'optimal'
     """
+    weights = {"class_weight": class_weight, "sample_weight": sample_weight, "subgroup": subgroup}
+    return _compiled(model, X, y, kernel, solver, math.inf, **weights, **kernel_params)
+
+
+def _compiled(
+    model: UncertaintySet | RobustMargin | Objective,
+    X: Any,
+    y: Any,
+    kernel: Any,
+    solver: str | Solver[Any],
+    time_limit: float,
+    *,
+    class_weight: ClassWeight = None,
+    sample_weight: Any = None,
+    subgroup: Any = None,
+    **kernel_params: Any,
+) -> Plan:
+    """`compile`, the intervals of relative sizes within a time limit."""
     declared = model if isinstance(model, Objective) else as_model(model, "compile")
     if is_stored(X):
         rows = row_source(X, y)
@@ -133,7 +152,7 @@ def compile(
     data = bind(X, y, class_weight, sample_weight, subgroup, square=square)
     if kernel is None and not kernel_params and solver == "auto" and _sieved(declared, data):
         return _in_memory(declared, data)  # type: ignore[arg-type]
-    return plan_of(declared, data, behind(kernel, data, kernel_params), solver)
+    return plan_of(declared, data, behind(kernel, data, kernel_params), solver, time_limit)
 
 
 def _sieved(model: RobustMargin | Objective, data: Data) -> bool:
@@ -223,7 +242,11 @@ def in_its_space(data: Data, gram: Gram | None) -> Data:
 
 
 def plan_of(
-    model: RobustMargin | Objective, data: Data, gram: Gram | None, solver: str | Solver[Any]
+    model: RobustMargin | Objective,
+    data: Data,
+    gram: Gram | None,
+    solver: str | Solver[Any],
+    time_limit: float = math.inf,
 ) -> Plan:
     """The plan of a model for bound data."""
     check_asked(solver)
@@ -233,7 +256,7 @@ def plan_of(
             node.rows(data)  # refuses a group without samples before anything is computed
     with data.powers():
         if model.relative_names():
-            model = resolved(model, in_its_space(data, gram))
+            model = resolved(model, in_its_space(data, gram), time_limit)
         if isinstance(model, Objective):
             lowerings = _of_objective(model, data, gram, solver)
         else:
@@ -315,7 +338,8 @@ def solve(
     model, X, y, kernel, solver
         As in `ucm.compile`.
     time_limit : float, optional
-        Seconds for both; compiling is finished in any case.
+        Seconds for both; compiling is finished in any case, but for the intervals that relative sizes are
+        fractions of: a SolverError says where that was not enough.
     **options
         Those of `Plan.solve`, of the kernel, class_weight, sample_weight and subgroup.
 
@@ -339,6 +363,7 @@ def solve(
         raise unknown_option("solve", unknown, [*options_of(solve), *of_compile, *known])
     check_time_limit(time_limit, "solve")
     began = time.perf_counter()
-    plan = compile(model, X, y, kernel=kernel, solver=solver, **own)
+    limit = math.inf if time_limit is None else time_limit
+    plan = _compiled(model, X, y, kernel, solver, limit, **own)
     with plan.data.resting():  # what was sealed a moment ago
         return plan.solve(time_limit=time_left(time_limit, began), **options)

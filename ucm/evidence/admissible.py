@@ -223,11 +223,13 @@ def _in_their_span(model: RobustMargin, data: Data) -> Data:
     return data.written(np.ascontiguousarray(factor.T))
 
 
-def interval_of(model: RobustMargin | Objective, data: Data, name: str) -> Interval:
+def interval_of(
+    model: RobustMargin | Objective, data: Data, name: str, time_limit: float = math.inf
+) -> Interval:
     """The admissible interval of one hyperparameter over bound data."""
     if isinstance(model, Objective):
         return _of_objective(model, data, name)
-    return _interval(model, _in_their_span(model, data), name, math.inf)
+    return _interval(model, _in_their_span(model, data), name, time_limit)
 
 
 def size_of(model: RobustMargin, data: Data, name: str) -> Size | str:

@@ -24,13 +24,13 @@ __all__ = ["intervals_of", "resolved", "with_relative_sizes"]
 Model = TypeVar("Model", bound=RobustMargin | Objective)
 
 
-def resolved(model: Model, data: Data) -> Model:
+def resolved(model: Model, data: Data, time_limit: float = math.inf) -> Model:
     """The model with numbers in place of its relative `Param`s.
 
     One is the point at its fraction of its admissible interval, the others at their values. Several are
     points on a ray of sizes, which goes from the smallest that leave a point by multiples of themselves
     (of 1 where they are 0) to where 0 enters; each is at its fraction of its own part. Of an objective
-    lam_max is that at the values of the others.
+    lam_max is that at the values of the others. Each end is searched for `time_limit` seconds at most.
 
     Raises
     ------
@@ -42,27 +42,29 @@ def resolved(model: Model, data: Data) -> Model:
     names = model.relative_names()
     if not names:
         return model
-    found = intervals_of(model, data)
+    found = intervals_of(model, data, time_limit)
     return model.settled({n: found[n].at(x) for n, x in model.params().items() if n in names})
 
 
-def intervals_of(model: RobustMargin | Objective, data: Data) -> Mapping[str, Interval]:
+def intervals_of(
+    model: RobustMargin | Objective, data: Data, time_limit: float = math.inf
+) -> Mapping[str, Interval]:
     """The intervals that the relative `Param`s of a model are fractions of, found once for the data."""
     names = model.relative_names()
     if not (
         isinstance(model, Objective) and len(names) > 1
     ):  # else lam_max depends on the fractions
         model = model.with_params(**dict.fromkeys(names, 0.5))
-    return data.once(("relative", model), lambda: _intervals(model, names, data))
+    return data.once(("relative", model), lambda: _intervals(model, names, data, time_limit))
 
 
 def _intervals(
-    model: RobustMargin | Objective, names: tuple[str, ...], data: Data
+    model: RobustMargin | Objective, names: tuple[str, ...], data: Data, time_limit: float
 ) -> Mapping[str, Interval]:
     plain = model.settled(dict.fromkeys(names, 0.5))
     if len(names) > 1 and isinstance(plain, RobustMargin):
-        return _along_a_ray(plain, names, data)
-    found = {name: interval_of(plain, data, name) for name in names}
+        return _along_a_ray(plain, names, data, time_limit)
+    found = {name: interval_of(plain, data, name, time_limit) for name in names}
     for name, interval in found.items():
         if math.isinf(interval.lower):
             raise _without(name, interval.how)
@@ -81,7 +83,9 @@ def _without(name: str, why: str) -> CompositionError:
     )
 
 
-def _along_a_ray(model: RobustMargin, names: tuple[str, ...], data: Data) -> Mapping[str, Interval]:
+def _along_a_ray(
+    model: RobustMargin, names: tuple[str, ...], data: Data, time_limit: float
+) -> Mapping[str, Interval]:
     sizes: dict[str, Size] = {}
     for name in names:
         size = size_of(model, data, name)
@@ -113,10 +117,14 @@ def _along_a_ray(model: RobustMargin, names: tuple[str, ...], data: Data) -> Map
     def ray(s: float) -> RobustMargin:
         return at(model, {n: least[n] + s * slopes[n] for n in names})
 
-    found = boundary(ray, data, 0.0, Monitor())
+    monitor = Monitor(time_limit=None if math.isinf(time_limit) else time_limit)
+    with monitor.alarm():
+        found = boundary(ray, data, 0.0, monitor)
     if not found.proven:
+        within = f" within {time_limit:g} s; raise time_limit, or" if monitor.late else ";"
         raise SolverError(
-            f"admissible: how far {', '.join(names)} go together was not found; give one of them as a number"
+            f"admissible: how far {', '.join(names)} go together was not found{within} give one of them as a "
+            "number"
         )
     how = f"{', '.join(names)} together, from the smallest sizes to the multiple at which 0 enters"
     intervals = {}
