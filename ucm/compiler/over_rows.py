@@ -21,7 +21,7 @@ from ucm.data.survey import ElsewhereMap, RowData, refuse_gathering
 from ucm.errors import EmptySetError, ParameterError
 from ucm.evidence.outside import of_weights
 from ucm.evidence.reference import twin
-from ucm.evidence.rows import proven
+from ucm.evidence.rows import apart, proven
 from ucm.evidence.verify import Verification, verify
 from ucm.forms.answer import Answer
 from ucm.forms.lazy import LazyVector
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ToRows", "by_moments", "of_hulls", "row_hulls", "stays"]
 
-_ROUNDING = 1e-9
 _RULES = ("auto", "kkt", "midpoint", "error", "zero")
 
 
@@ -199,8 +198,7 @@ class ToRows(Lowering[RowHulls]):
         )
         near = max(tol, self.data.space.resolution)
         inside = certificate.violation <= max(10.0 * tol, 1e-6)
-        far = 10.0 * max(near, certificate.violation) * size
-        if inside and norm <= near * size and not certificate.primal < -far:
+        if inside and norm <= near * size and not apart(certificate, size):
             certificate = Certificate(0.0, -norm, norm, 0.0, certificate.violation, "global")
             return Proof(answer, certificate, 0.0, np.zeros(self.form.n), None, x, size)
         return Proof(answer, certificate, -norm, answer.w, None, x, size)

@@ -20,7 +20,7 @@ from ucm.data.maps import ComposedMap, SampleMap
 from ucm.data.source import Rounds, StateLostError
 from ucm.data.survey import taken
 from ucm.errors import ParameterError
-from ucm.evidence.rows import RowProof, proven
+from ucm.evidence.rows import RowProof, apart, proven
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
@@ -50,8 +50,8 @@ _LOSSES = 5  # of states, in one solve
 _LEAST = 1e-13  # relative gap that is asked of the band
 _SMALLER = 6  # hulls of a sample that are tried, each with half the caps of the one before
 _NO_DIRECTION = (
-    "0 lies in the hulls of a sample, and in smaller ones: no direction to begin with; make the sets "
-    "smaller"
+    "the hulls of a sample, and smaller ones, are nearer to 0 than their inner products resolve: no "
+    "direction to begin with; make the sets smaller"
 )
 _TOO_WIDE = (
     "the rows near their thresholds take {:.3g} MB; raise the budget, ucm.solvers.Sieve(budget=...)"
@@ -152,7 +152,8 @@ class _Sieving:
             if x is not None:
                 gap = certificate.relative_gap
                 stop = monitor.report(k, certificate.dual, gap)
-                if gap <= tol or -certificate.dual <= monitor.zero * largest:
+                near = -certificate.dual <= monitor.zero * largest
+                if gap <= tol or (near and not apart(certificate, largest)):
                     return answer
                 if stop or monitor.late:
                     return answer.interrupted()
@@ -221,6 +222,8 @@ class _Sieving:
     def _direction(self, tables: list[Any], caps: list[float]) -> Vec | None:
         """w of the hulls of the sample; where 0 lies in them, of smaller ones."""
         form = self.form
+        if sum(f * m for f, m in zip(form.factors, form.masses, strict=True)) == 0.0:
+            tables = _centred(tables)  # the hulls lie to each other as before
         for _ in range(_SMALLER):
             problem = _problem(
                 tables, form.factors, caps, form.masses, np.zeros(form.n), form.data.stored
@@ -300,6 +303,14 @@ class _Sieving:
         ):
             self.theta[c] = _threshold(factor * np.asarray(T @ self.w).ravel(), mass, cap)
         return problem.size(answer.q)
+
+
+def _centred(tables: list[Any]) -> list[Any]:
+    """The same rows from a point between the classes on, where they are dense."""
+    if sparse.issparse(tables[0]):
+        return tables
+    origin = 0.5 * sum(T.mean(axis=0) for T in tables)
+    return [T - origin for T in tables]
 
 
 def _threshold(a: Vec, mass: float, cap: float) -> float:
