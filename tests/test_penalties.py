@@ -15,6 +15,7 @@ from scipy import sparse
 
 import ucm
 from ucm import L1, L2, GroupL2, GroupMCP, Hinge, Logistic, NonNegative, Norm, Param, Quadratic
+from ucm.solvers.objective import proximal_step
 
 BUNDLED = ("breast_cancer", "wine", "iris", "digits")
 SETS = (*BUNDLED, "ida_heart")
@@ -420,7 +421,7 @@ def test_forms_that_are_flat_along_a_line() -> None:
 
 def test_quadratic_programs_have_an_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where more features are in use accelerated gradients go on, which form no matrix."""
-    monkeypatch.setattr(ucm.solvers.objective.proximal_step, "_ORDER", 70)
+    monkeypatch.setattr(proximal_step, "_ORDER", 70)
     generator = np.random.default_rng(6)
     X, w = generator.standard_normal((300, 100)), generator.standard_normal(100)
     y = np.where(X @ w + 20.0 * generator.standard_normal(300) > 0, 1, -1)

@@ -463,6 +463,8 @@ def test_other_models_say_what_they_would_gather(model: Any) -> None:
 def test_what_works_in_memory_only_asks_for_it() -> None:
     rows = blocks(*samples())
     with pytest.raises(ucm.DataError, match=r"900 x 4; bring all of them.*gather"):
+        ucm.worst_case(MODELS["nu"], rows, None, np.ones(4))
+    with pytest.raises(ucm.DataError, match="gather"):
         ucm.admissible(MODELS["nu"], rows, None)
     with pytest.raises(ucm.DataError, match="gather"):
         ucm.compile(MODELS["nu"], rows).guarantees()

@@ -110,7 +110,8 @@ def _scores(
     """The accuracy of every value; 0 of those for which nothing was found."""
     found = dict.fromkeys(grid, 0.0)
     try:
-        course = path(model, X, y, tol=1e-4, on_empty="skip", **{parameter: grid})
+        options: dict[str, Any] = {"tol": 1e-4, "on_empty": "skip", parameter: grid}
+        course = path(model, X, y, **options)
     except UCMError:
         return list(found.values())
     for value, solution in zip(course.values, course, strict=True):

@@ -158,8 +158,8 @@ def _compiled(
 def _sieved(model: RobustMargin | Objective, data: Data) -> bool:
     """Whether two hulls of so many samples are faster by a sieve.
 
-    Measured by process time of whole calls: .7 of it at 200,000 x 10 and x 50, .27 at 2,000,000 x 20; 1 to
-    1.6 times it at 20,000, twice where they are sparse.
+    Measured by process time of whole calls: .7 of it at 200,000 x 10 and x 50, .3 to .4 at 2,000,000 x 20; 1
+    to 1.6 times it at 20,000, twice where they are sparse.
     """
     return (
         data.m >= _MANY

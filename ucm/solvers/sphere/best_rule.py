@@ -30,6 +30,7 @@ __all__ = ["best_rule", "long_rule"]
 
 _LONG = 1e7  # as for `quick_rule`
 _TOL = 1e-4  # relative: below it rounding is seen
+_SHORT = 0.9  # of what no rule exceeds
 _STEPS = 60
 _NEAR = 0.95  # of the way to the boundary
 _REFINED = 2  # residuals of a system
@@ -43,12 +44,11 @@ def long_rule(form: UnitNorm, tol: float, monitor: Monitor) -> Witness | str:
     parts = Parts.of(form)
     if parts.hulls is None:
         return quick_rule(form, monitor)
-    rule, _ = best_rule(parts.hulls, max(0.2 * tol, _TOL), monitor)
-    quick = majorised(
-        parts.hulls, monitor
-    )  # where few weights are between their bounds it may be better
-    if quick is not None and (rule is None or quick.bound > rule.bound):
-        rule = quick
+    rule, most = best_rule(parts.hulls, max(0.1 * tol, _TOL), monitor)
+    if rule is None or rule.bound < _SHORT * most:  # few weights are between their bounds
+        quick = majorised(parts.hulls, monitor)
+        if quick is not None and (rule is None or quick.bound > rule.bound):
+            rule = quick
     if parts.rounds and not monitor.late:
         parts.mix(rule)
     return parts.witness(rule)
