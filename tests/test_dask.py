@@ -46,7 +46,7 @@ def lazy(X: Any, y: Any, rows: Any = 300) -> tuple[Any, Any]:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """Two workers that are threads of this process."""
-    options = {"processes": False, "dashboard_address": None}
+    options = {"processes": False, "dashboard_address": ":0"}
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as cluster:
         yield cluster
 
@@ -184,7 +184,7 @@ def test_the_classifier_answers_lazily(client: Any) -> None:
     X, y = samples()
     lazy_X, lazy_y = lazy(X, y)
     classifier = ucm.Classifier(NU).fit(lazy_X, lazy_y)
-    lazily = classifier.predict(lazy_X), classifier.decision_function(lazy_X)
+    lazily: Any = classifier.predict(lazy_X), classifier.decision_function(lazy_X)
     for own, plain in zip(
         lazily, (classifier.predict(X), classifier.decision_function(X)), strict=True
     ):
@@ -209,7 +209,7 @@ def test_the_classifier_answers_lazily(client: Any) -> None:
         classifier.predict(lazy_X.rechunk((300, 2)))
     X[-1, 0] = np.nan
     with pytest.raises(ucm.DataError, match="NaN"):
-        classifier.predict(lazy(X, y)[0]).compute()
+        np.asarray(classifier.predict(lazy(X, y)[0]))
 
 
 def test_a_pickle_leaves_the_samples_out(client: Any) -> None:
@@ -370,6 +370,36 @@ def test_samples_that_cannot_be_computed_again(workers: Any) -> None:
         source.rounds().run(counted)
 
 
+def test_limits_and_interrupts_end_between_rounds(
+    workers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(20_000) < 0.5, 1.0, -1.0)
+    X = rng.standard_normal((20_000, 4))
+    X[:, 0] += 1.5 * y
+    X *= np.abs(np.random.default_rng(0).standard_t(1.5, (20_000, 1)))
+    plan = ucm.compile(ucm.models.nu_svm(0.6), *lazy(X, y, 3000))
+    with pytest.warns(ucm.ConvergenceWarning):
+        late = plan.solve(time_limit=1e-6)
+    assert late.status == "time_limit" and late.certificate.primal < 0.0
+    with pytest.warns(ucm.ConvergenceWarning):
+        stopped = plan.solve(callback=lambda record: True)
+    assert stopped.status == "interrupted" and stopped.certificate.relative_gap < 0.1
+    number = [0]
+
+    def interrupt(*waiting: Any, **options: Any) -> Any:
+        number[0] += 1
+        if number[0] == 2:
+            raise KeyboardInterrupt
+        return pause(*waiting, **options)
+
+    pause = dask_rows.pause_for
+    monkeypatch.setattr(dask_rows, "pause_for", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        plan.solve()
+    assert plan.solve().status == "optimal"
+
+
 @pytest.mark.skipif(os.name != "posix", reason="kills a process by its signal")
 def test_a_killed_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the first round and in the last; its samples are computed again elsewhere."""
@@ -377,7 +407,7 @@ def test_a_killed_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cluster = distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
         )
     with cluster, distributed.Client(cluster) as client:
         given = lazy(X, y, 2500)

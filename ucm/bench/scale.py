@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ucm.bench.clock import fresh, in_turns, timed
+from ucm.bench.cluster import beside_memory, kills
 from ucm.bench.judge import GAP
 from ucm.bench.registry import COURSE, Benchmark, Row, columns
 from ucm.compiler.compile import solve
@@ -178,6 +179,14 @@ def growth(quick: bool = False) -> Iterator[Row]:
 
 BENCHMARK = Benchmark(
     "scale",
-    "rows that are read block by block: passes, memory, time",
-    {"passes": passes, "memory": memory, "local": local, "moments": moments, "growth": growth},
+    "rows that are read block by block: passes, memory, time, a cluster",
+    {
+        "passes": passes,
+        "memory": memory,
+        "local": local,
+        "moments": moments,
+        "growth": growth,
+        "dask": beside_memory,
+        "kill": kills,
+    },
 )

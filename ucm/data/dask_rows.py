@@ -319,7 +319,7 @@ class _OnWorkers(RowSource):
             done = sum(future.status == "finished" for future in futures)
             if done == len(futures):
                 where = self.on_cluster(lambda: self.client.who_has(futures))
-                first = [next(iter(where.get(f.key) or ()), None) for f in futures]
+                first: list[Any] = [next(iter(where.get(f.key) or ()), None) for f in futures]
                 if None not in first:
                     break
             if done != before:
@@ -613,7 +613,7 @@ def _labels(X: Any, y: Any, rows: tuple[int | None, ...]) -> tuple[list[Any], An
             "y: expected labels of Dask beside blocks of unknown length, got them in memory; give the "
             "name of their column, or X.compute_chunk_sizes() first"
         )
-    ends = np.cumsum([0, *rows])
+    ends = np.cumsum([0, *(r or 0 for r in rows)])
     refuse_lengths(int(ends[-1]), y.size)
     classes, codes = np.unique(y, return_inverse=True)
     few = classes.size <= _FEW
