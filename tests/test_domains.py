@@ -514,3 +514,15 @@ def test_supports_whose_multipliers_no_root_finds_keep_their_masses() -> None:
     q = near.support(1e-12 * np.array([6.25e-10, 1.625e-9, -1.875e-9, 1.0]), classes=classes)[1]
     assert [q[:2].sum(), q[2:].sum()] == pytest.approx([0.5, 0.5], rel=1e-12)
     assert near.violation(q, classes=classes) == 0.0
+
+
+def test_a_conic_solver_that_gives_up_is_an_error_of_the_library(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def failed(*args: Any, **options: Any) -> None:
+        raise cp.SolverError("Solver 'CLARABEL' failed.")
+
+    both = NormBall(0.5, p=1.5) & Box(-0.2, 0.4)
+    monkeypatch.setattr(cp.Problem, "solve", failed)
+    with pytest.raises(ucm.SolverError, match="conic program of a domain, got none"):
+        both.support(np.array([1.0, 2.0, -1.0]))

@@ -301,3 +301,15 @@ def test_the_worst_group_errs_less() -> None:
         ucm.models.group_dro(["usual"])
     with pytest.raises(ucm.DataError, match="expected the group"):
         ucm.solve(ucm.models.group_dro(["usual", "rare"]), X, y)
+
+
+def test_advice_where_a_union_meets_another_set() -> None:
+    """How far a size may go is a program, in which a size of a union would be multiplied by its share."""
+    X, y = load("iris")
+    far = np.full(X.shape[1], 50.0)
+    for r, s in ((Param("r", 0.1), 0.1), (0.1, Param("s", 0.1))):
+        U = (pos.mean | ucm.Ball(neg.mean, s)) & ucm.Ball(far, r)
+        solution = ucm.solve(U, X, y)
+        assert solution.status == "infeasible"
+        known = "r must lie in" if isinstance(r, Param) else "its range is not known"
+        assert known in solution.message

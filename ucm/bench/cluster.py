@@ -33,6 +33,7 @@ ROUND, SHARE, LESS = (
     0.15,
     8.0,
 )  # seconds of CPU a round; of the bytes; times the CPU of dask-ml
+SAME = 5e-3  # accuracy
 MORE, SECONDS = 2, 30.0  # passes and seconds of a solve that loses a worker
 _cost = columns("what", "figure", "beside", "ratio", "limit")
 _killed = columns("killed in round", "status", "gap", "rounds", "without", "seconds")
@@ -150,7 +151,7 @@ def _dask_ml(client: Any, X: Any, y: Any, found: Any, processor: float) -> Itera
         **_cost("CPU of dask-ml, s, beside ours", seconds, processor, ratio, LESS),
         "accuracy": right[0],
         "of dask-ml": right[1],
-        "within": right[0] >= right[1] - 1e-3 and ratio >= LESS,
+        "within": right[0] >= right[1] - SAME and ratio >= LESS,
     }
 
 

@@ -406,7 +406,7 @@ def advice(model: RobustMargin, data: Data, monitor: Monitor, *, empty: bool = F
             continue
         try:
             interval = _interval(model, data, name, min(_ADVICE, monitor.left / _PROGRAMS))
-        except (SolverError, EmptySetError) as error:
+        except (SolverError, EmptySetError, CompositionError) as error:
             words.append(f"{name} (now {present:g}): its range is not known, {error}")
             continue
         if interval.empty:

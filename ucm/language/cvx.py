@@ -10,6 +10,7 @@ import warnings
 from types import FunctionType
 from typing import Any
 
+from ucm.errors import SolverError
 from ucm.language.text import spoken
 
 
@@ -28,7 +29,20 @@ def __getattr__(name: str) -> Any:
 
 
 def clarabel(problem: Any) -> None:
-    """Solve a program. That an answer may be inaccurate is in its status, and not said again."""
+    """Solve a program. That an answer may be inaccurate is in its status, and not said again.
+
+    Raises
+    ------
+    SolverError
+        Clarabel gave up.
+    """
+    cvxpy = importlib.import_module("cvxpy")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Solution may be inaccurate", UserWarning)
-        problem.solve(solver="CLARABEL")
+        try:
+            problem.solve(solver="CLARABEL")
+        except cvxpy.SolverError as error:
+            raise SolverError(
+                f"clarabel: expected an answer to the conic program of a domain, got none ({error}); scale "
+                "its arguments, or write the set with fewer domains"
+            ) from None

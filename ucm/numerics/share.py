@@ -161,8 +161,8 @@ def shares(v, ends, caps, units, radii, lengths, at, found):
         first = ends[g]
     high = tops.max()  # no share is positive from there on
     low = -np.inf
-    mu = high - 1.0
-    step = 1.0
+    step = max(1.0, 4.0 * _EPS * abs(high))
+    mu = high - step
     total = 0.0
     for _ in range(200):
         total = 0.0

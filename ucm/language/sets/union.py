@@ -186,6 +186,8 @@ class ConvexUnion(UncertaintySet, CoordinateFree):
         return x, outside if outside > 1e-12 else 0.0
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
+        if not self.params():
+            scope = Numbers()
         if not isinstance(scope, Numbers | Parameters):
             raise CompositionError(
                 f"{brief(self)}: expected sizes that are numbers, got a variable, whose product with a share "
