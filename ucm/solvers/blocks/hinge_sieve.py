@@ -95,7 +95,9 @@ class HingeSieve(Solver[RowHinge]):
             points = np.sum([part.points for part in found], axis=0)
             losses = np.sum([part.below for part in found], axis=0)
             at = form.C if held is None else (float(held[0]), float(held[1]))
-            rows = SievedRows(rounds, band, at, (int(counts[0]), int(counts[1])), (w, theta, _SIGNS))
+            rows = SievedRows(
+                rounds, band, at, (int(counts[0]), int(counts[1])), (w, theta, _SIGNS)
+            )
             proof = HingeProof(w, b, losses, rows=rows)
             if held is not None:
                 proof = _with_slopes(proof, band, held, counts, points)
