@@ -201,9 +201,9 @@ def test_a_weight_of_a_sample_is_as_many_copies(eta: float) -> None:
     X, y = load("wine")
     times = 1 + np.arange(len(y)) % 3
     g = np.array(groups(y))
-    U = (
-        ucm.ReducedHull(A, eta=eta) | ucm.ReducedHull(B, eta=eta) | C.mean
-    ) - ucm.ReducedHull(neg, eta=eta)
+    U = (ucm.ReducedHull(A, eta=eta) | ucm.ReducedHull(B, eta=eta) | C.mean) - ucm.ReducedHull(
+        neg, eta=eta
+    )
     weighted = ucm.compile(U, X, y, subgroup=g, sample_weight=times)
     every = np.repeat(np.arange(len(y)), times)
     copies = ucm.solve(U, X[every], y[every], subgroup=g[every])

@@ -70,8 +70,8 @@ def _inner_cap(domain: CutSimplex, sizes: list[int], d: int, classes: Vec | None
 
 
 def stays(block: Block, q: Vec, V: NDArray[np.float64]) -> bool:
-    """Whether `q + V u`, finite, is in the domain of a block for all `||u||_2 <= 1`, as far as is known of its
-    class and but for rounding.
+    """Whether `q + V u`, finite, is in the domain of a block for all `||u||_2 <= 1`, as far as is known of
+    its class and but for rounding.
 
     * V = 0: q is inside;
     * weights of a hull, or a simplex cut by a ball and the cap that it holds: `|V_i| <= min(q_i, cap - q_i)`,
