@@ -12,7 +12,7 @@ import numpy as np
 
 from ucm.compiler.lowering import Given, Lowering, Parts, Proof, Regime, Verdict
 from ucm.compiler.recover import BIAS_RULES, bias, error_over_rows, moves
-from ucm.compiler.robust import ToDistance
+from ucm.compiler.robust import ToDistance, separates
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import ComposedMap
@@ -21,7 +21,7 @@ from ucm.data.survey import ElsewhereMap, RowData, refuse_gathering
 from ucm.errors import EmptySetError, ParameterError
 from ucm.evidence.outside import of_weights
 from ucm.evidence.reference import twin
-from ucm.evidence.rows import apart, proven
+from ucm.evidence.rows import proven
 from ucm.evidence.verify import Verification, verify
 from ucm.forms.answer import Answer
 from ucm.forms.lazy import LazyVector
@@ -196,9 +196,10 @@ class ToRows(Lowering[RowHulls]):
             abs(f) * float(np.linalg.norm(p))
             for f, p in zip(self.form.factors, found.points, strict=True)
         )
-        near = max(tol, self.data.space.resolution)
+        near = self.data.space.resolution
         inside = certificate.violation <= max(10.0 * tol, 1e-6)
-        if inside and norm <= near * size and not apart(certificate, size):
+        small = inside and norm <= max(tol, near) * size
+        if small and not separates(certificate, tol, size, near, 0.0):
             certificate = Certificate(0.0, -norm, norm, 0.0, certificate.violation, "global")
             return Proof(answer, certificate, 0.0, np.zeros(self.form.n), None, x, size)
         return Proof(answer, certificate, -norm, answer.w, None, x, size)

@@ -81,7 +81,9 @@ def _rule(model: RobustMargin, data: Data, form: UnitNorm, witness: Witness) -> 
     if len(witness.points) != 1 or [S.shape for S in V] != shapes or form.image.couplings:
         return -np.inf
     q0 = witness.points[0]
-    if not all(map(stays, blocks, q0, V)):
+    if [q.shape for q in q0] != [S.shape[:1] for S in V]:
+        return -np.inf
+    if not all(np.isfinite(x).all() for x in (*q0, *V)) or not all(map(stays, blocks, q0, V)):
         return -np.inf
     units = ([q + S[:, j] for q, S in zip(q0, V, strict=True)] for j in range(form.rank))
     points = _points(model, data, form, itertools.chain([q0], units))
@@ -125,7 +127,10 @@ def _inscribed(form: UnitNorm, points: np.ndarray) -> float:
         equations = ConvexHull(points).equations
     except QhullError:
         return -np.inf
-    return float((-equations[:, -1] / [form.length(a) for a in equations[:, :-1]]).min())
+    radius = float((-equations[:, -1] / [form.length(a) for a in equations[:, :-1]]).min())
+    return (
+        radius if radius >= 0.0 else -np.inf
+    )  # a facet bounds the distance of 0 outside from below
 
 
 def _sphere(model: RobustMargin, data: Data, form: UnitNorm, t: float) -> float:
@@ -149,4 +154,6 @@ def _sphere(model: RobustMargin, data: Data, form: UnitNorm, t: float) -> float:
     if not s[0] + t > 0.0:
         return -np.inf
     a = V.T @ c
+    if not (a * a / s).sum() <= 1.0:
+        return -np.inf  # 0 lies outside, where f may be negative
     return float(np.sqrt(max((t * a * a / (s + t)).sum() - t, 0.0)))

@@ -21,9 +21,7 @@ from ucm.data.linear import Vec
 from ucm.forms.rows import RowHulls
 from ucm.forms.solution import Certificate
 
-__all__ = ["RowProof", "apart", "below", "proven"]
-
-_ROUNDING = 1e-12  # of sums over rows, in parts of the points
+__all__ = ["RowProof", "below", "proven"]
 
 
 def below(d: Vec, positive: NDArray[np.bool_]) -> tuple[float, float]:
@@ -70,9 +68,3 @@ def proven(form: RowHulls, proof: RowProof) -> tuple[Certificate, Vec | None]:
     relative = gap / max(norm, 1e-12 * form.data.scale)
     violation = 0.0 if violation <= 1e-12 else violation
     return Certificate(primal, -norm, gap, relative, violation), x
-
-
-def apart(certificate: Certificate, size: float) -> bool:
-    """Whether the bound proves that the set does not hold 0: `size` is how large its points are, so that
-    far from the origin rounding is told from a distance."""
-    return certificate.primal < -_ROUNDING * size
