@@ -242,6 +242,14 @@ def test_the_coherent_loss_by_its_sets_and_conditions(seed: int) -> None:
     assert coherent_loss(0.5 * (u + v)) <= max(found, coherent_loss(v))
 
 
+@pytest.mark.parametrize(
+    "margins", [[np.nan] * 3, [1.0, np.inf], np.ones((2, 2)), 1.0, [], ["a"], [[1.0], [1.0, 2.0]], None]
+)  # fmt: skip
+def test_the_coherent_loss_takes_a_vector_of_finite_margins(margins: Any) -> None:
+    with pytest.raises(ucm.DataError, match=r"expected a vector .*, got .*; give y \* solution"):
+        coherent_loss(margins)
+
+
 def test_the_least_coherent_loss_is_that_of_a_nu_svm() -> None:
     """Proposition 4: no other classifier has a smaller one, as its level sets are those of the nu-SVM."""
     rng = np.random.default_rng(4)

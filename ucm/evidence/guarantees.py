@@ -219,14 +219,32 @@ def coherent_loss(margins: Vec) -> float:
     that of the least `nu = (t + 1) / m` with a margin that is not negative. Ito, Takeda and Toh (2015),
     Definition 2 and Proposition 4.
 
+    Raises
+    ------
+    DataError
+        The margins are no vector of finite numbers, at least one.
+
     Examples
     --------
     >>> from ucm.evidence.guarantees import coherent_loss
     >>> coherent_loss([-1.0, 0.4, 0.5, 2.0])
     0.75
     """
-    sums = np.cumsum(np.sort(np.asarray(margins, dtype=np.float64)))
-    return int(np.count_nonzero(sums < 0.0)) / max(sums.size, 1)
+    try:
+        given = np.asarray(margins, dtype=np.float64)
+    except (TypeError, ValueError):
+        given = np.array(np.nan)
+    if (
+        given.ndim != 1
+        or not given.size
+        or not np.isfinite(given).all()
+        or np.ma.is_masked(margins)
+    ):
+        raise DataError(
+            f"coherent_loss: expected a vector of finite margins, got {brief(margins)}; give "
+            "y * solution.decision(X), one margin for each sample"
+        )
+    return int(np.count_nonzero(np.cumsum(np.sort(given)) < 0.0)) / given.size
 
 
 def _by_margin(
