@@ -177,9 +177,10 @@ def _pictured(app: Any, what: str, name: str, obj: Any, options: Any, lines: lis
         "ucm.models."
     )
     if name.startswith("ucm.models.") and what in ("class", "function") and made:
-        from ucm.bench.choose import sample
+        from ucm.bench.choose import model_names, sample
 
-        latex = sample(short).problem_latex()
+        model = sample(short) if short in model_names() else shown.instance(short)
+        latex = model.problem_latex()
         extra = ["", ".. math::", "", *(f"   {line}" for line in latex.splitlines()), ""]
     elif example is not None and name == f"ucm.{short}":
         formula = LATEX.grown(example.formula(LATEX))

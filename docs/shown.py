@@ -98,7 +98,13 @@ def samples() -> tuple[Any, Any]:
 
 def instance(name: str) -> Any:
     """The instance of that class, or None."""
-    every = {**SETS, **DOMAINS, **LOSSES, **PENALTIES}
+    every = {
+        **SETS,
+        **DOMAINS,
+        **LOSSES,
+        **PENALTIES,
+        "group_dro": ucm.models.group_dro(["A", "B"]),
+    }
     return every.get(name)
 
 

@@ -267,12 +267,12 @@ def test_bench(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         assert name in out
     monkeypatch.setattr(projection, "SIZE", 1000)
     kept = tmp_path / "rows.json"
-    status, out, _ = run("bench", "projection", "--json", "--save", str(kept))
+    status, out, _ = run("bench", "projection", "rows", "--json", "--save", str(kept))
     assert json.loads(kept.read_text()) == json.loads(out)
     rows = pure_json(out)["rows"]
     assert status == int(any(row["within"] is False for row in rows))
     assert len(rows) == 9
-    assert "np.sort" in run("bench", "projection")[1]
+    assert "np.sort" in run("bench", "projection", "rows")[1]
 
 
 def test_the_bench_of_the_default_names_what_is_not_at_hand(run: Run) -> None:

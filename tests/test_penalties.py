@@ -251,6 +251,32 @@ REFUSED = {
 }
 
 
+@pytest.mark.parametrize("seed", [2, 15, 40])
+def test_a_form_that_leaves_a_direction_free_beside_walls(seed: int) -> None:
+    """Under its proximal map signs do not keep: with a box it has no conjugate that is known."""
+    rng = np.random.default_rng(seed)
+    B, X = rng.standard_normal((3, 2)), rng.standard_normal((8, 3))
+    y = np.where(np.arange(8) < 4, 1, -1)
+    solution = ucm.solve(
+        ucm.SquaredHinge() + 0.3 * Quadratic(B @ B.T) + 0.2 * ucm.LInf() + NonNegative(), X, y
+    )
+    assert solution.status == "optimal"
+    w, b = cp.Variable(3), cp.Variable()
+    height = cp.sum_squares(cp.pos(1 - cp.multiply(y, X @ w + b))) + 0.3 * cp.sum_squares(B.T @ w)
+    problem = cp.Problem(cp.Minimize(height + 0.2 * cp.norm_inf(w)), [w >= 0])
+    assert solution.certificate.dual <= problem.solve(solver=cp.CLARABEL) * (1.0 + 1e-7)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_form_is_not_negative_far_along_a_flat_direction(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    B, X = rng.standard_normal((5, 4)), 1e-3 * rng.standard_normal((3, 5))
+    with warnings.catch_warnings(action="ignore", category=ucm.ConvergenceWarning):
+        solution = ucm.solve(Logistic() + 0.1 * Quadratic(B @ B.T), X, [1, 1, -1])
+    if solution.status != "optimal":  # separated along the flat direction: 0 is not attained
+        assert 0.0 <= solution.objective < 1e-3
+
+
 def test_a_power_beside_a_form_proves_small_weights() -> None:
     """Slopes of |w|^3 near 0 hardly say what a solver missed: its conjugate is finite and takes the rest."""
     Q = (

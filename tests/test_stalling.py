@@ -11,7 +11,10 @@ import pytest
 import ucm
 from ucm import neg, pos
 from ucm.errors import ConvergenceWarning
-from ucm.solvers import APG
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import Tilt
+from ucm.solvers import APG, ClarabelComposite, PrimalAPG
+from ucm.solvers.objective.rest import instead
 
 LINE = np.arange(20.0)[:, None]
 HALVES = np.where(np.arange(20) < 10, 1.0, -1.0)
@@ -74,3 +77,20 @@ def test_apg_gives_up_where_the_gap_falls_no_more() -> None:
 
 def settled_to(solution: Any, tol: float) -> bool:
     return (abs(solution.certificate.relative_gap) <= tol) == (solution.status == "optimal")
+
+
+def test_a_second_solver_that_does_not_take_the_form_leaves_it_to_its_own() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((12, 4)), np.where(np.arange(12) < 6, 1, -1)
+    model = ucm.Logistic() + 0.1 * ucm.LInf() + 0.1 * ucm.Norm(1.5)  # no proximal map
+    plan: Any = ucm.compile(model, X, y, solver="clarabel-loss")
+    form, monitor = plan.lowering.form, Monitor()
+    tilt = Tilt(np.zeros(12), np.zeros(4))
+    first = PrimalAPG(rest=ClarabelComposite())
+    assert first.refuse(form) is not None
+    found = instead(first, form, tilt, 1e-6, monitor, (np.zeros(4), 0.0))
+    assert found is not None
+    w, b = found[1].plane
+    assert form.value(form.margins(w, b), w, tilt) == pytest.approx(
+        plan.solve().objective, rel=1e-5
+    )

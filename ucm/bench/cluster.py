@@ -135,7 +135,7 @@ def beside_memory(quick: bool = False) -> Iterator[Row]:
 
 
 def _dask_ml(client: Any, X: Any, y: Any, found: Any, processor: float) -> Iterator[Row]:
-    """Ten steps of ADMM, its default."""
+    """Ten steps of ADMM."""
     try:
         linear = import_module("dask_ml.linear_model")
     except ImportError:

@@ -20,6 +20,7 @@ from scipy.special import betaincinv, ndtr
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import DataError, ParameterError, brief
+from ucm.evidence.support import vector_of
 from ucm.forms.display import Raw, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.solution import Solution
@@ -222,7 +223,7 @@ def coherent_loss(margins: Vec) -> float:
     Raises
     ------
     DataError
-        The margins are no vector of finite numbers, at least one.
+        The margins are no vector of finite numbers.
 
     Examples
     --------
@@ -230,21 +231,8 @@ def coherent_loss(margins: Vec) -> float:
     >>> coherent_loss([-1.0, 0.4, 0.5, 2.0])
     0.75
     """
-    try:
-        given = np.asarray(margins, dtype=np.float64)
-    except (TypeError, ValueError):
-        given = np.array(np.nan)
-    if (
-        given.ndim != 1
-        or not given.size
-        or not np.isfinite(given).all()
-        or np.ma.is_masked(margins)
-    ):
-        raise DataError(
-            f"coherent_loss: expected a vector of finite margins, got {brief(margins)}; give "
-            "y * solution.decision(X), one margin for each sample"
-        )
-    return int(np.count_nonzero(np.cumsum(np.sort(given)) < 0.0)) / given.size
+    sums = np.cumsum(np.sort(vector_of(margins, None, "coherent_loss: margins")))
+    return int(np.count_nonzero(sums < 0.0)) / max(sums.size, 1)
 
 
 def _by_margin(

@@ -100,8 +100,7 @@ class InFeatures(Normal):
             # R* is the least sum of conjugates over all ways to split z: the others take their slopes at w
             taken = [slope_near(h, self.w, z) for h in others]
             rest = z - sum(taken)
-            share, missed = head.share(rest, u, size)
-            value = head.conjugate(u + share * rest)
+            value, share, missed = head.bound(rest, u, size, self.w)
             value += sum(h.conjugate(share * g) for h, g in zip(others, taken, strict=True))
             found.append((value, share, missed))
         return found

@@ -108,16 +108,17 @@ class Gathered:
         return len(self._others) <= 1 and peeled(self._rest)[1].keeps_signs
 
     def apart(self) -> list[tuple[Gathered, tuple[ProximalPenalty, ...]]]:
-        """The ways to take a sum with a proximal map out of one without, and what is left; first with nothing
-        left, which bounds `R*` too."""
+        """The ways to take a sum with a proximal map out of one without, and what is left: besides boxes and
+        L2 one of the other terms, or none."""
         if self.proximal():
             return []
-        ways: list[tuple[Gathered, tuple[ProximalPenalty, ...]]] = [(self, ())]
         other = [h for h in self.terms if Gathered((h,))._rest is not None]
-        for kept in other:
+        ways = []
+        for kept in (*other, None):
             left = tuple(h for h in other if h is not kept)
-            head = tuple(h for h in self.terms if not any(h is out for out in left))
-            ways.append((Gathered(head), left))
+            head = Gathered(tuple(h for h in self.terms if not any(h is out for out in left)))
+            if head.proximal():
+                ways.append((head, left))
         return ways
 
     @property
@@ -135,9 +136,10 @@ class Gathered:
 
     @functools.cached_property
     def without_forms(self) -> tuple[NDArray[np.float64] | None, Gathered]:
-        """(Q, R): the sum is `w'Qw + R(w)`, R without `Quadratic` terms; Q is None where there are none."""
+        """(B, R): the sum is `||B w||_2^2 + R(w)`, R without `Quadratic` terms; B is None where there are
+        none."""
         known = [(R, *peeled(R)) for R in self.terms]
-        form = next((c * S.dense for _, c, S in known if isinstance(S, Quadratic)), None)
+        form = next((np.sqrt(c) * S.root for _, c, S in known if isinstance(S, Quadratic)), None)
         rest = tuple(R for R, _, S in known if not isinstance(S, Quadratic))
         return (None, self) if form is None else (form, Gathered(rest))
 

@@ -91,6 +91,12 @@ class Quadratic(Conic, Differentiable, ForFeatures):
         kept = e > _ROUNDING * max(float(e.max()), 0.0)
         return e[kept], V[:, kept]
 
+    @functools.cached_property
+    def root(self) -> NDArray[np.float64]:
+        """B with `B'B = Q`, one row for each positive eigenvalue."""
+        e, V = self._factors
+        return np.sqrt(e)[:, None] * V.T
+
     def check_features(self, n: int) -> None:
         check_length(self, "Q", self.Q.shape[0], n)
 
@@ -124,10 +130,9 @@ class Quadratic(Conic, Differentiable, ForFeatures):
         return None
 
     def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
-        e, V = self._factors
-        if not e.size:
+        if not self.root.size:
             return 0.0 * cp.sum(w)
-        return scope.of(factor) * cp.sum_squares((np.sqrt(e)[:, None] * V.T) @ w)
+        return scope.of(factor) * cp.sum_squares(self.root @ w)
 
     def formula(self, notation: Notation) -> str:
         return f"w'{notation.array(self.Q)}w"

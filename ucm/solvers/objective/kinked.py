@@ -183,14 +183,14 @@ class _Multipliers(Session):
             bound, missed = form.lower_bound(at.slopes, at.t, tilt, at.w)
             self.monitor.passes += 1.0
             gap = (value - bound) / max(abs(value), 1e-300)
-            left = max(gap, missed)
+            left = max(abs(gap), missed)
             since = idle(since, left, best)
             if left <= best:
                 # the dual point that the bound is of
                 best, slopes = left, sum(form.shares(at.slopes, at.t), start=np.zeros(form.m))
                 kept = Answer(w=at.w, b=at.b, slopes=slopes)
             stop = self.whole and self.monitor.report(outer, value, gap)
-            if gap <= _ENOUGH * tol and missed <= tol:
+            if abs(gap) <= _ENOUGH * tol and missed <= tol:
                 status = "converged"
                 break
             if stop or self.monitor.late:

@@ -137,7 +137,7 @@ class _Point(Session):
                 at.measure()
             if self.whole and monitor.report(step, at.value, at.gap):
                 return "interrupted", ""
-            if at.gap <= _ENOUGH * tol and at.missed <= tol:
+            if abs(at.gap) <= _ENOUGH * tol and at.missed <= tol:
                 return "converged", ""
             if monitor.late:
                 return "interrupted", ""
@@ -151,7 +151,7 @@ class _Point(Session):
                 break
         at.look()
         at.measure()
-        if at.gap <= tol and at.missed <= tol:
+        if abs(at.gap) <= tol and at.missed <= tol:
             return "converged", ""
         left = f"{step} Newton steps left a relative gap of {at.gap:.2g}"
         if step == limit:

@@ -69,10 +69,10 @@ _NONE = np.zeros((0, 0))  # with conjugate gradients
 
 def penalised(form: Composite, most: int = LARGEST) -> str | None:
     """Why steps do not take the penalty; None when they do."""
-    Q, R = form.penalty.without_forms
+    B, R = form.penalty.without_forms
     if not R.proximal():
         return "the sum of the penalties has no proximal map"
-    if (R.boxed is None or Q is not None) and form.n > most:
+    if (R.boxed is None or B is not None) and form.n > most:
         return f"its linear systems would have order {form.n}"
     return None
 
@@ -148,7 +148,8 @@ class Step:
     ) -> None:
         self.form, self.tilt, self.monitor, self.cost = form, tilt, monitor, cost
         self.losses: Losses = form if losses is None else losses
-        self.Q, self.R = form.penalty.without_forms
+        self.B, self.R = form.penalty.without_forms
+        self.Q = None if self.B is None else self.B.T @ self.B
         lower, upper, self.c = self.R.boxed or (0.0, 0.0, 0.0)
         self.lower, self.upper = _spread(lower, form.n), _spread(upper, form.n)
         self.walls = self.R.walled
@@ -169,7 +170,7 @@ class Step:
 
     def restart(self) -> None:
         """The objective at the point, of losses that may have changed."""
-        self.smooth = self._smooth(self.t) + self._form(self.w, self.Q)
+        self.smooth = self._smooth(self.t) + self._form(self.w, self.B)
         fixed = self.R.value(self.w) - float(self.tilt.normal @ self.w)
         self.value = self.smooth + fixed
         self.gain = self.before = np.inf
@@ -179,8 +180,8 @@ class Step:
         self.slopes = self.losses.gradient(self.t)
         beta = self.slopes + self.tilt.margin
         self.g = -(self.form.pull(beta) + self.tilt.normal)
-        if self.Q is not None:
-            self.g += 2.0 * (self.Q @ self.w)
+        if self.B is not None:
+            self.g += 2.0 * (self.B.T @ (self.B @ self.w))
         self.bend = -float(self.form.y @ beta)
         self.monitor.passes += 0.5 * self.cost
         if self.walls:
@@ -271,14 +272,12 @@ class Step:
         move = self.form.y * (model.X @ d + e)
         self.monitor.passes += 0.5 * self.cost * w.size / self.w.size
         known, a = self.value - self.smooth - here, self._first(w, d, move, linear)
-        Q = (
-            self.Q
-            if self.Q is None or model.features is None
-            else self.Q[model.features][:, model.features]
-        )
+        B = self.B
+        if B is not None and model.features is not None:
+            B = B[:, model.features]
         for _ in range(_HALVINGS):
             t, new = self.t + a * move, w + a * d
-            smooth = self._smooth(t) + self._form(new, Q)
+            smooth = self._smooth(t) + self._form(new, B)
             value = smooth + self._penalty(new, model) + known - a * linear
             if value <= self.value - _SUFFICIENT * a * self.gain + slack:
                 break
@@ -354,9 +353,9 @@ class Step:
         return self.losses.loss(t) - float(self.tilt.margin @ t)
 
     @staticmethod
-    def _form(w: Vec, Q: Matrix | None) -> float:
-        """`w'Qw`."""
-        return 0.0 if Q is None else float(w @ (Q @ w))
+    def _form(w: Vec, B: Matrix | None) -> float:
+        """`||B w||^2`: not negative, however far w lies along a flat direction."""
+        return 0.0 if B is None else float(np.square(B @ w).sum())
 
     def _penalty(self, w: Vec, model: _Model) -> float:
         """R of the features that enter; the others are 0."""

@@ -26,8 +26,10 @@ def instead(
     here: tuple[Vec, float],
 ) -> tuple[Session, Answer] | None:
     """The session and the answer of the other solver, where there is one that is no worse than `here`: it is
-    asked from then on."""
-    if rest is None or monitor.late or rest.refuse(form) is not None:
+    asked from then on. One that does not take the form leaves it to its own."""
+    while rest is not None and rest.refuse(form) is not None:
+        rest = getattr(rest, "rest", None)
+    if rest is None or monitor.late:
         return None
     w, b = here
     height = form.value(form.margins(w, b), w, tilt)
