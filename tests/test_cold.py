@@ -138,6 +138,13 @@ def test_two_processes_compile_at_once(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("ucm.*.nbm"))) == 2
 
 
+def test_all_that_is_compiled_by_itself_is_warmed() -> None:
+    files = Path(_cache.__file__).parent.glob("[!_]*.py")
+    assert {f.stem for f in files if "\n@jit(" in f.read_text(encoding="utf-8")} == {
+        *_cache.MODULES
+    }
+
+
 def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["warm", "checksum"]) == 0
     assert capsys.readouterr().out.startswith("checksum")

@@ -242,6 +242,14 @@ def test_the_coherent_loss_by_its_sets_and_conditions(seed: int) -> None:
     assert coherent_loss(0.5 * (u + v)) <= max(found, coherent_loss(v))
 
 
+@pytest.mark.parametrize(
+    "wrong", [[np.nan, 1.0], [[1.0, -2.0]], [np.inf], 3.0, ["a"], [[1.0], [1.0, 2.0]]]
+)
+def test_a_coherent_loss_is_of_a_vector(wrong: Any) -> None:
+    with pytest.raises(ucm.DataError, match="coherent_loss: margins: expected a vector"):
+        coherent_loss(wrong)
+
+
 def test_the_least_coherent_loss_is_that_of_a_nu_svm() -> None:
     """Proposition 4: no other classifier has a smaller one, as its level sets are those of the nu-SVM."""
     rng = np.random.default_rng(4)

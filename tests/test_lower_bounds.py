@@ -190,6 +190,8 @@ def test_a_rule_that_leaves_its_domain_proves_nothing() -> None:
     V, (q,) = honest.slopes, honest.points
     pushed = [V[0].copy(), V[1]]
     pushed[0][0] += 1e-3
+    room = [np.minimum(u, 0.3 - u) / np.linalg.norm(S, axis=1) for u, S in zip(q, V, strict=True)]
+    full = min(float(r.min()) for r in room)
     false = [
         replace(honest, slopes=[2.0 * S for S in V]),
         replace(honest, slopes=pushed),  # no longer of sum 0
@@ -197,8 +199,14 @@ def test_a_rule_that_leaves_its_domain_proves_nothing() -> None:
         replace(honest, slopes=V[:1]),
         replace(honest, points=[[2.0 * u for u in q]]),
         replace(honest, points=[q, q]),
+        replace(honest, slopes=[np.full_like(S, np.nan) for S in V]),
+        replace(honest, points=[[np.full_like(u, np.nan) for u in q]]),
+        replace(honest, points=[q[:1]]),
+        replace(honest, points=[[u[1:] for u in q]]),
+        replace(honest, slopes=[(1.0 + 1e-9) * full * S for S in V]),
     ]
     assert all(proven(found, witness) == -np.inf for witness in false)
+    assert proven(found, replace(honest, slopes=[full * S for S in V])) > 0.0
 
 
 def test_an_answer_says_how_far_from_the_optimum_it_may_be() -> None:

@@ -188,6 +188,19 @@ def test_saved_runs_are_compared(tmp_path: Path) -> None:
     assert [(r["figure"], r["B/A"]) for r in found[:2]] == [("own, s", 1.0), ("seconds", 1.5)]
     assert "seconds: B takes 1.5 of A" in found[-1]["summary"] and "1 rose" in found[-1]["summary"]
     assert "B/A" in "".join(_printed("compare", found))
+    one = {"part": "pairs", "set": "wine", "terms": "Hinge + L1", "ms": 1.0}
+    folds = {"part": "folds", "set": "wine", "model": "mm_fda", "folds": "10 x 20", "fit, ms": 3.0}
+    rows = [
+        *(one, {**one, "terms": "Hinge + L2", "ms": 2.0}),
+        *(folds, {**folds, "folds": "leave one out", "fit, ms": 4.0}),
+        {"part": "every", "set": "wine", "fit, ms": 5.0, "fits": 6.0},
+        {**one, "note": "among the slowest"},
+    ]
+    (tmp_path / "many").write_text(json.dumps({"rows": rows}))
+    found = list(saved.compare(Options([], [], 1, 60.0, (str(tmp_path / "many"),) * 2)))
+    assert [r["A"] for r in found if "summary" not in r] == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    named = ["Hinge + L1", "Hinge + L2", "mm_fda 10 x 20", "mm_fda leave one out", "", ""]
+    assert [r["method"] for r in found if "summary" not in r] == named
     for wrong in (files[:1], [*files, files[0]]):
         with pytest.raises(ParameterError, match="two saved runs"):
             list(saved.compare(Options([], [], 1, 60.0, tuple(wrong))))

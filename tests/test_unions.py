@@ -184,9 +184,32 @@ def test_behind_a_kernel() -> None:
 
 def test_where_zero_lies_inside() -> None:
     X, y = load("breast_cancer")
-    U = (ball(A, 5.0) | ball(B, 5.0)) - neg.mean
-    solution = ucm.solve(U, X, y, subgroup=groups(y))
-    assert solution.objective > 0.0 and solution.w.any()
+    U, g = (ball(A, 5.0) | ball(B, 5.0)) - neg.mean, groups(y)
+    plan = ucm.compile(U, X, y, subgroup=g)
+    assert plan.solve().objective > 0.0 and plan.verify().agrees
+    least = np.inf  # in the plane, over the circle
+    X = X[:, :2]
+    for angle in np.linspace(0.0, 2.0 * np.pi, 721):
+        w = np.array([np.cos(angle), np.sin(angle)])
+        least = min(least, ucm.support(U, X, y, -w, subgroup=g).value)
+    assert ucm.solve(U, X, y, subgroup=g).objective == pytest.approx(least, rel=1e-4)
+    assert least > 0.0
+
+
+@pytest.mark.parametrize("eta", [0.05, 0.3])
+def test_a_weight_of_a_sample_is_as_many_copies(eta: float) -> None:
+    X, y = load("wine")
+    times = 1 + np.arange(len(y)) % 3
+    g = np.array(groups(y))
+    U = (ucm.ReducedHull(A, eta=eta) | ucm.ReducedHull(B, eta=eta) | C.mean) - ucm.ReducedHull(
+        neg, eta=eta
+    )
+    weighted = ucm.compile(U, X, y, subgroup=g, sample_weight=times)
+    every = np.repeat(np.arange(len(y)), times)
+    copies = ucm.solve(U, X[every], y[every], subgroup=g[every])
+    assert copies.objective != pytest.approx(ucm.solve(U, X, y, subgroup=g).objective, rel=1e-3)
+    assert weighted.solve().objective == pytest.approx(copies.objective, rel=1e-6)
+    assert weighted.verify().agrees
 
 
 def test_the_admissible_sizes() -> None:

@@ -81,7 +81,9 @@ def _rule(model: RobustMargin, data: Data, form: UnitNorm, witness: Witness) -> 
     if len(witness.points) != 1 or [S.shape for S in V] != shapes or form.image.couplings:
         return -np.inf
     q0 = witness.points[0]
-    if not all(map(stays, blocks, q0, V)):
+    if [q.shape for q in q0] != [S.shape[:1] for S in V]:
+        return -np.inf
+    if not all(np.isfinite(x).all() for x in (*q0, *V)) or not all(map(stays, blocks, q0, V)):
         return -np.inf
     units = ([q + S[:, j] for q, S in zip(q0, V, strict=True)] for j in range(form.rank))
     points = _points(model, data, form, itertools.chain([q0], units))

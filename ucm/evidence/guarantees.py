@@ -20,6 +20,7 @@ from scipy.special import betaincinv, ndtr
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import DataError, ParameterError, brief
+from ucm.evidence.support import vector_of
 from ucm.forms.display import Raw, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.solution import Solution
@@ -219,13 +220,18 @@ def coherent_loss(margins: Vec) -> float:
     that of the least `nu = (t + 1) / m` with a margin that is not negative. Ito, Takeda and Toh (2015),
     Definition 2 and Proposition 4.
 
+    Raises
+    ------
+    DataError
+        The margins are no vector of finite numbers.
+
     Examples
     --------
     >>> from ucm.evidence.guarantees import coherent_loss
     >>> coherent_loss([-1.0, 0.4, 0.5, 2.0])
     0.75
     """
-    sums = np.cumsum(np.sort(np.asarray(margins, dtype=np.float64)))
+    sums = np.cumsum(np.sort(vector_of(margins, None, "coherent_loss: margins")))
     return int(np.count_nonzero(sums < 0.0)) / max(sums.size, 1)
 
 

@@ -180,8 +180,8 @@ def support(
     return Heights(model.set, data)(vector_of(d, data.n if n is None else n, "support: d"))
 
 
-def vector_of(v: Any, size: int, name: str) -> Vec:
-    """A vector of finite numbers of this length.
+def vector_of(v: Any, size: int | None, name: str) -> Vec:
+    """A vector of finite numbers of this length; of any for None.
 
     Raises
     ------
@@ -192,8 +192,10 @@ def vector_of(v: Any, size: int, name: str) -> Vec:
         found = np.asarray(v, dtype=np.float64)
     except (TypeError, ValueError):
         found = np.empty((0, 0))
-    if found.shape != (size,) or not np.isfinite(found).all() or np.ma.is_masked(v):
+    right = found.ndim == 1 and size in (None, found.size)
+    if not right or not np.isfinite(found).all() or np.ma.is_masked(v):
+        count = "" if size is None else f"{size} "
         raise DataError(
-            f"{name}: expected a vector of {size} finite numbers, got {brief(v)}; give one for each entry"
+            f"{name}: expected a vector of {count}finite numbers, got {brief(v)}; give one for each entry"
         )
     return found

@@ -18,8 +18,8 @@ from ucm.language.domains.simplex import WeightedSimplex
 __all__ = ["inner_radius", "rooms", "stays"]
 
 _HALVINGS = 60
-_INSIDE = 1e-9  # of a violation
-_SUMS = 1e-11  # of a mass
+_INSIDE = 1e-9  # of a cap
+_ROUNDING = 1e-13  # of a cap, a mass or a radius
 
 
 def inner_radius(domain: Domain, dim: int) -> float | None:
@@ -70,7 +70,8 @@ def _inner_cap(domain: CutSimplex, sizes: list[int], d: int, classes: Vec | None
 
 
 def stays(block: Block, q: Vec, V: NDArray[np.float64]) -> bool:
-    """Whether `q + V u` is in the domain of a block for all `||u||_2 <= 1`, as far as is known of its class.
+    """Whether `q + V u`, finite, is in the domain of a block for all `||u||_2 <= 1`, as far as is known of
+    its class and but for rounding.
 
     * V = 0: q is inside;
     * weights of a hull, or a simplex cut by a ball and the cap that it holds: `|V_i| <= min(q_i, cap - q_i)`,
@@ -79,7 +80,7 @@ def stays(block: Block, q: Vec, V: NDArray[np.float64]) -> bool:
     """
     domain, d = block.domain, block.map.shape[1]
     if not V.any():
-        return domain.violation(q, classes=block.classes) <= _INSIDE
+        return domain.violation(q, classes=block.classes) <= _ROUNDING
     if isinstance(domain, NormBall):
         radius = inner_radius(domain, d)
         if radius is None:
@@ -88,16 +89,16 @@ def stays(block: Block, q: Vec, V: NDArray[np.float64]) -> bool:
         reach = float(np.linalg.norm(q - middle)) + math.sqrt(
             float(np.linalg.eigvalsh(V.T @ V)[-1])
         )
-        return reach <= radius * (1.0 + _INSIDE)
+        return reach <= radius * (1.0 + _ROUNDING)
     parts = rooms(block)
     if parts is None:
         return False
     for index, mass, caps in parts:
         size = np.linalg.norm(V[index], axis=1)
-        if (size > np.minimum(q[index], caps - q[index]) + _INSIDE * caps).any():
+        if (size > np.minimum(q[index], caps - q[index]) + _ROUNDING * caps).any():
             return False
-        if abs(float(q[index].sum()) - mass) > _SUMS * mass:
+        if abs(float(q[index].sum()) - mass) > _ROUNDING * mass:
             return False
-        if (np.abs(V[index].sum(axis=0)) > _SUMS * mass).any():
+        if (np.abs(V[index].sum(axis=0)) > _ROUNDING * mass).any():
             return False
     return True
