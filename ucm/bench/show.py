@@ -157,7 +157,7 @@ def as_they_come(work: Iterable[Row], title: str, quiet: bool) -> list[Row]:
         with Live(console=errors, transient=True, auto_refresh=False) as live:
 
             def show() -> None:
-                last = table(alike(rows)[-1][-errors.height // 2 :], title)
+                last = table((alike(rows) or [[]])[-1][-errors.height // 2 :], title)
                 words = _course(time.perf_counter() - began)
                 bar = ProgressBar(total=1.0, completed=COURSE.share, width=40)
                 live.update(Group(last, bar, escape(words)), refresh=True)
