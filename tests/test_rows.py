@@ -793,3 +793,17 @@ def test_a_path_over_rows_looks_at_them_once() -> None:
     for options in refused:
         with pytest.raises(ucm.DataError, match="gather"):
             ucm.path(MODELS["nu"], blocks(X, y), **options)
+
+
+@pytest.mark.parametrize(("shift", "tol"), [(0.0, 0.5), (100.0, 1e-2), (1e4, 1e-4), (1e6, 1e-6)])
+def test_a_large_mean_is_no_zero_in_the_set(shift: float, tol: float) -> None:
+    X, y = samples(m=3000, n=3)
+    exact = ucm.solve(ucm.models.nu_svm(0.5), X, y, tol=1e-8).objective
+    for found in (
+        ucm.solve(ucm.models.nu_svm(0.5), blocks(X + shift, y, 1000), tol=tol),
+        ucm.solve(ucm.models.nu_svm(0.5), X + shift, y, tol=tol),
+    ):
+        certificate = found.certificate
+        assert found.status == "optimal" and -1e-9 <= certificate.relative_gap <= tol
+        rounding = 1e-12 * shift + 1e-9
+        assert certificate.dual - rounding <= exact <= certificate.primal + rounding

@@ -29,6 +29,7 @@ from ucm.forms.solver import Solver
 from ucm.language.contracts import Block
 from ucm.language.domains import CappedSimplex
 from ucm.language.masses import order_interval
+from ucm.numerics.states import SEPARATED
 from ucm.solvers.blocks.band import (
     NARROWINGS,
     WIDE,
@@ -43,6 +44,7 @@ from ucm.solvers.threads import blas_threads
 
 __all__ = ["Sieve"]
 
+_TINY = float(np.finfo(float).tiny)
 _NARROWER = 0.1  # of the band from one round to the next
 _COARSE = 1e-4  # relative gap over the sample
 _LIMIT = 30  # rounds
@@ -152,7 +154,8 @@ class _Sieving:
             if x is not None:
                 gap = certificate.relative_gap
                 stop = monitor.report(k, certificate.dual, gap)
-                if gap <= tol or -certificate.dual <= monitor.zero * largest:
+                norm, bound = -certificate.dual, -certificate.primal
+                if gap <= tol or monitor.at_zero(norm, bound, largest):
                     return answer
                 if stop or monitor.late:
                     return answer.interrupted()
@@ -229,9 +232,10 @@ class _Sieving:
             answer = self.solver.inner.solve(problem, own)
             self.monitor.passes += own.passes
             x = problem.matvec(answer.q)
-            norm = float(np.linalg.norm(x))
-            if norm > 1e-6 * problem.size(answer.q):
-                return x / norm if answer.w is None else answer.w
+            norm, size = float(np.linalg.norm(x)), problem.size(answer.q)
+            w = x / max(norm, _TINY) if answer.w is None else answer.w
+            if norm > 1e-6 * size or problem.lower_bound(w) > SEPARATED * size:
+                return w
             caps = [
                 max(0.5 * cap, mass / T.shape[0])
                 for cap, mass, T in zip(caps, form.masses, tables, strict=True)
