@@ -362,6 +362,13 @@ def test_a_declaration_from_a_file(run: Run, wine: Path, tmp_path: Path) -> None
     assert run("admissible", wine, "--declaration", file)[0] == 0
 
 
+def test_parts_with_other_columns_are_tables_of_their_own() -> None:
+    first: list[Any] = [{"set": "a", "gap": 0.1}, {"set": "b", "gap": 0.2, "note": "slow"}]
+    second: list[Any] = [{"table": 1, "ours": 2.0, "printed": 3.0}]
+    assert show.alike([*first, *second, *first]) == [first, second, first]
+    assert show.alike([]) == []
+
+
 # --- what is refused --------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("arguments", "says"),

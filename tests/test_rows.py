@@ -321,21 +321,25 @@ class _LosingRounds(Rounds):
     def __init__(self, source: Losing, inner: Rounds) -> None:
         self.source, self.inner = source, inner
 
-    def run(self, kernel: Any, *message: Any) -> list[Any]:
+    def _count(self) -> None:
         self.source.number += 1
         if self.source.number in self.source.lost:
+            self.inner.recover()  # so that nothing of before is left
             raise StateLostError
+
+    def run(self, kernel: Any, *message: Any) -> list[Any]:
+        self._count()
         return self.inner.run(kernel, *message)
 
     def merged(self, kernel: Any, merge: Any, *message: Any) -> Any:
-        self.source.number += 1
+        self._count()
         return self.inner.merged(kernel, merge, *message)
 
     def recover(self) -> None:
         self.inner.recover()
 
 
-@pytest.mark.parametrize("lost", [{2}, {3}, {4}, {2, 4}])
+@pytest.mark.parametrize("lost", [{1}, {2}, {3}, {4}, {2, 4}])
 def test_a_lost_state_costs_at_most_two_passes(lost: set[int]) -> None:
     X, y = samples(30_000)
     whole = ucm.solve(MODELS["nu"], blocks(X, y, 3000))
@@ -344,6 +348,43 @@ def test_a_lost_state_costs_at_most_two_passes(lost: set[int]) -> None:
     assert found.status == "optimal"
     assert found.objective == pytest.approx(whole.objective, rel=2e-6)
     assert found.stats.passes <= whole.stats.passes + 2.0 * len(lost) + 0.5
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        (MODELS["nu"], {}),
+        (MODELS["nu"], {"bias_rule": "error"}),
+        (ucm.models.mm_mpm(0.3), {"bias_rule": "error"}),
+        (ucm.models.svm(1.0), {}),
+        (ucm.models.psvm(2.0, 1.0), {}),
+    ],
+)
+def test_any_round_may_be_lost(model: Any, options: dict[str, Any]) -> None:
+    X, y = samples(4000)
+    whole = Losing(blocks(X, y, 500), set())
+    wanted = ucm.solve(model, whole, **options)
+    weights = None if wanted.weights is None else np.array(wanted.weights)
+    for k in range(1, whole.number + 1):
+        source = Losing(blocks(X, y, 500), {k})
+        found = ucm.solve(model, source, **options)
+        got = None if found.weights is None else np.array(found.weights)
+        assert source.number > k  # it was lost
+        assert found.objective == pytest.approx(wanted.objective, rel=2e-6)
+        assert found.b == pytest.approx(wanted.b, abs=3e-3)
+        if weights is not None and got is not None:
+            assert got.sum() == pytest.approx(weights.sum(), rel=1e-4)
+            assert X.T @ (y * got) == pytest.approx(X.T @ (y * weights), abs=3e-3 * weights.sum())
+
+
+@pytest.mark.parametrize("name", ["nu", "svm", "p = 2", "moments"])
+def test_losses_without_end_are_an_error(name: str) -> None:
+    X, y = samples(2000)
+    model = {"moments": ucm.models.mm_mpm(0.3), **MODELS, **LOSSES}[name]
+    for first in (1, 2) if name != "moments" else (1,):
+        source = Losing(blocks(X, y, 500), set(range(first, 100)))
+        with pytest.raises(ucm.SolverError, match="expected blocks that stay where they are"):
+            ucm.solve(model, source)
 
 
 def test_any_two_labels() -> None:
@@ -365,6 +406,32 @@ def test_a_sample_has_both_classes() -> None:
     assert sum(data.sizes) == 20_000 and data.sizes[0] == (y > 0).sum()
     assert data.scale == np.abs(X).max()
     assert 500 <= data.sample[1].size <= 2000
+    assert set(data.sample[1]) == {-1.0, 1.0}
+
+
+def test_a_class_with_one_row_a_block_is_met() -> None:
+    X, y = samples(4000, 2)
+    y[:] = -1.0
+    y[50::100] = 1.0
+    X[y > 0, 0] += 9.0
+    model = ucm.models.nu_svm(0.005)
+    rows, memory = ucm.solve(model, blocks(X, y)), ucm.solve(model, X, y)
+    assert rows.objective == pytest.approx(memory.objective, abs=1e-6)
+    X[:] = 1.0  # blocks that are all alike
+    X[y > 0] = 2.0
+    assert set(survey(blocks(X, y)).sample[1]) == {-1.0, 1.0}
+    assert set(survey(blocks(sparse.csr_matrix(X), y)).sample[1]) == {-1.0, 1.0}
+
+
+# --- far from the origin -----------------------------------------------------------------------
+@pytest.mark.parametrize("offset", [-20.0, 20.0, 1e4])
+def test_bounds_of_the_error_do_not_move(offset: float) -> None:
+    X, y = samples()
+    for model in (ucm.models.mm_mpm(0.3), ucm.models.mm_fda(0.3)):
+        rows, memory = ucm.compile(model, blocks(X + offset, y)), ucm.compile(model, X, y)
+        found, wanted = rows.guarantees(rows.solve()), memory.guarantees(memory.solve())
+        assert [(g.what, g.of) for g in found] == [(g.what, g.of) for g in wanted]
+        assert [g.value for g in found] == pytest.approx([g.value for g in wanted], rel=1e-6)
 
 
 # --- bad input ---------------------------------------------------------------------------------

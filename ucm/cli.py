@@ -336,7 +336,7 @@ def _fit(options: argparse.Namespace) -> int:
         out.print(lines)
         if check is not None:
             out.print(str(check), markup=False, highlight=False)
-    if options.save:
+    if options.save and solution.b is not None:
         w = normal_in_features(plan.model, solution, X.shape[1])
         kept = None if columns is None else (columns - 1).tolist()
         proof = (solution.status, solution.objective, certificate.relative_gap)

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ToRows", "by_moments", "of_hulls", "row_hulls", "stays"]
 
-_ROUNDING = 1e-9
 _RULES = ("auto", "kkt", "midpoint", "error", "zero")
 
 

@@ -13,7 +13,7 @@ from ucm.data.linear import Vec
 from ucm.data.look import Look, joined, look, refuse_bad, refuse_empty
 from ucm.data.maps import MatrixMap
 from ucm.data.moments import Moments
-from ucm.data.source import RowSource, as_double
+from ucm.data.source import RowSource, as_double, told
 from ucm.data.weighing import Weighing, factors_of
 
 __all__ = ["of_moments"]
@@ -72,10 +72,10 @@ def of_moments(source: RowSource, class_weight: Any = None, apart: bool = False)
     DataError
         NaN or inf, no samples, labels other than both -1 and +1.
     """
-    told = source.rounds().merged(_moments, _merge)
-    if told is None:
+    all_rows = told(source.rounds(), _moments, merge=_merge)
+    if all_rows is None:
         refuse_empty()
-    found, *parts = told
+    found, *parts = all_rows
     refuse_bad(found)
     weighing = Weighing(factors_of(found.counts, class_weight))
     origin = parts[0].origin if apart else np.zeros(source.n)
