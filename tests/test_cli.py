@@ -25,6 +25,7 @@ from ucm.bench import projection, show
 from ucm.bench.choose import model_names
 from ucm.bench.data import over
 from ucm.bench.registry import COURSE, Benchmark
+from ucm.estimators.saved import Saved
 
 Run = Callable[..., tuple[int, str, str]]
 COMMAND = [sys.executable, "-c", "import sys; from ucm.cli import main; sys.exit(main())"]
@@ -361,6 +362,13 @@ def test_a_declaration_from_a_file(run: Run, wine: Path, tmp_path: Path) -> None
     assert run("admissible", wine, "--declaration", file)[0] == 0
 
 
+def test_parts_with_other_columns_are_tables_of_their_own() -> None:
+    first: list[Any] = [{"set": "a", "gap": 0.1}, {"set": "b", "gap": 0.2, "note": "slow"}]
+    second: list[Any] = [{"table": 1, "ours": 2.0, "printed": 3.0}]
+    assert show.alike([*first, *second, *first]) == [first, second, first]
+    assert show.alike([]) == []
+
+
 # --- what is refused --------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("arguments", "says"),
@@ -490,3 +498,29 @@ def test_a_closed_pipe_is_no_error() -> None:
         known(process.stdout).close()
         err = known(process.stderr).read()
     assert b"Traceback" not in err
+
+
+def test_what_has_no_direction_is_not_saved(run: Run, wine: Path, tmp_path: Path) -> None:
+    saved, declared = tmp_path / "saved.json", tmp_path / "declared.json"
+    declared.write_text(ucm.to_json(ucm.Logistic() + 1e9 * ucm.L1()))
+    for options in (
+        ["--model", "mm_mpm", "--set", "kappa=50", "--solver", "newton"],
+        ["--declaration", declared],
+    ):
+        arguments = ("fit", wine, *options)
+        status, out, err = run(*arguments, "--save", saved)
+        assert (status, out, saved.exists()) == (2, "", False), err
+        assert "expected a direction to classify by, got w = 0" in err and "leave --save out" in err
+        assert run(*arguments)[1] != ""
+
+
+@pytest.mark.parametrize("labels", ["ab", ["a"], ["a", "b", "c"], ["a", 1], None, {"a": 0, "b": 1}])
+def test_saved_labels_are_two_strings(tmp_path: Path, labels: Any) -> None:
+    file = Saved(
+        ucm.models.nu_svm(0.5), np.ones(2), 0.5, ["a", "b"], 2, None, None, "optimal", -1.0, 0.0
+    )
+    path = file.write(tmp_path / "saved.json")
+    assert Saved.read(path).labels == ["a", "b"]
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"labels": labels}))
+    with pytest.raises(ucm.DataError, match="its labels are no list of two strings"):
+        Saved.read(path)

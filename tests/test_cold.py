@@ -150,3 +150,16 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("checksum")
     assert main(["warm", "nothing"]) == 2
     assert "no module 'nothing'" in capsys.readouterr().err
+
+
+def test_an_import_compiles_nothing(tmp_path: Path) -> None:
+    code = (
+        "import os, sys, ucm, ucm.cli, ucm.plot, ucm.testing\n"
+        "[getattr(ucm, name) for name in ucm.__all__]\n"
+        "print('numba' in sys.modules, os.listdir(os.environ['NUMBA_CACHE_DIR']))"
+    )
+    root = str(Path(ucm.__file__).parents[1])
+    own = {k: v for k, v in os.environ.items() if k != "UCM_COMPILE"}
+    env = {**own, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": root}
+    told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert told.stdout == "False []\n", told.stderr

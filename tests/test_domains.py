@@ -526,3 +526,17 @@ def test_a_conic_solver_that_gives_up_is_an_error_of_the_library(
     monkeypatch.setattr(cp.Problem, "solve", failed)
     with pytest.raises(ucm.SolverError, match="conic program of a domain, got none"):
         both.support(np.array([1.0, 2.0, -1.0]))
+
+
+def test_a_ball_of_losses_that_is_one_point() -> None:
+    """Near 0 the conjugate of a power 1.1 is q^11: a conic solver does not tell .1 from 0."""
+    A = np.array([[0.5, -1.0, -1.5], [-1.0, 1.5, -0.5], [-0.5, 0.25, 1.0], [1.25, 1.75, 0.5]])
+    center = np.array([-2.0, -1.0, 0.375, 1.625])
+    U = ucm.Image(A, LossBall(Hinge(p=1.1), 0.0), center=center)
+    for norm in (1.01, 2.0):
+        found = ucm.solve(ucm.RobustMargin(U, norm), A.T, [1, 1, -1])
+        dual = norm / (norm - 1.0)
+        assert found.status == "optimal"
+        assert found.objective == pytest.approx(-np.linalg.norm(center, dual), rel=1e-6)
+    assert LossBall(Hinge(p=1.1), 0.0).violation(np.array([0.1, 0.0])) == pytest.approx(0.1)
+    assert LossBall(Hinge(), 0.0).violation(np.array([0.1, 0.0])) == 0.0  # any slope up to 1 / N

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -190,3 +191,65 @@ def test_values_beyond_the_interval_and_other_samples(samples: Any) -> None:
         found.validation(X, y[1:])
     with pytest.raises(ucm.ParameterError, match="got 1 values of nu"):
         ucm.path(nu_svm(0.3), X, y, nu=[0.4]).at(0.4)
+
+
+@pytest.mark.parametrize("shift", [0.0, 100.0, 1e3, 1e5])
+def test_a_large_mean_is_no_zero_in_the_set(shift: float) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((200, 3)), np.where(rng.random(200) < 0.5, -1.0, 1.0)
+    X[y > 0, 0] += 3.0
+    found = ucm.path(nu_svm(0.5), X + shift, y, nu="all", eps=0.1)
+    assert found.values[0] == pytest.approx(0.91) and found.values[-1] < 0.2
+    for value, solution in zip(found.values, found, strict=True):
+        certificate = solution.certificate
+        assert solution.status == "optimal" and solution.stats.solver == "newton-hull"
+        assert -1e-9 <= certificate.gap <= 0.1 * abs(certificate.dual)
+        assert abs(ucm.solve(nu_svm(value), X, y).objective / solution.objective - 1.0) <= 0.1
+    assert found.validation(X + shift, y).best[0] == pytest.approx(0.04, abs=0.011)
+
+
+def test_the_validation_error_does_not_move_with_the_samples(samples: Any) -> None:
+    X, y = samples
+    curves = [
+        ucm.path(nu_svm(0.3), X + shift, y, nu="all", between=(0.3, 0.6)).validation(X + shift, y)
+        for shift in (0.0, 1000.0)
+    ]
+    assert abs(curves[0].best[0] - curves[1].best[0]) <= 0.015
+    values = np.linspace(0.3, 0.6, 50)
+    assert np.abs(curves[0].at(values) - curves[1].at(values)).max() <= 0.03
+
+
+def test_samples_that_change_sides_together_leave_no_step(samples: Any) -> None:
+    X, y = samples
+    found = ucm.path(nu_svm(0.3), X, y, nu="all", between=(0.3, 0.6), eps=1e-2)
+    Z = np.random.default_rng(1).standard_normal((400, X.shape[1]))
+    curve = found.validation(np.repeat(Z, 2, axis=0), np.tile([1.0, -1.0], 400))
+    assert curve.best == (0.5, found.values.min(), found.values.max())
+    assert np.all(curve.errors == 0.5) and np.all(np.diff(curve.edges) > 0.0)
+
+
+def test_a_path_of_one_value() -> None:
+    X, y = np.array([[0.0, 0.0], [1.0, 1.0]]), np.array([1.0, -1.0])
+    found = ucm.path(nu_svm(0.3), X, y, nu="all")
+    at, curve = found.at(1.0), found.validation(X, y)
+    assert len(found) == 1 and at.objective == pytest.approx(-np.sqrt(2.0))
+    assert at.objective <= at.bound + 1e-12 and at.b == found[0].b
+    np.testing.assert_allclose(at.w, found[0].w)
+    assert curve.best == (0.0, 1.0, 1.0) and curve.at(1.0) == 0.0
+    np.testing.assert_array_equal(found.validation(X, -y).errors, [1.0])
+
+
+@pytest.mark.parametrize("value", ["a", None, True, [0.4]])
+def test_a_value_is_a_number(value: Any, samples: Any) -> None:
+    found = ucm.path(nu_svm(0.3), *samples, nu="all", between=(0.3, 0.5), eps=1e-2)
+    with pytest.raises(ucm.ParameterError, match="expected a number for nu, got"):
+        found.at(value)
+
+
+def test_what_is_not_proven_to_eps_is_no_path(samples: Any, monkeypatch: Any) -> None:
+    def loose(hulls: Any, one: Ends, other: Ends) -> Any:
+        return replace(proven(hulls, one, other), gap=0.02)
+
+    monkeypatch.setattr("ucm.compiler.interval.proven", loose)
+    with pytest.raises(ucm.SolverError, match="no longer told apart; raise eps"):
+        ucm.path(nu_svm(0.3), *samples, nu="all", between=(0.3, 0.31), eps=1e-2)

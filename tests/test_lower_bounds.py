@@ -16,7 +16,7 @@ from ucm import neg, pos
 from ucm.compiler.robust import ToDistance, ToSphere
 from ucm.errors import ParameterError
 from ucm.evidence.bounds import lower_bound
-from ucm.forms.answer import Witness
+from ucm.forms.answer import Answer, Witness
 from ucm.forms.monitor import Monitor
 from ucm.numerics.trust import least_on_sphere
 from ucm.solvers import Facets
@@ -277,3 +277,35 @@ def test_bad_input_of_a_bound() -> None:
         plan.solve(bound=0.5)  # type: ignore[arg-type]
     sol = plan.solve()
     assert plan.bound(sol, time_limit=1e-6).objective <= sol.objective
+
+
+def farthest(found: ToSphere, w: np.ndarray) -> list[np.ndarray]:
+    """The blocks of a point of U farthest along w."""
+    return [q for _, q in found.image.supports(found.image.rmatvec(w))]
+
+
+@pytest.mark.parametrize("kind", ["points", "sphere"])
+def test_where_0_lies_outside_nothing_is_claimed(kind: str) -> None:
+    X, y = drawn(0, 60, 2, apart=4.0)
+    model: Any = (
+        hulls(0.2)
+        if kind == "points"
+        else ucm.RobustMargin(ucm.Ellipsoid(pos.mean, pos.cov, 0.2) - neg.mean)
+    )
+    found = sphere_of(model, X, y)
+    least = ucm.solve(model, X, y).objective
+    assert least < -1.0
+    blocks = [farthest(found, w) for w in CIRCLE[::2000]]
+    witness = Witness("points", blocks) if kind == "points" else Witness("sphere", multiplier=-0.1)
+    assert proven(found, witness) <= least
+
+
+def test_bounds_that_cross_are_not_optimal() -> None:
+    X, y = drawn(0, 60, 2, apart=4.0)
+    found = sphere_of(hulls(0.2), X, y)
+    w = ucm.solve(hulls(0.2), X, y).w
+    height = known(ucm.solve(hulls(0.2), X, y).objective)
+    for share, crossed in ((1.0 + 1e-4, False), (1.0 - 1e-4, True), (0.5, True)):
+        found.floor = share * height
+        proof = found.certify(Answer(farthest(found, -w), w), 1e-6 if crossed else 1e-3)
+        assert (proof.certificate.kind == "global") != crossed

@@ -216,3 +216,8 @@ def test_sigma_grows_by_the_steps_taken() -> None:
     run(at, 50, report)
     factors = np.array(at.sigmas[1:]) / np.array(at.sigmas[:-1])
     np.testing.assert_allclose(factors, [growth(steps, 9.0) for steps in taken[: factors.size]])
+
+
+def test_a_system_that_overflows_has_no_step() -> None:
+    H = np.array([[-1.0, np.inf], [np.inf, 1.0]])  # what squares that overflow leave
+    assert not ridge_solve(H, np.ones(2)).any()

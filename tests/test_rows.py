@@ -6,6 +6,7 @@ import importlib
 import os
 import pickle
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from ucm.data.row_moments import of_moments
 from ucm.data.source import Labelled, Rounds, RowSource, StateLostError
 from ucm.data.survey import survey
 from ucm.evidence.row_hinge import HingeProof, hinge_proven
-from ucm.evidence.rows import below
+from ucm.evidence.rows import below, proven
 from ucm.forms.rows import RowHinge
 from ucm.solvers import DualNewton, HingeSieve, NewtonHull, Sieve
 
@@ -321,21 +322,25 @@ class _LosingRounds(Rounds):
     def __init__(self, source: Losing, inner: Rounds) -> None:
         self.source, self.inner = source, inner
 
-    def run(self, kernel: Any, *message: Any) -> list[Any]:
+    def _count(self) -> None:
         self.source.number += 1
         if self.source.number in self.source.lost:
+            self.inner.recover()  # so that nothing of before is left
             raise StateLostError
+
+    def run(self, kernel: Any, *message: Any) -> list[Any]:
+        self._count()
         return self.inner.run(kernel, *message)
 
     def merged(self, kernel: Any, merge: Any, *message: Any) -> Any:
-        self.source.number += 1
+        self._count()
         return self.inner.merged(kernel, merge, *message)
 
     def recover(self) -> None:
         self.inner.recover()
 
 
-@pytest.mark.parametrize("lost", [{2}, {3}, {4}, {2, 4}])
+@pytest.mark.parametrize("lost", [{1}, {2}, {3}, {4}, {2, 4}])
 def test_a_lost_state_costs_at_most_two_passes(lost: set[int]) -> None:
     X, y = samples(30_000)
     whole = ucm.solve(MODELS["nu"], blocks(X, y, 3000))
@@ -344,6 +349,43 @@ def test_a_lost_state_costs_at_most_two_passes(lost: set[int]) -> None:
     assert found.status == "optimal"
     assert found.objective == pytest.approx(whole.objective, rel=2e-6)
     assert found.stats.passes <= whole.stats.passes + 2.0 * len(lost) + 0.5
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        (MODELS["nu"], {}),
+        (MODELS["nu"], {"bias_rule": "error"}),
+        (ucm.models.mm_mpm(0.3), {"bias_rule": "error"}),
+        (ucm.models.svm(1.0), {}),
+        (ucm.models.psvm(2.0, 1.0), {}),
+    ],
+)
+def test_any_round_may_be_lost(model: Any, options: dict[str, Any]) -> None:
+    X, y = samples(4000)
+    whole = Losing(blocks(X, y, 500), set())
+    wanted = ucm.solve(model, whole, **options)
+    weights = None if wanted.weights is None else np.array(wanted.weights)
+    for k in range(1, whole.number + 1):
+        source = Losing(blocks(X, y, 500), {k})
+        found = ucm.solve(model, source, **options)
+        got = None if found.weights is None else np.array(found.weights)
+        assert source.number > k  # it was lost
+        assert found.objective == pytest.approx(wanted.objective, rel=2e-6)
+        assert found.b == pytest.approx(wanted.b, abs=3e-3)
+        if weights is not None and got is not None:
+            assert got.sum() == pytest.approx(weights.sum(), rel=1e-4)
+            assert X.T @ (y * got) == pytest.approx(X.T @ (y * weights), abs=3e-3 * weights.sum())
+
+
+@pytest.mark.parametrize("name", ["nu", "svm", "p = 2", "moments"])
+def test_losses_without_end_are_an_error(name: str) -> None:
+    X, y = samples(2000)
+    model = {"moments": ucm.models.mm_mpm(0.3), **MODELS, **LOSSES}[name]
+    for first in (1, 2) if name != "moments" else (1,):
+        source = Losing(blocks(X, y, 500), set(range(first, 100)))
+        with pytest.raises(ucm.SolverError, match="expected blocks that stay where they are"):
+            ucm.solve(model, source)
 
 
 def test_any_two_labels() -> None:
@@ -365,9 +407,112 @@ def test_a_sample_has_both_classes() -> None:
     assert sum(data.sizes) == 20_000 and data.sizes[0] == (y > 0).sum()
     assert data.scale == np.abs(X).max()
     assert 500 <= data.sample[1].size <= 2000
+    assert set(data.sample[1]) == {-1.0, 1.0}
+
+
+def test_a_class_with_one_row_a_block_is_met() -> None:
+    X, y = samples(4000, 2)
+    y[:] = -1.0
+    y[50::100] = 1.0
+    X[y > 0, 0] += 9.0
+    model = ucm.models.nu_svm(0.005)
+    rows, memory = ucm.solve(model, blocks(X, y)), ucm.solve(model, X, y)
+    assert rows.objective == pytest.approx(memory.objective, abs=1e-6)
+    X[:] = 1.0  # blocks that are all alike
+    X[y > 0] = 2.0
+    assert set(survey(blocks(X, y)).sample[1]) == {-1.0, 1.0}
+    assert set(survey(blocks(sparse.csr_matrix(X), y)).sample[1]) == {-1.0, 1.0}
+
+
+# --- far from the origin -----------------------------------------------------------------------
+@pytest.mark.parametrize("offset", [-20.0, 20.0, 1e4])
+def test_bounds_of_the_error_do_not_move(offset: float) -> None:
+    X, y = samples()
+    for model in (ucm.models.mm_mpm(0.3), ucm.models.mm_fda(0.3)):
+        rows, memory = ucm.compile(model, blocks(X + offset, y)), ucm.compile(model, X, y)
+        found, wanted = rows.guarantees(rows.solve()), memory.guarantees(memory.solve())
+        assert [(g.what, g.of) for g in found] == [(g.what, g.of) for g in wanted]
+        assert [g.value for g in found] == pytest.approx([g.value for g in wanted], rel=1e-6)
+
+
+# --- what the pass proves ----------------------------------------------------------------------
+def test_a_longer_normal_proves_no_more() -> None:
+    X, y = samples()
+    plan = ucm.compile(MODELS["nu"], blocks(X, y))
+    found = plan.solve()
+    form: Any = plan.lowering.form
+    proof: Any = found.answer and found.answer.rows
+    longer = replace(
+        proof,
+        w=2.0 * proof.w,
+        theta=tuple(2.0 * t for t in proof.theta),
+        below=tuple(2.0 * t for t in proof.below),
+    )
+    assert proven(form, longer)[0].primal == pytest.approx(found.certificate.primal, rel=1e-12)
+    far = replace(longer, points=2.0 * proof.points)
+    assert proven(form, far)[0].relative_gap > 0.4
+
+
+def test_a_bias_that_rows_do_not_give_says_why() -> None:
+    X, y = samples()
+    with pytest.raises(ucm.ParameterError, match="over rows that are read block by block"):
+        ucm.solve(MODELS["nu"], blocks(X, y), bias_rule="means")
+
+
+@pytest.mark.parametrize("large", [slice(0, 1), slice(None)])
+def test_squares_that_overflow_are_refused(large: slice) -> None:
+    X, y = samples()
+    X[large] = 1e200
+    with pytest.raises(ucm.DataError, match="scale the features"):
+        ucm.solve(ucm.models.mm_mpm(0.3), blocks(X, y))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_nan_that_comes_later_reaches_the_value() -> None:
+    X, y = samples()
+    plan = ucm.compile(LOSSES["p = 2"], blocks(X, y))
+    X[0, 0] = np.nan
+    with pytest.raises(ucm.UCMError):
+        plan.solve()
 
 
 # --- bad input ---------------------------------------------------------------------------------
+@pytest.mark.parametrize("suffix", [".npy", ".parquet", ".arrow", ".feather", ".h5", ".zarr"])
+def test_broken_files_are_named(tmp_path: Path, suffix: str) -> None:
+    if suffix != ".npy":
+        pytest.importorskip({".h5": "h5py", ".zarr": "zarr"}.get(suffix, "pyarrow"))
+    file = tmp_path / f"broken{suffix}"
+    file.write_bytes(b"nothing that is a table")
+    with pytest.raises(ucm.DataError, match="broken"):
+        ucm.row_source(file, np.ones(3))
+
+
+def test_labels_in_files_that_hold_none(tmp_path: Path) -> None:
+    X, _ = samples(20)
+    np.save(tmp_path / "X.npy", X)
+    (tmp_path / "y.csv").write_text("1\n-1\n")
+    for labels in (tmp_path / "y.csv", tmp_path):
+        with pytest.raises(ucm.DataError, match=r"a \.npy file of them"):
+            ucm.row_source(tmp_path / "X.npy", labels)
+
+
+def test_tables_that_hold_no_samples(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = importlib.import_module("pyarrow.parquet")
+    table = pa.table({"a": [1.0, 2.0], "b": [0.0, 1.0]})
+    with pytest.raises(ucm.DataError, match="one label per sample, got shape"):
+        ucm.row_source(table, np.ones((2, 1)))
+    twice = pa.table([[1.0], [2.0], [1.0]], names=["a", "a", "y"])
+    with pytest.raises(ucm.DataError, match="two named 'a'"):
+        ucm.row_source(twice)
+    with pytest.raises(ucm.DataError, match="expected a table of Arrow"):
+        ucm.row_source(pa.array([1.0, 2.0]), np.ones(2))
+    empty = table.append_column("y", [[1.0, -1.0]]).slice(0, 0)
+    parquet.write_table(empty, tmp_path / "empty.parquet", row_group_size=1)
+    with pytest.raises(ucm.DataError):
+        ucm.Classifier().fit(tmp_path / "empty.parquet", "y")
+
+
 def test_nan_in_the_last_block_is_named() -> None:
     X, y = samples(500)
     X[-1, 2] = np.nan
@@ -793,3 +938,17 @@ def test_a_path_over_rows_looks_at_them_once() -> None:
     for options in refused:
         with pytest.raises(ucm.DataError, match="gather"):
             ucm.path(MODELS["nu"], blocks(X, y), **options)
+
+
+@pytest.mark.parametrize(("shift", "tol"), [(0.0, 0.5), (100.0, 1e-2), (1e4, 1e-4), (1e6, 1e-6)])
+def test_a_large_mean_is_no_zero_in_the_set(shift: float, tol: float) -> None:
+    X, y = samples(m=3000, n=3)
+    exact = ucm.solve(ucm.models.nu_svm(0.5), X, y, tol=1e-8).objective
+    for found in (
+        ucm.solve(ucm.models.nu_svm(0.5), blocks(X + shift, y, 1000), tol=tol),
+        ucm.solve(ucm.models.nu_svm(0.5), X + shift, y, tol=tol),
+    ):
+        certificate = found.certificate
+        assert found.status == "optimal" and -1e-9 <= certificate.relative_gap <= tol
+        rounding = 1e-12 * shift + 1e-9
+        assert certificate.dual - rounding <= exact <= certificate.primal + rounding

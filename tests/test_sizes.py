@@ -355,3 +355,28 @@ def test_moments_merge_without_cancelling() -> None:
         Z = np.delete(X, np.arange(90)[p], axis=0)
         assert rest is not None and rest.total == len(Z)
         assert np.allclose(rest.covariance, np.cov(Z.T, bias=True), rtol=1e-9, atol=1e-9)
+
+
+def test_folds_are_masks_or_indices(cancer: Table) -> None:
+    X, y = cancer
+    first = np.arange(y.size) % 3 > 0
+    masks = [(first, ~first), (~first, first)]
+    indices = [tuple(map(np.flatnonzero, fold)) for fold in masks]
+    for model in (mm_mpm(0.3), nu_svm(0.3)):
+        by_mask, by_index = (
+            ucm.ClassifierCV(model, values=[0.3], cv=cv).fit(X, y) for cv in (masks, indices)
+        )
+        np.testing.assert_array_equal(by_mask.scores_, by_index.scores_)
+        expected = cross_val_score(ucm.Classifier(model), X, y, cv=masks)
+        np.testing.assert_allclose(by_mask.scores_[0], expected)
+    with pytest.raises(ucm.ParameterError, match="a mask of shape"):
+        ucm.ClassifierCV(nu_svm(0.3), values=[0.3], cv=[(first[1:], ~first)]).fit(X, y)
+
+
+@pytest.mark.parametrize("scoring", [None, "balanced_accuracy"])
+def test_a_fold_without_weight_has_no_score(cancer: Table, scoring: Any) -> None:
+    X, y = cancer
+    test = np.arange(y.size) < 40
+    search = ucm.ClassifierCV(nu_svm(0.3), values=[0.3], cv=[(~test, test)], scoring=scoring)
+    with pytest.raises(ucm.DataError, match="expected weights above 0 to score fold 0 of 1"):
+        search.fit(X, y, sample_weight=np.where(test, 0.0, 1.0))

@@ -12,9 +12,12 @@ from bundled import NAMES, load
 
 import ucm
 from ucm import Param, neg, pos, signed
+from ucm.data.bound import bind
 from ucm.errors import CompositionError, ParameterError
+from ucm.evidence.admissible import interval_of
 from ucm.language.domains import Box, CappedSimplex, KLBall, NormBall, Simplex
 from ucm.language.domains.mixture import Mixture, SmoothMixture, mixture, unit_of
+from ucm.language.robust import as_model
 from ucm.testing import check_domain
 
 TIGHT: Any = {
@@ -320,10 +323,49 @@ def test_the_worst_group_errs_less() -> None:
 
     pooled = ucm.CVaR(pos, 0.5) - ucm.CVaR(neg, 0.5)
     assert worst(ucm.models.group_dro(["usual", "rare"], 0.5)) < worst(pooled) - 0.2
-    with pytest.raises(CompositionError, match="two sets or more"):
-        ucm.models.group_dro(["usual"])
     with pytest.raises(ucm.DataError, match="expected the group"):
         ucm.solve(ucm.models.group_dro(["usual", "rare"]), X, y)
+
+
+@pytest.mark.parametrize(
+    "labels", [3, None, "AB", b"AB", {"A", "B"}, {"A": 1, "B": 2}, [], ["A"], np.array(["A"])], ids=repr
+)  # fmt: skip
+def test_groups_are_a_sequence_of_labels(labels: Any) -> None:
+    with pytest.raises(CompositionError, match=r"sequence of two labels or more, got .*; write"):
+        ucm.models.group_dro(labels)
+
+
+def test_groups_of_any_sequence() -> None:
+    expected = ucm.models.group_dro(["A", "B"])
+    for labels in (("A", "B"), np.array(["A", "B"]), iter("AB")):
+        assert ucm.models.group_dro(labels) == expected  # type: ignore[arg-type]
+
+
+def test_an_operand_without_a_point() -> None:
+    X, y = load("iris")
+    U = (pos.mean | ucm.ReducedHull(pos, eta=1e-3)) - neg.mean
+    with pytest.raises(ucm.EmptySetError, match="every operand must have a point; ReducedHull"):
+        ucm.solve(U, X, y)
+
+
+def test_a_size_in_a_union_has_no_program() -> None:
+    X, y = load("wine")
+    r, s = Param("r", 0.5), Param("s", 3.0)
+    U = ((ucm.Ball(pos.mean, r) | pos.mean) & ucm.Ball(pos.mean, s)) - neg.mean
+    words = r"got the variable r, .* choose values of r without relative=True, as in ucm.path"
+    with pytest.raises(CompositionError, match=words):
+        ucm.admissible(U, X, y)
+    part = ucm.Ball(pos.mean, Param("r", 0.5, relative=True)) | pos.mean
+    relative = (part & ucm.Ball(pos.mean, 3.0)) - neg.mean
+    with pytest.raises(CompositionError, match=words):
+        ucm.solve(relative, X, y)
+    assert len(list(ucm.path(U, X, y, r=[0.1, 0.2]))) == 2  # as the message says
+    # the other size, the union's own being a number
+    data = bind(X, y)
+    far = ((ucm.Ball(pos.mean, r) | pos.mean) & ucm.Ball(neg.mean, s)) - neg.mean
+    found = interval_of(as_model(far, ""), data, "s")
+    apart = np.linalg.norm(X[y > 0].mean(axis=0) - X[y < 0].mean(axis=0))
+    assert found.lower == pytest.approx(apart - 0.5, rel=1e-6)
 
 
 def test_advice_where_a_union_meets_another_set() -> None:

@@ -286,6 +286,11 @@ def _fit(options: argparse.Namespace) -> int:
         time_limit=time_left(options.time_limit, began),
         verbose=options.verbose and not options.json,
     )
+    if options.save and (solution.b is None or solution.w is None or not solution.w.any()):
+        raise DataError(
+            f"fit: --save: expected a direction to classify by, got w = 0 or no b ({solution.status}: "
+            f"{' '.join(solution.message.split())}); take other parameters, or leave --save out"
+        )
     check = plan.verify() if options.verify else None
     share, certificate, stats = accuracy(solution, X, y), solution.certificate, solution.stats
     if options.json:
@@ -331,11 +336,11 @@ def _fit(options: argparse.Namespace) -> int:
         out.print(lines)
         if check is not None:
             out.print(str(check), markup=False, highlight=False)
-    if options.save:
+    if options.save and solution.b is not None:
         w = normal_in_features(plan.model, solution, X.shape[1])
         kept = None if columns is None else (columns - 1).tolist()
         proof = (solution.status, solution.objective, certificate.relative_gap)
-        saved = Saved(model, w, solution.b or 0.0, labels, features, kept, zero_based, *proof)
+        saved = Saved(model, w, solution.b, labels, features, kept, zero_based, *proof)
         file = saved.write(options.save)
         console(quiet=options.json).print(
             f"for ucm predict: {file}", markup=False, highlight=False, soft_wrap=True

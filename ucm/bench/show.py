@@ -21,7 +21,17 @@ from rich.table import Table
 from ucm.bench.registry import COURSE, Cell, Row
 from ucm.language.notation import TEXT
 
-__all__ = ["Lines", "as_json", "as_they_come", "cell", "console", "kept", "line_by_line", "table"]
+__all__ = [
+    "Lines",
+    "alike",
+    "as_json",
+    "as_they_come",
+    "cell",
+    "console",
+    "kept",
+    "line_by_line",
+    "table",
+]
 
 FORMATS = {"here": ".5g", "gap": ".1e", "difference": ".1e", "accuracy": ".1%", "seconds": ".2g"}
 
@@ -48,6 +58,19 @@ def table(rows: list[Row], title: str) -> Table:
     for row in rows:
         shown.add_row(*(cell(name, row.get(name)) for name in columns))
     return shown
+
+
+def alike(rows: list[Row]) -> list[list[Row]]:
+    """The rows in their order, in lists whose rows share most of their columns: a table each."""
+    found: list[list[Row]] = []
+    columns: set[str] = set()
+    for row in rows:
+        if not found or 2 * len(columns & row.keys()) <= len(row):
+            found.append([])
+            columns = set()
+        found[-1].append(row)
+        columns |= row.keys()
+    return found
 
 
 def cell(name: str, entry: Any) -> str:
@@ -134,7 +157,7 @@ def as_they_come(work: Iterable[Row], title: str, quiet: bool) -> list[Row]:
         with Live(console=errors, transient=True, auto_refresh=False) as live:
 
             def show() -> None:
-                last = table(rows[-errors.height // 2 :], title)
+                last = table((alike(rows) or [[]])[-1][-errors.height // 2 :], title)
                 words = _course(time.perf_counter() - began)
                 bar = ProgressBar(total=1.0, completed=COURSE.share, width=40)
                 live.update(Group(last, bar, escape(words)), refresh=True)
@@ -146,7 +169,8 @@ def as_they_come(work: Iterable[Row], title: str, quiet: bool) -> list[Row]:
     finally:
         COURSE.told = lambda: None
         if rows:
-            console(quiet).print(table(rows, title))
+            first, *more = alike(rows)
+            console(quiet).print(table(first, title), *(table(part, "") for part in more))
     return rows
 
 

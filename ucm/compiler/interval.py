@@ -6,6 +6,7 @@ import bisect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, overload
 
 import numpy as np
@@ -36,7 +37,9 @@ __all__ = ["Between", "ErrorCurve", "OverInterval", "classifiers", "over_interva
 _EACH = 0.25  # of eps, for a solve
 _SAFE = 0.7  # of eps, that a step aims at
 _GROWS, _HALVES = 1.8, 0.5  # the most that a step grows by, and where one that is refused is cut
+_SAME = 1e-12  # of an interval, between samples that change sides together
 _NEAR = 1e-7  # relative, between values that are no longer told apart
+_ZERO = 1e-10  # of the largest norm: where 0 has entered, however large eps is
 _LEAST = 0.05  # of the distance of the smallest set: where the path ends before 0 enters
 
 
@@ -171,7 +174,11 @@ class OverInterval(Sequence[Solution]):
 
     def at(self, value: float) -> Between:
         """What is proven at a value of the interval."""
-        c = self._hulls.size.derived(value)
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise ParameterError(
+                f"Path.at: expected a number for {self._hulls.name}, got {brief(value)}; write one"
+            )
+        c = self._hulls.size.derived(float(value))
         known = [each.c for each in self.breaks]
         if not known[0] * (1.0 - 1e-12) <= c <= known[-1] * (1.0 + 1e-12):
             low, high = self.ends
@@ -180,6 +187,12 @@ class OverInterval(Sequence[Solution]):
                 "over a wider interval"
             )
         c = min(max(c, known[0]), known[-1])
+        if not self.pieces:
+            ends = self.breaks[0].ends
+            length, norm = float(np.linalg.norm(ends.w)), float(np.linalg.norm(ends.x))
+            least = float(ends.least(self._hulls.members, np.array([c]))[0]) / length
+            b = self.solution(0).b
+            return Between(value, ends.w / length, b, ends.x, -norm, -least, (norm - least) / norm)
         k = min(max(bisect.bisect_left(known, c) - 1, 0), len(self.pieces) - 1)
         piece = self.pieces[k]
         x, w, least = piece.at(c)
@@ -210,6 +223,10 @@ class OverInterval(Sequence[Solution]):
         Between two solved values w, as long as x, and b in its scale are linear in t, so that each sample
         changes sides once at most.
         """
+        if not self.pieces:
+            only = self.at(self.breaks[0].value)
+            wrong = (np.asarray(X @ only.w) + (only.b or 0.0) > 0.0) != (y > 0.0)
+            return ErrorCurve(self._hulls.name, np.full(2, only.value), np.array([wrong.mean()]))
         lines = [self.lines(k) for k in range(len(self.pieces))]
         W = np.array([lines[0][0][0], *(w[1] for w, _ in lines)])
         b = np.array([lines[0][1][0], *(ends[1] for _, ends in lines)], dtype=float)
@@ -228,7 +245,10 @@ class OverInterval(Sequence[Solution]):
         counts = np.concatenate(errors)
         if values[0] > values[-1]:
             values, counts = values[::-1], counts[::-1]
-        return ErrorCurve(self._hulls.name, values, counts / y.size)
+        # samples that change sides together leave steps of no width between them
+        wide = np.flatnonzero(np.diff(values) > _SAME * (values[-1] - values[0]))
+        edges = np.array([values[0], *values[wide[1:]], values[-1]])
+        return ErrorCurve(self._hulls.name, edges, counts[wide] / y.size)
 
 
 class _Hulls:
@@ -384,7 +404,7 @@ def over_interval(
     low, high = hulls.least, hulls.most
     if between is not None:
         low, high = _ends(hulls, between)
-    monitor = Monitor(_EACH * eps, time_limit=left())
+    monitor = Monitor(_EACH * eps, time_limit=left(), least=_ZERO)
     began = HullChain(hulls.form(float(hulls.size.inverse(low))), monitor)
     shares = [h.share for h in hulls.members]
     known: list[_Break] = []
@@ -425,7 +445,13 @@ def over_interval(
                 ahead.append(found)
             piece = proven(hulls.members, current.ends, ahead[-1].ends)
             apart = ahead[-1].c / current.c - 1.0
-            if piece.gap <= eps or apart < _NEAR:
+            if piece.gap > eps and apart < _NEAR:
+                raise SolverError(
+                    f"path: expected a relative gap of {eps:.2g} at {name}={current.value:.6g}, got "
+                    f"{piece.gap:.2g} of values that are no longer told apart; raise eps, or center the "
+                    "features"
+                )
+            if piece.gap <= eps:
                 step = apart * min(math.sqrt(_SAFE * eps / max(piece.gap, 1e-3 * eps)), _GROWS)
                 current = ahead.pop()
                 breaks.append(current)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ucm.compiler.lowering import Given, Lowering, Parts, Proof, Regime, Verdict
 from ucm.compiler.recover import BIAS_RULES, bias, error_over_rows, moves
-from ucm.compiler.robust import ToDistance
+from ucm.compiler.robust import ToDistance, separates
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import ComposedMap
@@ -42,18 +42,17 @@ from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Sample
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["ToRows", "by_moments", "of_hulls", "row_hulls", "stays"]
+__all__ = ["ToRows", "of_hulls", "of_statistics", "row_hulls", "stays"]
 
-_ROUNDING = 1e-9
 _RULES = ("auto", "kkt", "midpoint", "error", "zero")
 
 
-def by_moments(U: Node) -> bool:
+def of_statistics(U: Node) -> bool:
     """Whether the samples of a set stand under means and covariances only, and under no group."""
     if isinstance(U, Mean | Covariance):
         return isinstance(U.samples, Samples) and U.samples.label is None
     return not isinstance(U, SampleNode) and all(
-        by_moments(x) for x in U.below() if isinstance(x, Node)
+        of_statistics(x) for x in U.below() if isinstance(x, Node)
     )
 
 
@@ -126,6 +125,7 @@ class ToRows(Lowering[RowHulls]):
     """
 
     rules = _RULES
+    ruled = "over rows that are read block by block it is not known"
     wrong = "a point of U nearer than its support allows); the pass over the rows"
 
     def __init__(
@@ -197,10 +197,10 @@ class ToRows(Lowering[RowHulls]):
             abs(f) * float(np.linalg.norm(p))
             for f, p in zip(self.form.factors, found.points, strict=True)
         )
-        near = max(tol, self.data.space.resolution)
+        near = self.data.space.resolution
         inside = certificate.violation <= max(10.0 * tol, 1e-6)
-        far = 10.0 * max(near, certificate.violation) * size
-        if inside and norm <= near * size and not certificate.primal < -far:
+        small = inside and norm <= max(tol, near) * size
+        if small and not separates(certificate, tol, size, near, 0.0):
             certificate = Certificate(0.0, -norm, norm, 0.0, certificate.violation, "global")
             return Proof(answer, certificate, 0.0, np.zeros(self.form.n), None, x, size)
         return Proof(answer, certificate, -norm, answer.w, None, x, size)

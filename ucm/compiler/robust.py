@@ -32,6 +32,7 @@ from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.notation import TEXT
 from ucm.language.robust import RobustMargin
+from ucm.numerics.states import SEPARATED
 from ucm.solvers import Facets
 from ucm.solvers.sphere.best_rule import long_rule
 from ucm.solvers.sphere.radial import radial
@@ -41,12 +42,22 @@ from ucm.solvers.threads import blas_threads
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["ToDistance", "ToSphere", "minimum_norm"]
+__all__ = ["ToDistance", "ToSphere", "minimum_norm", "separates"]
 
 _ROUNDING = 1e-9  # violation of a point that lies in U
 _FEW = 6  # dimensions in which a polytope is pushed out
 _POINTS = 20_000  # of it
 _NO_RULE = "no rule with a positive bound was found; plan.bound() looks longer"
+
+
+def separates(
+    certificate: Certificate, tol: float, size: float, resolution: float, rounding: float
+) -> bool:
+    """Whether w proves that 0 is not in U, where U is of a size: the worst case along w is beyond what sums
+    of it lose, and beyond the resolution of the space or the optimum itself to the tolerance."""
+    proven = resolution < GramSpace.resolution and abs(certificate.relative_gap) <= tol
+    least = SEPARATED if proven else resolution
+    return certificate.primal < -(least * size + rounding)
 
 
 def minimum_norm(model: RobustMargin, data: Data) -> MinNorm:
@@ -351,10 +362,8 @@ class ToDistance(_Robust[MinNorm]):
         if abs(certificate.relative_gap) > tol:  # not proven to be off 0: how large is U?
             size = max(size, self.form.largest)
         inside, near = certificate.violation <= max(10.0 * tol, 1e-6), self.data.space.resolution
-        # where a domain is curved, a small violation allows a point far outside: w may prove 0 to be one
-        far = 10.0 * max(tol, near, certificate.violation) * size
         small = inside and norm <= max(tol, near) * size
-        if small and not certificate.primal < -(far + self._cancelled):
+        if small and not separates(certificate, tol, size, near, self._cancelled):
             certificate = Certificate(0.0, -norm, norm, 0.0, certificate.violation, "global")
             return Proof(answer, certificate, 0.0, zero, None, x, size)
         return Proof(answer, certificate, -norm, w, None, x, size)
@@ -515,7 +524,7 @@ class ToSphere(_Robust[UnitNorm]):
                 )
             if bound > self.floor:
                 certificate = proven(certificate, bound, data.scale)
-        sound = self._inside(certificate, tol) and not self._separates(certificate, tol)
+        sound = self._inside(certificate, tol) and not self._crossed(certificate, tol)
         if sound and certificate.dual > 0.0:
             certificate = replace(certificate, kind="global")
         if sound and self._near(certificate, tol):
@@ -606,6 +615,11 @@ class ToSphere(_Robust[UnitNorm]):
     def _separates(self, certificate: Certificate, tol: float) -> bool:
         """Whether w is below what the floor allows: then 0 does not lie in U."""
         return certificate.gap < -10.0 * self._flat(tol)
+
+    def _crossed(self, certificate: Certificate, tol: float) -> bool:
+        """Whether the floor is above the objective of w by more than the tolerance, and rounding."""
+        rounding = SEPARATED if self.data.gram is None else GramSpace.resolution
+        return certificate.gap < -(tol * abs(certificate.primal) + rounding * self.whole)
 
     def slack(self, proof: Proof, tol: float) -> float:
         return 0.0 if self._separates(proof.certificate, tol) else math.inf

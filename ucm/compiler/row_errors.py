@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
-from ucm.data.source import RowSource, as_double
+from ucm.data.source import RowSource, as_double, told
 
 __all__ = ["undecided"]
 
@@ -57,13 +57,13 @@ def undecided(
     rounds = source.rounds()
     width = 16.0 * max(spread, 1e-280) / _BINS
     first = center - 0.5 * _BINS * width
-    counts = rounds.merged(_count, _added, normal, first, width)
+    counts = told(rounds, _count, normal, first, width, merge=_added)
     P, N = costs[0] * counts[0], costs[1] * counts[1]
     error = np.cumsum(P - N) - (P - N) + N.sum()
     filled = np.flatnonzero(counts.any(axis=0))
     least = error[filled].min() + 1e-12 * (P.sum() + N.sum())
     near = np.flatnonzero((error - N)[filled] <= least)
     low, high = filled[max(near[0] - 1, 0)], filled[min(near[-1] + 1, filled.size - 1)]
-    found = rounds.run(_bring, normal, first, width, int(low), int(high))
+    found = told(rounds, _bring, normal, first, width, int(low), int(high))
     scores = np.concatenate([s for s, _ in found])
     return scores, np.concatenate([p for _, p in found]), float(error[low])

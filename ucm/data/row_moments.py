@@ -13,7 +13,7 @@ from ucm.data.linear import Vec
 from ucm.data.look import Look, joined, look, refuse_bad, refuse_empty
 from ucm.data.maps import MatrixMap
 from ucm.data.moments import Moments
-from ucm.data.source import RowSource, as_double
+from ucm.data.source import RowSource, as_double, told
 from ucm.data.weighing import Weighing, factors_of
 
 __all__ = ["of_moments"]
@@ -53,11 +53,13 @@ def _moments(X: Any, y: Any, state: Any) -> tuple[Any, _Told]:
     if found.bad is not None:
         return None, (found, None, None)
     X = as_double(X)
-    return None, (found, _part(X[y > 0.0]), _part(X[y < 0.0]))
+    with np.errstate(over="ignore", invalid="ignore"):  # refused when all rows are known
+        return None, (found, _part(X[y > 0.0]), _part(X[y < 0.0]))
 
 
 def _merge(a: _Told, b: _Told) -> _Told:
-    return joined(a[0], b[0]), _united(a[1], b[1]), _united(a[2], b[2])
+    with np.errstate(over="ignore", invalid="ignore"):
+        return joined(a[0], b[0]), _united(a[1], b[1]), _united(a[2], b[2])
 
 
 def of_moments(source: RowSource, class_weight: Any = None, apart: bool = False) -> Data:
@@ -70,12 +72,12 @@ def of_moments(source: RowSource, class_weight: Any = None, apart: bool = False)
     Raises
     ------
     DataError
-        NaN or inf, no samples, labels other than both -1 and +1.
+        NaN or inf, no samples, labels other than both -1 and +1; squares of the entries are no numbers.
     """
-    told = source.rounds().merged(_moments, _merge)
-    if told is None:
+    all_rows = told(source.rounds(), _moments, merge=_merge)
+    if all_rows is None:
         refuse_empty()
-    found, *parts = told
+    found, *parts = all_rows
     refuse_bad(found)
     weighing = Weighing(factors_of(found.counts, class_weight))
     origin = parts[0].origin if apart else np.zeros(source.n)
@@ -83,6 +85,7 @@ def of_moments(source: RowSource, class_weight: Any = None, apart: bool = False)
     means = np.array([plus.mean, minus.mean])
     data = Data(means, np.array([1.0, -1.0]), weighing, source=source)
     data.m, data.scale, data.stored = source.m, found.top or 1.0, found.entries
+    data.refuse_squares()
     data.counts, data.origin = found.counts, origin if apart else None
     up, down = (
         Moments(f * own.total, sign * own.mean, f * own.scatter)

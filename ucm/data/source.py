@@ -24,16 +24,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.errors import DataError
+from ucm.errors import DataError, SolverError
 
 __all__ = [
     "BlockSource", "Kernel", "Labelled", "Rounds", "RowSource", "StateLostError", "as_double",
-    "block_rows", "gathered", "refuse_lengths",
+    "block_rows", "gathered", "once_more", "refuse_lengths", "told",
 ]  # fmt: skip
 
 Kernel = Callable[..., tuple[Any, Any]]
 
 _BLOCK = 1 << 21  # bytes: a second product with a block finds it in the cache
+_LOSSES = 5  # of blocks, after which rounds are given up
 _THREADS = 4  # at most, where none is said: more wait for the memory
 
 
@@ -66,6 +67,45 @@ class Rounds(ABC):
         """All blocks again, all states None."""
 
 
+def once_more(rounds: Rounds, losses: int) -> int:
+    """All blocks again after a loss; the number of losses with this one.
+
+    Raises
+    ------
+    SolverError
+        It is one too many.
+    """
+    if losses >= _LOSSES:
+        raise SolverError(
+            f"rows: expected blocks that stay where they are, got {losses + 1} losses of them; look at what "
+            "holds them, and solve again"
+        )
+    rounds.recover()
+    return losses + 1
+
+
+def told(
+    rounds: Rounds,
+    kernel: Kernel,
+    *message: Any,
+    merge: Callable[[Any, Any], Any] | None = None,
+) -> Any:
+    """What a round of a kernel that needs no state tells, merged or by blocks: where a block is lost, the
+    round is repeated.
+
+    Raises
+    ------
+    SolverError
+        Blocks are lost again and again.
+    """
+    losses = 0
+    while True:
+        try:
+            return rounds.merged(kernel, merge, *message) if merge else rounds.run(kernel, *message)
+        except StateLostError:
+            losses = once_more(rounds, losses)
+
+
 class RowSource(ABC):
     """m samples of n features with their labels, in blocks of rows that stay where they are.
 
@@ -91,7 +131,7 @@ class RowSource(ABC):
 
     def gather(self) -> tuple[Any, NDArray[Any]]:
         """All samples and labels in memory, float64 or CSR: for models that need them whole."""
-        return gathered(self.rounds().run(_copied))
+        return gathered(told(self.rounds(), _copied))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(m={self.m}, n={self.n})"

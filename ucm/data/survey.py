@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import zlib
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from ucm.data.bound import Data, EuclideanSpace
 from ucm.data.gram import Gram
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.look import Look, joined, look, refuse_bad, refuse_empty
-from ucm.data.source import Rounds, RowSource, as_double, gathered
+from ucm.data.source import Rounds, RowSource, as_double, gathered, told
 from ucm.data.stored import row_source
 from ucm.data.weighing import PLAIN, Weighing
 from ucm.errors import DataError
@@ -29,16 +30,19 @@ _FEWEST = 1500  # rows of a sample, or all
 
 def _look(X: Any, y: Any, state: Any, step: int) -> tuple[Any, tuple[Look, Any]]:
     found, y = look(X, y)
-    part = _some(y == 1.0, y == -1.0, (step, step))
+    part = _some(X, y == 1.0, y == -1.0, (step, step))
     return None, (found, (as_double(X[part]), y[part]))
 
 
-def _some(plus: Any, minus: Any, steps: tuple[int, int]) -> NDArray[np.intp]:
-    """One of every `steps` rows of each class, at places without a period."""
+def _some(X: Any, plus: Any, minus: Any, steps: tuple[int, int]) -> NDArray[np.intp]:
+    """One of every `steps` rows of each class, at places without a period, which differ between blocks: few
+    rows of a class in each are met in some."""
     chosen = []
+    first = X[:1].data if sparse.issparse(X) else X[:1]
+    rng = np.random.default_rng(zlib.crc32(first.tobytes()))
     for rows, step in zip((plus, minus), steps, strict=True):
         index = np.flatnonzero(rows)
-        shift = np.random.default_rng(0).random(-(-index.size // step))
+        shift = rng.random(-(-index.size // step))
         at = ((np.arange(shift.size) + shift) * step).astype(np.intp)
         chosen.append(index[at[at < index.size]])
     return np.sort(np.concatenate(chosen))
@@ -46,13 +50,19 @@ def _some(plus: Any, minus: Any, steps: tuple[int, int]) -> NDArray[np.intp]:
 
 def _take(X: Any, y: Any, state: Any, steps: tuple[int, int]) -> tuple[Any, Any]:
     y = np.asarray(y, dtype=np.float64)
-    part = _some(y > 0.0, y < 0.0, steps)
+    part = _some(X, y > 0.0, y < 0.0, steps)
     return state, (as_double(X[part]), y[part])
 
 
 def taken(rounds: Rounds, steps: tuple[int, int]) -> tuple[Any, Vec]:
-    """One of every `steps` rows of class +1 and of class -1, in memory."""
-    return gathered(rounds.run(_take, steps))
+    """One of every `steps` rows of class +1 and of class -1, in memory; all of a class of which that met
+    none."""
+    X, y = gathered(told(rounds, _take, steps))
+    met = (y > 0.0).any(), (y < 0.0).any()
+    if all(met):
+        return X, y
+    every = tuple(step if some else 1 for step, some in zip(steps, met, strict=True))
+    return gathered(told(rounds, _take, every))
 
 
 def refuse_gathering(source: RowSource, what: str) -> NoReturn:
@@ -227,14 +237,11 @@ def survey(source: RowSource, weighing: Weighing = PLAIN) -> RowData:
     """
     if source.m == 0:
         refuse_empty()
-    seen = source.rounds().run(_look, _step(source))
+    step = _step(source)
+    seen = told(source.rounds(), _look, step)
     found = functools.reduce(joined, [told for told, _ in seen])
     refuse_bad(found)
-    return RowData(
-        source,
-        found.counts,
-        found.top or 1.0,
-        found.entries,
-        gathered([sample for _, sample in seen]),
-        weighing,
-    )
+    sample = gathered([part for _, part in seen])
+    if np.ptp(sample[1]) == 0.0:  # a class too rare to be met
+        sample = taken(source.rounds(), (step, step))
+    return RowData(source, found.counts, found.top or 1.0, found.entries, sample, weighing)

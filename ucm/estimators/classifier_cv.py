@@ -39,6 +39,16 @@ from ucm.language.robust import RobustMargin, as_model
 __all__ = ["ClassifierCV"]
 
 
+def _indices(part: Any, m: int) -> NDArray[np.intp]:
+    """The samples of a part of a fold, from indices or a mask over all m."""
+    part = np.asarray(part)
+    if part.dtype != bool:
+        return part.astype(np.intp)
+    if part.shape != (m,):
+        raise ValueError(f"a mask of shape {part.shape} over {m} samples")
+    return np.flatnonzero(part)
+
+
 class ClassifierCV(ClassifierMixin, OfModel):
     """A declared model whose size is chosen by cross-validation inside of `fit`.
 
@@ -67,6 +77,7 @@ class ClassifierCV(ClassifierMixin, OfModel):
         parameter is relative.
     cv : int, "loo", splitter or pairs (train, test), default=5
         The folds; an integer means that many stratified ones, or as many as the rarest class has samples;
+        train and test are indices or boolean masks;
         "loo", as `LeaveOneOut()`, leaves out each sample once: of MM-FDA in closed form, with two
         eigendecompositions in all, for `bias` "means", which "auto" then stands for, or "zero".
     scoring : None, str or callable, default=None
@@ -255,7 +266,7 @@ decision_function_shape, class_weight, side, n_jobs, probability, verbose
             right = _answers(S, classes, self.multi_class) == y[:, None]
             self.scores_ = np.where(np.isnan(S).any(axis=1), np.nan, right).T
         else:
-            folds = self._folds(X, y, index, classes)
+            folds = self._folds(X, y, index, classes, given)
             parts = held_out(search, folds) if S is None else (S[test] for _, test in folds)
             self.scores_ = np.column_stack(
                 [
@@ -313,8 +324,8 @@ decision_function_shape, class_weight, side, n_jobs, probability, verbose
                 f"has 1 sample (n_samples={shape[0]}, n_features={shape[1]}); add samples"
             )
 
-    def _folds(self, X: Any, y: Any, index: Any, classes: Any) -> list[Fold]:
-        """The folds, each with samples of every class to train on."""
+    def _folds(self, X: Any, y: Any, index: Any, classes: Any, given: Any) -> list[Fold]:
+        """The folds, each with samples of every class to train on, and with weights to score by."""
         cv = self.cv
         whole = isinstance(cv, int | np.integer)
         splitter: Any = cv
@@ -325,9 +336,7 @@ decision_function_shape, class_weight, side, n_jobs, probability, verbose
         try:
             splitting: Any = check_cv(splitter, y, classifier=True)
             found = list(splitting.split(np.zeros((y.size, 1)), y))
-            folds = [
-                (np.asarray(train, np.intp), np.asarray(test, np.intp)) for train, test in found
-            ]
+            folds = [(_indices(train, y.size), _indices(test, y.size)) for train, test in found]
             inside = all(part.min() >= 0 and part.max() < y.size for fold in folds for part in fold)
         except (ValueError, TypeError, IndexError) as error:
             raise ParameterError(
@@ -339,7 +348,12 @@ decision_function_shape, class_weight, side, n_jobs, probability, verbose
                 f"ClassifierCV: expected folds with samples to train on and to hold out, got {brief(cv)}; "
                 "write cv=5"
             )
-        for k, (train, _) in enumerate(folds):
+        for k, (train, test) in enumerate(folds):
+            if given is not None and not given[test].any():
+                raise DataError(
+                    f"ClassifierCV: expected weights above 0 to score fold {k} of {len(folds)} by, got 0 for "
+                    f"all of its {test.size} samples; leave samples of weight 0 out, or shuffle the folds"
+                )
             counts = np.bincount(index[train], minlength=classes.size)
             if not counts.all():
                 missing = classes[int(np.argmin(counts))].item()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
-from ucm.data.source import Labelled, RowSource, as_double
+from ucm.data.source import Labelled, RowSource, as_double, told
 from ucm.data.stored import feature_rows, row_source
 from ucm.data.survey import refuse_gathering
 from ucm.errors import DataError, ParameterError
@@ -94,7 +94,7 @@ def score_rows(X: Any, W: NDArray[np.float64], names: list[str] | None) -> NDArr
         raise DataError(
             f"Classifier.predict: expected {W.shape[1]} features, got {source.n}; give those of the fit"
         )
-    found = source.rounds().run(_scores, W)
+    found = told(source.rounds(), _scores, W)
     if not all(sound for _, sound in found):
         raise DataError(
             "Classifier.predict: expected finite numbers, got NaN or inf; remove these samples"

@@ -88,9 +88,12 @@ class Saved:
                 tree[name] = math.inf if tree[name] is None else float(tree[name])
             found = Saved(**tree)
             size = found.features if found.columns is None else len(found.columns)
+            named = isinstance(found.labels, list) and list(map(type, found.labels)) == [str, str]
             whole = all(0 <= int(j) < found.features for j in found.columns or ())
         except (TypeError, ValueError, OverflowError) as error:
             raise DataError(f"{path}: {wrong} ({error})") from None
+        if not named:
+            raise DataError(f"{path}: {wrong} (its labels are no list of two strings)")
         if found.w.shape != (size,) or not (np.isfinite(found.w).all() and whole):
             raise DataError(f"{path}: {wrong} (its normal does not fit its features)")
         return found

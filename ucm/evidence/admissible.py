@@ -108,7 +108,7 @@ class _FreeSize(Scope):
     """The size that one hyperparameter sets is a variable; everything else is a number."""
 
     def __init__(self, name: str, unit: float) -> None:
-        self.name = name
+        self.name = self.free = name
         self.t = unit * cp.Variable(nonneg=True)
 
     def of(self, quantity: Quantity) -> float | cp.Expression:
@@ -173,6 +173,9 @@ def admissible(
 
     Raises
     ------
+    CompositionError
+        Only a program could find an end, and the hyperparameter is a size in a union, whose product with
+        the share of its operand is not convex.
     SolverError
         An end was not found, or not in time.
 

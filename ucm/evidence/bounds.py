@@ -127,7 +127,10 @@ def _inscribed(form: UnitNorm, points: np.ndarray) -> float:
         equations = ConvexHull(points).equations
     except QhullError:
         return -np.inf
-    return float((-equations[:, -1] / [form.length(a) for a in equations[:, :-1]]).min())
+    radius = float((-equations[:, -1] / [form.length(a) for a in equations[:, :-1]]).min())
+    return (
+        radius if radius >= 0.0 else -np.inf
+    )  # a facet bounds the distance of 0 outside from below
 
 
 def _sphere(model: RobustMargin, data: Data, form: UnitNorm, t: float) -> float:
@@ -151,4 +154,6 @@ def _sphere(model: RobustMargin, data: Data, form: UnitNorm, t: float) -> float:
     if not s[0] + t > 0.0:
         return -np.inf
     a = V.T @ c
+    if not (a * a / s).sum() <= 1.0:
+        return -np.inf  # 0 lies outside, where f may be negative
     return float(np.sqrt(max((t * a * a / (s + t)).sum() - t, 0.0)))

@@ -7,6 +7,7 @@ and those distributions, and a probability statement only where its row has a pr
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -282,16 +283,12 @@ class _Fitted:
 
     Attributes
     ----------
-    data : in the coordinates of the samples, or behind a kernel
-    w : None behind a kernel, where `||w||_2 = 1`
-    b : None where it has no meaning
-    margins : `y_i (w'x_i + b)`
+    data : in the coordinates of the samples, behind a kernel, or of means and covariances alone
+    solution : w is None behind a kernel, where `||w||_2 = 1`; b where it has no meaning
     """
 
     data: Data
-    w: Vec | None
-    b: float | None
-    margins: Vec
+    solution: Solution
 
     @classmethod
     def of(cls, data: Data, solution: Solution) -> _Fitted | None:
@@ -299,7 +296,21 @@ class _Fitted:
         X = data.X if data.gram is None else data.gram.X
         if solution.expansion is None and solution.w.size != X.shape[1]:
             return None
-        return cls(data, solution.w, solution.b, data.y * solution.decision(X))
+        return cls(data, solution)
+
+    @property
+    def w(self) -> Vec | None:
+        return self.solution.w
+
+    @property
+    def b(self) -> float | None:
+        return self.solution.b
+
+    @functools.cached_property
+    def margins(self) -> Vec:
+        """`y_i (w'x_i + b)` of samples that are in memory."""
+        X = self.data.X if self.data.gram is None else self.data.gram.X
+        return self.data.y * self.solution.decision(X)
 
     def of_class(self, label: int) -> Vec:
         return self.margins[self.data.y == label]
@@ -315,7 +326,10 @@ class _Fitted:
             own, weights = self.of_class(label), self.data.copies(kind)
             mean = float(np.average(own, weights=weights))
             return mean, math.sqrt(float(np.average((own - mean) ** 2, weights=weights)))
-        mean = label * (float(self.data.mean(kind) @ self.w) + (self.b or 0.0))
+        score = float(self.data.mean(kind) @ self.w) + (self.b or 0.0)
+        if self.data.origin is not None:
+            score += float(self.data.origin @ self.w)
+        mean = label * score
         along = self.data.covariance_factor(kind).rmatvec(self.w)
         return mean, float(np.sqrt(along @ along))
 

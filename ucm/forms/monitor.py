@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.errors import ParameterError, brief
+from ucm.numerics.states import SEPARATED
 
 __all__ = ["Monitor", "check_time_limit", "time_left"]
 
@@ -88,6 +89,11 @@ class Monitor:
     def zero(self) -> float:
         """The part of the largest norm met at which a norm counts as 0."""
         return max(0.1 * self.tol, 1e-10) if self.least is None else self.least
+
+    def at_zero(self, norm: float, bound: float, largest: float) -> bool:
+        """Whether a point counts as 0: its norm is small against the largest met, and no dual vector
+        separates 0 from the set, of whose distance from it `bound` is one from below."""
+        return norm <= self.zero * largest and not bound > SEPARATED * largest
 
     @property
     def seconds(self) -> float:

@@ -6,8 +6,9 @@ arithmetic of some, stays what it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 
+from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet
 from ucm.language.domains import KLBall, NormBall
 from ucm.language.losses import Hinge, Ramp
@@ -225,7 +226,8 @@ def group_dro(groups: Sequence[str | float], beta: Scalar = 1.0) -> UncertaintyS
     Raises
     ------
     CompositionError
-        Fewer than two groups, or a label that is neither a string nor a number.
+        Fewer than two groups, a string or no sequence in the place of their labels, or a label that is
+        neither a string nor a number.
 
     Examples
     --------
@@ -234,8 +236,15 @@ def group_dro(groups: Sequence[str | float], beta: Scalar = 1.0) -> UncertaintyS
     >>> ucm.solve(ucm.models.group_dro(["A", "B"]), X, y, subgroup=g).objective
     -2.0
     """
+    ordered = isinstance(groups, Iterable) and not isinstance(groups, str | bytes | Mapping | Set)
+    labels = list(groups) if ordered else []
+    if len(labels) < 2:
+        raise CompositionError(
+            f"group_dro: expected a sequence of two labels or more, got {brief(groups)}; write "
+            "group_dro(['A', 'B']) with the labels of subgroup"
+        )
     b = _param("beta", beta)
-    plus, minus = (ConvexUnion(*(CVaR(S.group(g), b) for g in groups)) for S in (pos, neg))
+    plus, minus = (ConvexUnion(*(CVaR(S.group(g), b) for g in labels)) for S in (pos, neg))
     return plus - minus
 
 

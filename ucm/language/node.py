@@ -66,7 +66,8 @@ def _frozen_array(x: Any, where: str) -> Any:
             kept = finite = np.array(x, dtype=np.float64) + 0.0  # no -0.0
         except (TypeError, ValueError, OverflowError) as error:
             raise CompositionError(
-                f"{where}: expected an array of real numbers, its rows of one length, got {brief(x)}"
+                f"{where}: expected an array of real numbers, its rows of one length, got {brief(x)}; give "
+                "real numbers, and every row as many as the first"
             ) from error
         kept.flags.writeable = False
     if not np.isfinite(finite).all():

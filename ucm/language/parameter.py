@@ -24,7 +24,8 @@ from ucm.language.notation import LATEX, Notation
 
 __all__ = [
     "Coefficient", "Derived", "Kind", "Numbers", "Param", "Parameters", "Quantity", "Root", "Scalar", "Scope",
-    "Size", "Tunable", "as_number", "holds", "named", "number_source", "shown", "subject", "value",
+    "Size", "Tunable", "as_declared", "as_number", "holds", "named", "number_source", "shown", "subject",
+    "value",
 ]  # fmt: skip
 
 
@@ -536,9 +537,11 @@ class Scope(ABC):
     Attributes
     ----------
     scaled : whether variables are in units in which their entries are near 1
+    free : the hyperparameter whose size is a variable; None: there is no such variable
     """
 
     scaled: bool = True
+    free: str | None = None
 
     @abstractmethod
     def of(self, quantity: Quantity) -> float | cp.Expression:

@@ -41,7 +41,7 @@ from ucm.numerics.band import (
 )  # fmt: skip
 from ucm.numerics.palm import MOST, growth, line_search, ridge_solve
 from ucm.numerics.rows import PART, TAGS, exchange, move, pull
-from ucm.numerics.states import STATE
+from ucm.numerics.states import SEPARATED, STATE
 from ucm.numerics.vectors import dot, plus
 
 __all__ = ["march"]
@@ -321,9 +321,12 @@ def minimise(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work
         gap = relative_gap(ends, side, state, w, x, V, work, 8.0 * state[TOL])
         state[GAP] = gap
         whole = ends[0, 1] == ends[0, 2] and ends[1, 1] == ends[1, 2]
-        if np.isnan(state[OFFSET]) and np.sqrt(dot(x, x)) <= state[ZERO] * state[LARGEST]:
-            state[STATUS] = 2.0
-            return
+        size = np.sqrt(dot(x, x))
+        if np.isnan(state[OFFSET]) and size <= state[ZERO] * state[LARGEST]:
+            exact = relative_gap(ends, side, state, w, x, V, work, np.inf)
+            if not (1.0 - exact) * size > SEPARATED * state[LARGEST]:
+                state[STATUS] = 2.0
+                return
         if gap <= 0.8 * state[TOL]:
             if whole or state[VERIFY] == 0.0:
                 state[STATUS] = 1.0

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["GRAM_STATE", "SIDE", "STATE"]
+__all__ = ["GRAM_STATE", "SEPARATED", "SIDE", "STATE"]
+
+SEPARATED = 1e-12
+"""Of the largest norm met: a distance from 0 that is proven to be longer is no rounding."""
 
 STATE = (
     "sigma",  # proximal parameter; 0: to be chosen from the gap of the start

@@ -202,7 +202,8 @@ class WeightedSum:
 
 
 def ridge_solve(H: Matrix, g: Vec) -> Vec:
-    """`H^-1 g` for a positive definite H that may be singular to rounding: then with a ridge that grows."""
+    """`H^-1 g` for a positive definite H that may be singular to rounding: then with a ridge that grows. 0
+    where entries overflow."""
     lapack: Any = linalg.lapack
     ridge, top = 0.0, float(np.diagonal(H).max())
     for _ in range(8):
@@ -211,4 +212,6 @@ def ridge_solve(H: Matrix, g: Vec) -> Vec:
             return solution
         ridge = max(10.0 * ridge, 1e-15 * top)
         H = H + ridge * np.eye(H.shape[0])
+    if not (np.isfinite(H).all() and np.isfinite(g).all()):
+        return np.zeros_like(g)
     return np.linalg.lstsq(H, g)[0].astype(np.float64)

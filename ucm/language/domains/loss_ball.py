@@ -117,9 +117,19 @@ class LossBall(Copied):
         q = curved.solve(curve, g, [], radius, least, prox=False).q
         return float(g @ q), q
 
+    def _pinned(self, dim: int) -> bool:
+        """Whether the centre is the only point: near it powers of l* do not tell others from it."""
+        if value(self.radius) > self.curve(dim).value(self.center(dim)):
+            return False
+        ends = [self.support(s * np.ones(dim))[1] for s in (1.0, -1.0)]
+        return all(np.array_equal(q, self.center(dim)) for q in ends)
+
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
-        """How far the mean of l* is above its bound, and how far q is outside the domain of l*."""
+        """How far the mean of l* is above its bound, and how far q is outside the domain of l*; from the only
+        point where there is one."""
         q, radius = masses.vector(q), value(self.radius)
+        if self._pinned(q.size):
+            return masses.snap(float(np.abs(q - self.center(q.size)).sum()))
         curve = self.curve(q.size)
         inside = np.clip(q, 0.0, curve.caps)
         scale = min(curve.cap, 1.0)
@@ -143,6 +153,8 @@ class LossBall(Copied):
     def constraints(
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
+        if isinstance(size, float) and self._pinned(q.size):
+            return [q == self.center(q.size)]
         count = self.count(q.size)
         if self.copies is None:
             height, inside = self.loss.conjugate_cvxpy(count * q)

@@ -27,7 +27,6 @@ from ucm.language.contracts import (
 )
 from ucm.language.domains.mixture import Mixture, mixture, unit_of
 from ucm.language.node import CoordinateFree, Notation
-from ucm.language.parameter import Numbers, Parameters
 from ucm.language.perspective import perspective
 from ucm.language.sets.weights import below
 
@@ -60,6 +59,8 @@ class ConvexUnion(UncertaintySet, CoordinateFree):
     ------
     CompositionError
         There are fewer than two, or they live in different spaces; of data: one of them is unbounded.
+    EmptySetError
+        Of data: one of them is empty, though the others are not.
 
     Notes
     -----
@@ -102,8 +103,11 @@ class ConvexUnion(UncertaintySet, CoordinateFree):
         return common_dimension(self, [U.dimension(n) for U in self.sets])
 
     def emptiness(self, data: Data) -> str | None:
-        reasons = (U.emptiness(data) for U in self.sets)
-        return next((why for why in reasons if why is not None), None)
+        for U in self.sets:
+            why = U.emptiness(data)
+            if why is not None:
+                return f"{brief(self)}: every operand must have a point; {why}"
+        return None
 
     def size(self, data: Data) -> Size | None:
         return None
@@ -186,12 +190,11 @@ class ConvexUnion(UncertaintySet, CoordinateFree):
         return x, outside if outside > 1e-12 else 0.0
 
     def cvxpy(self, data: Data, scope: Scope) -> tuple[cp.Expression, list[cp.Constraint]]:
-        if not self.params():
-            scope = Numbers()
-        if not isinstance(scope, Numbers | Parameters):
+        if scope.free in self.params():
             raise CompositionError(
-                f"{brief(self)}: expected sizes that are numbers, got a variable, whose product with a share "
-                "is not convex; write the union outside of intersections, or give the number"
+                f"{brief(self)}: expected sizes that are numbers, got the variable {scope.free}, whose "
+                "product with a share is not convex, so that no program gives its range; choose values of "
+                f"{scope.free} without relative=True, as in ucm.path(model, X, y, {scope.free}=[0.1, 0.2])"
             )
         t = cp.Variable(len(self.sets), nonneg=True)
         points, constraints = [], [cp.sum(t) == 1]

@@ -15,6 +15,7 @@ from ucm.data.linear import LinearMap
 from ucm.data.maps import MatrixMap, StackedMap, scaled
 from ucm.errors import CompositionError, brief
 from ucm.language.arithmetic import axes
+from ucm.language.contracts import UncertaintySet
 from ucm.language.node import CoordinateFree, Node
 from ucm.language.statistics.sums import (
     ConstantStatistic,
@@ -65,6 +66,11 @@ class MatrixNode(Statistic):
             if divisor <= 0.0:
                 raise CompositionError(f"{self!r} / {divisor:g}: divide by a positive number")
             return _matrix_sum((1.0 / divisor, self))
+        if symbol in "&|" and not (isinstance(a, UncertaintySet) or isinstance(b, UncertaintySet)):
+            raise CompositionError(
+                f"{symbol} takes sets, got {brief(a)} and {brief(b)}; a covariance shapes one, as in "
+                "Ellipsoid(pos.mean, pos.cov, kappa)"
+            )
         return NotImplemented
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear import Vec
-from ucm.data.source import Rounds, as_double
+from ucm.data.source import Rounds, StateLostError, as_double, told
 from ucm.evidence.rows import below
 
 __all__ = [
@@ -82,6 +82,13 @@ def sift(
     return state, Sifted(short, points, counts, X[places], labels, was, places.astype(np.int32))
 
 
+def _sides(X: Any, y: Any, state: Any, w: Vec, theta: Vec, factors: Any) -> tuple[Any, Any]:
+    """As `_states`, of rows that are off the band: they are held on the side where they are."""
+    side = (np.asarray(y) <= 0.0).astype(np.intp)
+    under = (as_double(X) @ w) * np.take(factors, side) < np.take(theta, side)
+    return state, np.where(side == 0, under, under - 3).astype(np.int8)
+
+
 def _states(X: Any, y: Any, state: Any) -> tuple[Any, Any]:
     """The states of a block, negative for class -1 (and -3 there for weight 0)."""
     return state, np.where(np.asarray(y) > 0.0, state, -3 + state).astype(np.int8)
@@ -124,16 +131,22 @@ def stacked(tables: list[Any]) -> Any:
 
 @dataclass
 class SievedRows:
-    """Where the weights of all rows are: one state a row there, the weights of the band here."""
+    """Where the weights of all rows are: one state a row there, the weights of the band here; `at` are the
+    w, theta and factors of the last round."""
 
     rounds: Rounds
     band: Band
     caps: tuple[float, float]
-    counts: tuple[int, int] = (0, 0)
+    counts: tuple[int, int]
+    at: tuple[Vec, Vec, tuple[float, float]]
 
     def weights(self, factors: tuple[float, float] = (1.0, 1.0)) -> Vec:
         """(m,) the weights of all rows, by one round."""
-        states = self.rounds.run(_states)
+        try:
+            states = self.rounds.run(_states)
+        except StateLostError:
+            self.rounds.recover()
+            states = told(self.rounds, _sides, *self.at)
         known = [
             np.where(s > 0, self.caps[0], np.where(s == -2, self.caps[1], 0.0)) for s in states
         ]

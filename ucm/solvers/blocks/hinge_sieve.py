@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.linear import Vec
-from ucm.data.source import StateLostError
+from ucm.data.source import StateLostError, once_more
 from ucm.errors import ParameterError
 from ucm.evidence.row_hinge import HingeProof, hinge_proven
 from ucm.forms.answer import Answer
@@ -77,6 +77,7 @@ class HingeSieve(Solver[RowHinge]):
         w, b, reach = self._sample(form, monitor)
         first, exact = reach.copy(), 0.3 * monitor.tol
         rounds, band = form.data.source.rounds(), Band()
+        lost = 0
         held: Vec | None = None  # the slopes of those below 1, by class
         answer = Answer(w=w, b=b)
         for k in range(monitor.limit(_LIMIT) + 1):
@@ -84,7 +85,7 @@ class HingeSieve(Solver[RowHinge]):
             try:
                 found = rounds.run(sift, w, theta, reach, _SIGNS)
             except StateLostError:
-                rounds.recover()
+                lost = once_more(rounds, lost)
                 reach, band, held = first.copy(), Band(), None
                 continue
             monitor.passes += 1.0
@@ -94,7 +95,9 @@ class HingeSieve(Solver[RowHinge]):
             points = np.sum([part.points for part in found], axis=0)
             losses = np.sum([part.below for part in found], axis=0)
             at = form.C if held is None else (float(held[0]), float(held[1]))
-            rows = SievedRows(rounds, band, at, (int(counts[0]), int(counts[1])))
+            rows = SievedRows(
+                rounds, band, at, (int(counts[0]), int(counts[1])), (w, theta, _SIGNS)
+            )
             proof = HingeProof(w, b, losses, rows=rows)
             if held is not None:
                 proof = _with_slopes(proof, band, held, counts, points)

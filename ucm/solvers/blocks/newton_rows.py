@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear import Vec
-from ucm.data.source import StateLostError, as_double
+from ucm.data.source import StateLostError, as_double, once_more, told
 from ucm.errors import ParameterError
 from ucm.evidence.row_hinge import HingeProof, hinge_proven
 from ucm.forms.answer import Answer
@@ -28,7 +28,6 @@ from ucm.solvers.threads import blas_threads
 __all__ = ["NewtonRows"]
 
 _LIMIT = 40  # steps
-_HALVES = 20  # of a step that leads up
 _BIAS = 1e-12  # of the curvature in b
 _COARSE = 1e-8  # relative gap over the sample
 
@@ -49,7 +48,7 @@ def curve(
     """The kernel of a step."""
     X, y = as_double(X), np.asarray(y, dtype=np.float64)
     r = 1.0 - y * (np.asarray(X @ w).ravel() + b)
-    rows = np.flatnonzero(r > 0.0)
+    rows = np.flatnonzero(~(r <= 0.0))  # NaN too, which the value then shows
     X, r, positive = X[rows], r[rows], y[rows] > 0.0
     c = np.where(positive, *C)
     a, d = p * c * r ** (p - 1.0), p * (p - 1.0) * c * r ** (p - 2.0)
@@ -89,7 +88,7 @@ class _Slopes:
     message: tuple[Any, ...]
 
     def weights(self) -> Vec:
-        return np.concatenate(self.rounds.run(_slopes, *self.message))
+        return np.concatenate(told(self.rounds, _slopes, *self.message))
 
 
 @dataclass(frozen=True)
@@ -128,13 +127,14 @@ class NewtonRows(Solver[RowHinge]):
         z = _of_sample(form, monitor)
         rounds = form.data.source.rounds()
         before: tuple[Vec, float] | None = None
+        losses = 0
         answer = Answer(w=z[:-1], b=float(z[-1]))
         for k in range(monitor.limit(_LIMIT) + 1):
             message = (z[:-1], float(z[-1]), form.C, form.p)
             try:
                 sums = rounds.merged(curve, _added, *message)
             except StateLostError:
-                rounds.recover()
+                losses = once_more(rounds, losses)
                 continue
             monitor.passes += 1.0
             monitor.reads += 1

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.data.maps import ComposedMap, SampleMap
-from ucm.data.source import Rounds, StateLostError
+from ucm.data.source import Rounds, StateLostError, once_more
 from ucm.data.survey import taken
 from ucm.errors import ParameterError
 from ucm.evidence.rows import RowProof, proven
@@ -29,6 +29,7 @@ from ucm.forms.solver import Solver
 from ucm.language.contracts import Block
 from ucm.language.domains import CappedSimplex
 from ucm.language.masses import order_interval
+from ucm.numerics.states import SEPARATED
 from ucm.solvers.blocks.band import (
     NARROWINGS,
     WIDE,
@@ -43,15 +44,15 @@ from ucm.solvers.threads import blas_threads
 
 __all__ = ["Sieve"]
 
+_TINY = float(np.finfo(float).tiny)
 _NARROWER = 0.1  # of the band from one round to the next
 _COARSE = 1e-4  # relative gap over the sample
 _LIMIT = 30  # rounds
-_LOSSES = 5  # of states, in one solve
 _LEAST = 1e-13  # relative gap that is asked of the band
 _SMALLER = 6  # hulls of a sample that are tried, each with half the caps of the one before
 _NO_DIRECTION = (
-    "0 lies in the hulls of a sample, and in smaller ones: no direction to begin with; make the sets "
-    "smaller"
+    "the hulls of a sample, and smaller ones, are nearer to 0 than their inner products resolve: no "
+    "direction to begin with; make the sets smaller"
 )
 _TOO_WIDE = (
     "the rows near their thresholds take {:.3g} MB; raise the budget, ucm.solvers.Sieve(budget=...)"
@@ -137,10 +138,7 @@ class _Sieving:
             try:
                 found = rounds.run(sift, self.w, self.theta, self.reach, form.factors)
             except StateLostError:
-                losses += 1
-                if losses > _LOSSES:
-                    raise
-                rounds.recover()
+                losses = once_more(rounds, losses)
                 self.reach, band, solved = self.first.copy(), Band(), False
                 continue
             monitor.passes += 1.0
@@ -152,7 +150,8 @@ class _Sieving:
             if x is not None:
                 gap = certificate.relative_gap
                 stop = monitor.report(k, certificate.dual, gap)
-                if gap <= tol or -certificate.dual <= monitor.zero * largest:
+                norm, bound = -certificate.dual, -certificate.primal
+                if gap <= tol or monitor.at_zero(norm, bound, largest):
                     return answer
                 if stop or monitor.late:
                     return answer.interrupted()
@@ -198,6 +197,8 @@ class _Sieving:
         if any(c < min(least, size) for c, size in zip(counts, sizes, strict=True)):
             steps = [max(1, size // max(least, c)) for c, size in zip(counts, sizes, strict=True)]
             X, y = taken(rounds, (steps[0], steps[1]))
+            self.monitor.passes += 1.0
+            self.monitor.reads += 1
         tables = [X[y > 0.0], X[y < 0.0]]
         shares = [size / T.shape[0] for size, T in zip(sizes, tables, strict=True)]
         caps = [min(cap * s, m) for cap, s, m in zip(form.caps, shares, form.masses, strict=True)]
@@ -221,6 +222,8 @@ class _Sieving:
     def _direction(self, tables: list[Any], caps: list[float]) -> Vec | None:
         """w of the hulls of the sample; where 0 lies in them, of smaller ones."""
         form = self.form
+        if sum(f * m for f, m in zip(form.factors, form.masses, strict=True)) == 0.0:
+            tables = _centred(tables)  # the hulls lie to each other as before
         for _ in range(_SMALLER):
             problem = _problem(
                 tables, form.factors, caps, form.masses, np.zeros(form.n), form.data.stored
@@ -229,9 +232,10 @@ class _Sieving:
             answer = self.solver.inner.solve(problem, own)
             self.monitor.passes += own.passes
             x = problem.matvec(answer.q)
-            norm = float(np.linalg.norm(x))
-            if norm > 1e-6 * problem.size(answer.q):
-                return x / norm if answer.w is None else answer.w
+            norm, size = float(np.linalg.norm(x)), problem.size(answer.q)
+            w = x / max(norm, _TINY) if answer.w is None else answer.w
+            if norm > 1e-6 * size or problem.lower_bound(w) > SEPARATED * size:
+                return w
             caps = [
                 max(0.5 * cap, mass / T.shape[0])
                 for cap, mass, T in zip(caps, form.masses, tables, strict=True)
@@ -252,7 +256,8 @@ class _Sieving:
             if p.size:
                 points[c] += band.X[c].T @ p
                 outside = max(outside, float(p.max() - cap) / cap, -float(p.min()) / cap)
-        rows = SievedRows(rounds, band, form.caps, counts)  # type: ignore[arg-type]
+        at = self.w, self.theta.copy(), form.factors
+        rows = SievedRows(rounds, band, form.caps, counts, at)  # type: ignore[arg-type]
         theta = float(self.theta[0]), float(self.theta[1])
         if not solved:
             return RowProof(self.w, theta, short, None, (0.0, 0.0), 0.0, rows)  # type: ignore[arg-type]
@@ -300,6 +305,14 @@ class _Sieving:
         ):
             self.theta[c] = _threshold(factor * np.asarray(T @ self.w).ravel(), mass, cap)
         return problem.size(answer.q)
+
+
+def _centred(tables: list[Any]) -> list[Any]:
+    """The same rows from a point between the classes on, where they are dense."""
+    if sparse.issparse(tables[0]):
+        return tables
+    origin = 0.5 * sum(T.mean(axis=0) for T in tables)
+    return [T - origin for T in tables]
 
 
 def _threshold(a: Vec, mass: float, cap: float) -> float:

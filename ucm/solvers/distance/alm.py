@@ -98,11 +98,12 @@ class ALM(Solver[MinNorm]):
             w = x / norm if norm > 0.0 else x
             answer.q, answer.w = q, w
             answer.multipliers = [m / norm if norm > 0.0 else m for m in mu]
-            gap = (norm - form.lower_bound(w, answer.multipliers)) / max(norm, 1e-12 * scale)
+            bound = form.lower_bound(w, answer.multipliers)
+            gap = (norm - bound) / max(norm, 1e-12 * scale)
             stop = monitor.report(outer, -norm, abs(gap), functools.partial(_told, q, x))
             if abs(gap) <= 0.5 * monitor.tol and residual * scale <= 0.5 * monitor.tol * norm:
                 return answer
-            if norm <= monitor.zero * scale and residual <= monitor.zero:
+            if monitor.at_zero(norm, bound, scale) and residual <= monitor.zero:
                 return answer
             if form.proves_empty([m / scale for m in mu], units):
                 return answer.after("infeasible", "")

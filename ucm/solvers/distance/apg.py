@@ -246,7 +246,8 @@ class _Run:
         tol = self.monitor.tol
         self.monitor.passes += self.half
         gap, stop = self.assess(self.state.new, k)
-        near_zero = self.form.space.norm(self.best.image) <= self.monitor.zero * self.largest
+        norm = self.form.space.norm(self.best.image)
+        near_zero = self.monitor.at_zero(norm, (1.0 - gap) * norm, self.largest)
         enough = gap <= 0.5 * tol if self.options.stop == "gap" else self._still()
         if near_zero or enough:
             return Answer(self.best.z)

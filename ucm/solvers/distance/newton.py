@@ -294,7 +294,7 @@ class _Iterate(Lagrangian):
             self.monitor.passes += self.cost / 2
             if bound > lower:
                 lower, self.w, self.multipliers = bound, x / upper, mu
-        self.gap = (upper - lower) / floor
+        self.gap, self.lower = (upper - lower) / floor, lower
         # a point that misses its couplings can be "nearer" than the optimum: both errors count; 0 is a bound
         off = min(abs(self.gap) * max(upper, _TINY), upper)
         return -upper, self.gap, max(off, self.residual * s)
@@ -326,8 +326,8 @@ class _Iterate(Lagrangian):
         """By the gap, or as x is 0 to rounding."""
         tol = self.monitor.tol
         close = abs(self.gap) <= 0.5 * tol and self.residual * self.scale <= 0.05 * tol * self.upper
-        zero = self.monitor.zero
-        return close or (self.upper <= zero * self.largest and self.residual <= zero)
+        zero = self.monitor.at_zero(self.upper, self.lower, self.largest)
+        return close or (zero and self.residual <= self.monitor.zero)
 
     def grow(self, factor: float) -> None:
         """With conjugate gradients by the passes since sigma last grew: the fewer, the more."""

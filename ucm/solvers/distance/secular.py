@@ -190,11 +190,11 @@ class _Run:
         self.monitor.passes += form.pass_cost() / 2
         upper, length = form.space.norm(point), float(np.linalg.norm(x))
         self.largest = max(self.largest, upper)
-        gap = np.inf
+        gap, lower = np.inf, -np.inf
         if length > 0.0:
             lower = (float(form.center @ x) - float(self.radii @ sizes)) / length
             gap = (upper - lower) / max(upper, 1e-12 * self.largest, _TINY)
-        if upper <= self.monitor.zero * self.largest:
+        if self.monitor.at_zero(upper, lower, self.largest):
             gap = 0.0
         if gap <= self.best:
             self.best, self.answer.q = gap, q

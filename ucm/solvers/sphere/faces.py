@@ -40,7 +40,9 @@ class Faces(UnitSolver):
 
     def __post_init__(self) -> None:
         if self.most < 1:
-            raise ParameterError(f"Faces: most is at least 1, got {self.most}")
+            raise ParameterError(
+                f"Faces: most is at least 1, got {self.most}; leave it out for {Faces.most}"
+            )
 
     def refuse(self, form: UnitNorm) -> str | None:
         if form.norm not in (1.0, np.inf):

@@ -57,10 +57,16 @@ class Facets(UnitSolver):
     name: ClassVar[str] = "facets"
 
     def __post_init__(self) -> None:
-        if min(self.most, self.max_steps, self.max_points) < 1:
-            raise ParameterError("Facets: most, max_steps and max_points are at least 1")
+        for name in ("most", "max_steps", "max_points"):
+            if getattr(self, name) < 1:
+                raise ParameterError(
+                    f"Facets: {name} is at least 1, got {getattr(self, name)}; leave it out for "
+                    f"{getattr(Facets, name)}"
+                )
         if not 0.0 < self.ratio <= 1.0:
-            raise ParameterError(f"Facets: ratio lies in (0, 1], got {self.ratio}")
+            raise ParameterError(
+                f"Facets: ratio lies in (0, 1], got {self.ratio}; write 1.0 for the exact minimum"
+            )
 
     def refuse(self, form: UnitNorm) -> str | None:
         if form.image.couplings:
