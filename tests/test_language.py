@@ -104,6 +104,8 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: pos.mean | neg.mean, r"got pos.mean and neg.mean; write Point\(pos.mean\) \| neg.mean"),
     (lambda: pos.mean & V, r"write Point\(pos.mean\) & "),
     (lambda: V.tolist() | pos.mean, r"\| Point\(pos.mean\)"),
+    (lambda: pos.mean | pos, r"did you mean Hull\(pos\), or pos.mean\?"),
+    (lambda: pos | pos.mean, r"did you mean Hull\(pos\), or pos.mean\?"),
     (lambda: pos.mean | 3.0, "got pos.mean and 3.0; write"),
     (lambda: ucm.L2() | untyped.pos.mean, r"got L2\(\) and pos.mean; write"),
     (lambda: pos.cov & pos.mean, r"a covariance shapes one, as in Ellipsoid\(pos.mean, pos.cov"),

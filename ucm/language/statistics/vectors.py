@@ -16,6 +16,7 @@ from ucm.errors import CompositionError, brief
 from ucm.language.arithmetic import axes
 from ucm.language.contracts import UncertaintySet
 from ucm.language.node import CoordinateFree, Node, Notation
+from ucm.language.operators import Arithmetic
 from ucm.language.statistics.sums import (
     ConstantStatistic,
     Statistic,
@@ -52,7 +53,12 @@ class VectorNode(Statistic):
             raise CompositionError(
                 f"@ takes a matrix and a set, got the vector {self!r}; write M @ Point({self!r})"
             )
-        if isinstance(a, UncertaintySet) or isinstance(b, UncertaintySet):
+        other = b if a is self else a
+        if isinstance(other, UncertaintySet):
+            return NotImplemented
+        if isinstance(other, Node) and not isinstance(
+            other, Arithmetic
+        ):  # samples say what is meant
             return NotImplemented
         left, right = (f"Point({x!r})" if x is self else brief(x) for x in (a, b))
         raise CompositionError(
