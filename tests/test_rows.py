@@ -6,6 +6,7 @@ import importlib
 import os
 import pickle
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from ucm.data.row_moments import of_moments
 from ucm.data.source import Labelled, Rounds, RowSource, StateLostError
 from ucm.data.survey import survey
 from ucm.evidence.row_hinge import HingeProof, hinge_proven
-from ucm.evidence.rows import below
+from ucm.evidence.rows import below, proven
 from ucm.forms.rows import RowHinge
 from ucm.solvers import DualNewton, HingeSieve, NewtonHull, Sieve
 
@@ -434,7 +435,84 @@ def test_bounds_of_the_error_do_not_move(offset: float) -> None:
         assert [g.value for g in found] == pytest.approx([g.value for g in wanted], rel=1e-6)
 
 
+# --- what the pass proves ----------------------------------------------------------------------
+def test_a_longer_normal_proves_no_more() -> None:
+    X, y = samples()
+    plan = ucm.compile(MODELS["nu"], blocks(X, y))
+    found = plan.solve()
+    form: Any = plan.lowering.form
+    proof: Any = found.answer and found.answer.rows
+    longer = replace(
+        proof,
+        w=2.0 * proof.w,
+        theta=tuple(2.0 * t for t in proof.theta),
+        below=tuple(2.0 * t for t in proof.below),
+    )
+    assert proven(form, longer)[0].primal == pytest.approx(found.certificate.primal, rel=1e-12)
+    far = replace(longer, points=2.0 * proof.points)
+    assert proven(form, far)[0].relative_gap > 0.4
+
+
+def test_a_bias_that_rows_do_not_give_says_why() -> None:
+    X, y = samples()
+    with pytest.raises(ucm.ParameterError, match="over rows that are read block by block"):
+        ucm.solve(MODELS["nu"], blocks(X, y), bias_rule="means")
+
+
+@pytest.mark.parametrize("large", [slice(0, 1), slice(None)])
+def test_squares_that_overflow_are_refused(large: slice) -> None:
+    X, y = samples()
+    X[large] = 1e200
+    with pytest.raises(ucm.DataError, match="scale the features"):
+        ucm.solve(ucm.models.mm_mpm(0.3), blocks(X, y))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_nan_that_comes_later_reaches_the_value() -> None:
+    X, y = samples()
+    plan = ucm.compile(LOSSES["p = 2"], blocks(X, y))
+    X[0, 0] = np.nan
+    with pytest.raises(ucm.UCMError):
+        plan.solve()
+
+
 # --- bad input ---------------------------------------------------------------------------------
+@pytest.mark.parametrize("suffix", [".npy", ".parquet", ".arrow", ".feather", ".h5", ".zarr"])
+def test_broken_files_are_named(tmp_path: Path, suffix: str) -> None:
+    if suffix != ".npy":
+        pytest.importorskip({".h5": "h5py", ".zarr": "zarr"}.get(suffix, "pyarrow"))
+    file = tmp_path / f"broken{suffix}"
+    file.write_bytes(b"nothing that is a table")
+    with pytest.raises(ucm.DataError, match="broken"):
+        ucm.row_source(file, np.ones(3))
+
+
+def test_labels_in_files_that_hold_none(tmp_path: Path) -> None:
+    X, _ = samples(20)
+    np.save(tmp_path / "X.npy", X)
+    (tmp_path / "y.csv").write_text("1\n-1\n")
+    for labels in (tmp_path / "y.csv", tmp_path):
+        with pytest.raises(ucm.DataError, match=r"a \.npy file of them"):
+            ucm.row_source(tmp_path / "X.npy", labels)
+
+
+def test_tables_that_hold_no_samples(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    parquet = importlib.import_module("pyarrow.parquet")
+    table = pa.table({"a": [1.0, 2.0], "b": [0.0, 1.0]})
+    with pytest.raises(ucm.DataError, match="one label per sample, got shape"):
+        ucm.row_source(table, np.ones((2, 1)))
+    twice = pa.table([[1.0], [2.0], [1.0]], names=["a", "a", "y"])
+    with pytest.raises(ucm.DataError, match="two named 'a'"):
+        ucm.row_source(twice)
+    with pytest.raises(ucm.DataError, match="expected a table of Arrow"):
+        ucm.row_source(pa.array([1.0, 2.0]), np.ones(2))
+    empty = table.append_column("y", [[1.0, -1.0]]).slice(0, 0)
+    parquet.write_table(empty, tmp_path / "empty.parquet", row_group_size=1)
+    with pytest.raises(ucm.DataError):
+        ucm.Classifier().fit(tmp_path / "empty.parquet", "y")
+
+
 def test_nan_in_the_last_block_is_named() -> None:
     X, y = samples(500)
     X[-1, 2] = np.nan

@@ -13,7 +13,7 @@ import numpy as np
 from ucm.compiler.kernelised import by_rows, check_kernel, gram_of, in_span
 from ucm.compiler.lowering import Lowering
 from ucm.compiler.objective import ToObjective
-from ucm.compiler.over_rows import ToRows, by_moments, of_hulls, stays
+from ucm.compiler.over_rows import ToRows, of_hulls, of_statistics, stays
 from ucm.compiler.pair import ToPair
 from ucm.compiler.plan import Plan, options_of
 from ucm.compiler.robust import ToDistance
@@ -195,7 +195,7 @@ def bound_rows(
     if model.relative_names() or terms is None:
         refuse_gathering(rows, f"{model!r}")
     check_class_weight(class_weight)
-    if isinstance(model, RobustMargin) and by_moments(model.set):
+    if isinstance(model, RobustMargin) and of_statistics(model.set):
         return of_moments(rows, class_weight, stays(model.set))
     data = survey(rows)
     if class_weight is None:

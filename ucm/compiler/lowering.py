@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -168,6 +168,7 @@ class Lowering(ABC, Generic[Form]):
     asked : the solver that is wanted, by name or as an instance; or "auto"
     factor : what the objective of the form is multiplied by to be that of the model
     rules : the rules of the bias that apply
+    ruled : why no others do
     wrong : what is to blame where a certificate contradicts an answer
     """
 
@@ -177,6 +178,7 @@ class Lowering(ABC, Generic[Form]):
     asked: str | Solver[Any]
     factor: float = 1.0
     rules: tuple[str, ...] = BIAS_RULES
+    ruled: ClassVar[str] = "b is a variable of this objective"
     wrong: str
 
     @property

@@ -42,17 +42,17 @@ from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Sample
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["ToRows", "by_moments", "of_hulls", "row_hulls", "stays"]
+__all__ = ["ToRows", "of_hulls", "of_statistics", "row_hulls", "stays"]
 
 _RULES = ("auto", "kkt", "midpoint", "error", "zero")
 
 
-def by_moments(U: Node) -> bool:
+def of_statistics(U: Node) -> bool:
     """Whether the samples of a set stand under means and covariances only, and under no group."""
     if isinstance(U, Mean | Covariance):
         return isinstance(U.samples, Samples) and U.samples.label is None
     return not isinstance(U, SampleNode) and all(
-        by_moments(x) for x in U.below() if isinstance(x, Node)
+        of_statistics(x) for x in U.below() if isinstance(x, Node)
     )
 
 
@@ -125,6 +125,7 @@ class ToRows(Lowering[RowHulls]):
     """
 
     rules = _RULES
+    ruled = "over rows that are read block by block it is not known"
     wrong = "a point of U nearer than its support allows); the pass over the rows"
 
     def __init__(

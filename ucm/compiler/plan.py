@@ -211,7 +211,7 @@ class Plan:
             )
         if bias_rule not in self.lowering.rules:
             raise ParameterError(
-                f"solve: bias_rule={bias_rule!r} does not apply: b is a variable of this objective; "
+                f"solve: bias_rule={bias_rule!r} does not apply: {self.lowering.ruled}; "
                 f"use {' or '.join(map(repr, self.lowering.rules))}"
             )
         if not isinstance(bound, bool | np.bool_):

@@ -329,6 +329,14 @@ class Data:
 
         return self.once(("mean", kind, group), make)
 
+    def refuse_squares(self) -> None:
+        """Raises `DataError` where squares of the entries are no numbers of double precision."""
+        if not _SQUARABLE < self.scale < 1.0 / _SQUARABLE:
+            raise DataError(
+                f"X: expected entries whose squares are numbers, as covariances need them, got entries up to "
+                f"{self.scale:.3g}; scale the features"
+            )
+
     def covariance_factor(self, kind: str, group: Any = None) -> LinearMap:
         """F with F F' the 1/m covariance of the samples by their weights, through the samples themselves.
 
@@ -337,11 +345,7 @@ class Data:
         DataError
             Squares of the entries are no numbers of double precision.
         """
-        if not _SQUARABLE < self.scale < 1.0 / _SQUARABLE:
-            raise DataError(
-                f"X: expected entries whose squares are numbers, as covariances need them, got entries up to "
-                f"{self.scale:.3g}; scale the features"
-            )
+        self.refuse_squares()
 
         def make() -> LinearMap:
             X, signs = self._matrix(kind, group), self.signs(kind, group)

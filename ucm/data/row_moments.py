@@ -53,11 +53,13 @@ def _moments(X: Any, y: Any, state: Any) -> tuple[Any, _Told]:
     if found.bad is not None:
         return None, (found, None, None)
     X = as_double(X)
-    return None, (found, _part(X[y > 0.0]), _part(X[y < 0.0]))
+    with np.errstate(over="ignore", invalid="ignore"):  # refused when all rows are known
+        return None, (found, _part(X[y > 0.0]), _part(X[y < 0.0]))
 
 
 def _merge(a: _Told, b: _Told) -> _Told:
-    return joined(a[0], b[0]), _united(a[1], b[1]), _united(a[2], b[2])
+    with np.errstate(over="ignore", invalid="ignore"):
+        return joined(a[0], b[0]), _united(a[1], b[1]), _united(a[2], b[2])
 
 
 def of_moments(source: RowSource, class_weight: Any = None, apart: bool = False) -> Data:
@@ -70,7 +72,7 @@ def of_moments(source: RowSource, class_weight: Any = None, apart: bool = False)
     Raises
     ------
     DataError
-        NaN or inf, no samples, labels other than both -1 and +1.
+        NaN or inf, no samples, labels other than both -1 and +1; squares of the entries are no numbers.
     """
     all_rows = told(source.rounds(), _moments, merge=_merge)
     if all_rows is None:
@@ -83,6 +85,7 @@ def of_moments(source: RowSource, class_weight: Any = None, apart: bool = False)
     means = np.array([plus.mean, minus.mean])
     data = Data(means, np.array([1.0, -1.0]), weighing, source=source)
     data.m, data.scale, data.stored = source.m, found.top or 1.0, found.entries
+    data.refuse_squares()
     data.counts, data.origin = found.counts, origin if apart else None
     up, down = (
         Moments(f * own.total, sign * own.mean, f * own.scatter)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -129,6 +129,11 @@ def _opened(X: Any, y: Any, block: int | None) -> BlockSource:
         return _of_file(path, kind, y, block)
     library = type(X).__module__.split(".")[0]
     if library == "pyarrow":
+        if not any(hasattr(X, name) for name in ("schema", "to_table")):
+            raise DataError(
+                f"X: expected a table of Arrow, got {type(X).__name__}; give pyarrow.table with a name for "
+                "each column"
+            )
         return _ArrowRows(_whole_table(X), y, block)
     if library in ("h5py", "zarr") and not hasattr(X, "shape"):
         return _of_group(X, y, block)
@@ -146,11 +151,24 @@ def _of_file(path: Path, kind: str, y: Any, block: int | None) -> BlockSource:
         return _ParquetRows(path, y, block)
     if kind == "arrow":
         arrow = _library("pyarrow", "feather")
-        return _ArrowRows(arrow.feather.read_table(path, memory_map=True), y, block)
+        table = _read(path, lambda: arrow.feather.read_table(path, memory_map=True))
+        return _ArrowRows(table, y, block)
     if kind == "hdf5":
-        return _of_group(_library("h5py").File(path, "r"), y, block)
-    opened = _library("zarr").open(str(path), mode="r")
+        h5py = _library("h5py")
+        return _of_group(_read(path, lambda: h5py.File(path, "r")), y, block)
+    zarr = _library("zarr")
+    opened = _read(path, lambda: zarr.open(str(path), mode="r"))
     return _of_arrays(opened, y, block) if hasattr(opened, "shape") else _of_group(opened, y, block)
+
+
+def _read(path: Path, opened: Callable[[], Any]) -> Any:
+    """What opens a file; what the library of its format raises is a `DataError`."""
+    try:
+        return opened()
+    except Exception as error:
+        raise DataError(
+            f"{path}: expected a file of the format {path.suffix}, got an error ({error}); write it anew"
+        ) from error
 
 
 def _library(name: str, part: str | None = None) -> Any:
@@ -181,7 +199,12 @@ def _of_arrays(X: Any, y: Any, block: int | None) -> BlockSource:
     if isinstance(y, str | Path):
         if not Path(y).exists():
             raise DataError(f"y: expected labels or a .npy file of them, got {str(y)!r}")
-        y = np.load(y, mmap_mode="r")
+        try:
+            y = np.load(y, mmap_mode="r")
+        except (ValueError, OSError) as error:
+            raise DataError(
+                f"y: expected labels or a .npy file of them, got {str(y)!r} ({error}); save them as .npy"
+            ) from error
     if sparse.issparse(X):
         refuse_unsound(X, "X")
         X = sparse.csr_matrix(X)
@@ -330,6 +353,11 @@ class _Columns(BlockSource):
     step: int
 
     def _begin(self, schema: Any, m: int, y: Any, block: int | None) -> None:
+        twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+        if twice:
+            raise DataError(
+                f"X: expected columns with names of their own, got two named {brief(twice[0])}; rename one"
+            )
         self.columns, self.label = chosen(_kinds(schema), y)
         self.features = self.columns
         self.m, self.n = m, len(self.columns)
@@ -338,6 +366,10 @@ class _Columns(BlockSource):
         y = y.zeros(m) if isinstance(y, Unlabelled) else y
         self.y = None if self.label is not None else np.asarray(y)
         if self.y is not None:
+            if self.y.ndim != 1:
+                raise DataError(
+                    f"y: expected one label per sample, got shape {self.y.shape}; give one dimension"
+                )
             refuse_lengths(m, self.y.size)
 
     def _labels_at(self, part: Any, start: int) -> NDArray[Any]:
@@ -431,4 +463,4 @@ class _ParquetRows(_Columns):
             for block in range(self.blocks)
             for part in self._parts(block, [self.label])
         ]
-        return np.unique(np.concatenate(parts))
+        return np.unique(np.concatenate(parts)) if parts else np.empty(0)

@@ -1,7 +1,7 @@
 """What one pass over all rows proves of two reduced hulls.
 
-For `x = sum_c f_c sum_i q_i x_i` with `0 <= q_i <= cap_c`, `sum q_i = mass_c`, and any w of length 1 and
-theta,
+For `x = sum_c f_c sum_i q_i x_i` with `0 <= q_i <= cap_c`, `sum q_i = mass_c`, and any w of length 1
+at most and theta,
 
     min over the set of w'x  >=  sum_c { mass_c theta_c - cap_c sum_i max(0, theta_c - f_c w'x_i) },
 
@@ -37,7 +37,7 @@ class RowProof:
 
     Attributes
     ----------
-    w : (n,) of length 1, or 0
+    w : (n,) for which `below` is
     theta, below : for each class theta_c and the sum of `max(0, theta_c - f_c w'x_i)`
     points : (2, n) the sums of q_i x_i; None where no weights are known yet
     totals : the sums of the q_i
@@ -57,7 +57,9 @@ class RowProof:
 def proven(form: RowHulls, proof: RowProof) -> tuple[Certificate, Vec | None]:
     """The certificate of a pass, and the point x."""
     terms = zip(form.masses, form.caps, proof.theta, proof.below, strict=True)
-    primal = -sum(mass * theta - cap * short for mass, cap, theta, short in terms)
+    lower = sum(mass * theta - cap * short for mass, cap, theta, short in terms)
+    # of a longer w the bound is that of its direction; a shorter one weakens it
+    primal = -lower / max(1.0, float(np.linalg.norm(proof.w)))
     if proof.points is None:
         return Certificate(primal, -np.inf, np.inf, np.inf, np.nan, "none"), None
     x = form.factors[0] * proof.points[0] + form.factors[1] * proof.points[1]

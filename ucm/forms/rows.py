@@ -1,4 +1,4 @@
-"""Two reduced hulls over samples that are read block by block."""
+"""Two reduced hulls, and hinge losses, over samples that are read block by block."""
 
 from __future__ import annotations
 

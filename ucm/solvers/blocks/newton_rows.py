@@ -48,7 +48,7 @@ def curve(
     """The kernel of a step."""
     X, y = as_double(X), np.asarray(y, dtype=np.float64)
     r = 1.0 - y * (np.asarray(X @ w).ravel() + b)
-    rows = np.flatnonzero(r > 0.0)
+    rows = np.flatnonzero(~(r <= 0.0))  # NaN too, which the value then shows
     X, r, positive = X[rows], r[rows], y[rows] > 0.0
     c = np.where(positive, *C)
     a, d = p * c * r ** (p - 1.0), p * (p - 1.0) * c * r ** (p - 2.0)
