@@ -107,7 +107,6 @@ REFUSED: list[tuple[Any, str]] = [
     (lambda: pos.mean | pos, r"did you mean Hull\(pos\), or pos.mean\?"),
     (lambda: pos | pos.mean, r"did you mean Hull\(pos\), or pos.mean\?"),
     (lambda: pos.mean | 3.0, "got pos.mean and 3.0; write"),
-    (lambda: ucm.L2() | untyped.pos.mean, r"got L2\(\) and pos.mean; write"),
     (lambda: pos.cov & pos.mean, r"a covariance shapes one, as in Ellipsoid\(pos.mean, pos.cov"),
     (lambda: pos.cov | ucm.Hull(pos), "expected a set or a vector of feature space, got pos.cov"),
     (lambda: pos.mean * neg.mean, "multiplied by finite numbers only"),

@@ -14,9 +14,7 @@ from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language.arithmetic import axes
-from ucm.language.contracts import UncertaintySet
 from ucm.language.node import CoordinateFree, Node, Notation
-from ucm.language.operators import Arithmetic
 from ucm.language.statistics.sums import (
     ConstantStatistic,
     Statistic,
@@ -54,12 +52,8 @@ class VectorNode(Statistic):
                 f"@ takes a matrix and a set, got the vector {self!r}; write M @ Point({self!r})"
             )
         other = b if a is self else a
-        if isinstance(other, UncertaintySet):
-            return NotImplemented
-        if isinstance(other, Node) and not isinstance(
-            other, Arithmetic
-        ):  # samples say what is meant
-            return NotImplemented
+        if isinstance(other, Node) and not isinstance(other, Statistic):
+            return NotImplemented  # a set, or samples, which say what is meant
         left, right = (f"Point({x!r})" if x is self else brief(x) for x in (a, b))
         raise CompositionError(
             f"{symbol} takes sets, and vectors beside a set as points, got {brief(a)} and {brief(b)}; "
