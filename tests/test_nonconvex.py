@@ -15,7 +15,7 @@ from typed import known
 
 import ucm
 from ucm import neg, pos
-from ucm.bench import erch
+from ucm.bench import compare, erch
 from ucm.bench.show import cell
 from ucm.compiler.route import routes
 from ucm.data.bound import bind
@@ -644,6 +644,39 @@ def test_bench_below_the_boundary_is_held_against_the_proven_optimum() -> None:
         assert found[p]["exact"] == "optimal" and found[p]["above exact"] >= -1e-9
         if found[p]["above exact"] > 1e-6 * found[p]["objective"]:
             assert not found[p]["within"]
+
+
+@pytest.mark.parametrize("solved", ["neither", "above", "below"])
+def test_bench_says_nothing_of_a_side_without_a_solution(
+    solved: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solve = erch.solve
+
+    def fails(model: Any, X: Any, y: Any, **options: Any) -> Any:
+        solution = solve(model, X, y, **options)
+        if solved != ("above" if solution.objective <= 0.0 else "below"):
+            raise ucm.SolverError("not this side")
+        return solution
+
+    monkeypatch.setattr(erch, "solve", fails)
+    monkeypatch.setattr(erch, "DISTANCES", (1.0,))
+    monkeypatch.setattr(erch, "DRAWN_NU", np.array([0.2, 0.9]))
+    (row,) = erch.figure_8()
+    assert [row[f"{side}, %"] is None for side in ("above", "below")] == [
+        solved != "above",
+        solved != "below",
+    ]
+    assert row["within"] is None
+
+
+def test_bench_of_cross_validation_hides_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*arguments: Any, **options: Any) -> Any:
+        raise ucm.SolverError("gives up")
+
+    monkeypatch.setattr(compare, "path", fails)
+    X, y = small(0, n=2)
+    with pytest.raises(ucm.SolverError, match="gives up"):
+        compare._scores(ucm.models.mm_fda(0.1), "kappa", [0.1], X, y, X, y)
 
 
 @pytest.mark.filterwarnings("ignore::ucm.errors.ConvergenceWarning")

@@ -328,8 +328,10 @@ def test_the_worst_group_errs_less() -> None:
 
 
 @pytest.mark.parametrize(
-    "labels", [3, None, "AB", b"AB", {"A", "B"}, {"A": 1, "B": 2}, [], ["A"], np.array(["A"])], ids=repr
-)  # fmt: skip
+    "labels",
+    [3, None, "AB", b"AB", {"A", "B"}, {"A": 1, "B": 2}, [], ["A"], np.array(["A"])],
+    ids=range(9),
+)
 def test_groups_are_a_sequence_of_labels(labels: Any) -> None:
     with pytest.raises(CompositionError, match=r"sequence of two labels or more, got .*; write"):
         ucm.models.group_dro(labels)

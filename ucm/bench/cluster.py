@@ -28,11 +28,9 @@ __all__ = ["beside_memory", "kills"]
 
 SIZE, CHUNKS, NU = (2_000_000, 20), 16, 0.5
 EMPTY, STEPS = 20, 10  # rounds; of ADMM, whose default of 100 takes minutes
-ROUND, SHARE, LESS = (
-    0.025,
-    0.15,
-    8.0,
-)  # seconds of CPU a round; of the bytes; times the CPU of dask-ml
+ROUND = 0.025  # seconds of CPU
+SHARE = 0.15  # of the bytes
+LESS = 8.0  # times the CPU of dask-ml
 SAME = 5e-3  # accuracy
 MORE, SECONDS = 2, 30.0  # passes and seconds of a solve that loses a worker
 _cost = columns("what", "figure", "beside", "ratio", "limit")

@@ -20,7 +20,6 @@ from ucm.bench.data import over
 from ucm.bench.judge import accuracy
 from ucm.bench.registry import Benchmark, Row
 from ucm.compiler.path import path
-from ucm.errors import UCMError
 from ucm.evidence.admissible import admissible
 from ucm.language import models
 
@@ -107,13 +106,10 @@ def _scores(
     other: Any,
     labels: Any,
 ) -> list[float]:
-    """The accuracy of every value; 0 of those for which nothing was found."""
+    """The accuracy of every value; 0 of those at which the set is empty or no bias was found."""
     found = dict.fromkeys(grid, 0.0)
-    try:
-        options: dict[str, Any] = {"tol": 1e-4, "on_empty": "skip", parameter: grid}
-        course = path(model, X, y, **options)
-    except UCMError:
-        return list(found.values())
+    options: dict[str, Any] = {"tol": 1e-4, "on_empty": "skip", parameter: grid}
+    course = path(model, X, y, **options)
     for value, solution in zip(course.values, course, strict=True):
         if solution.b is not None:
             found[float(value)] = accuracy(solution, other, labels)

@@ -277,13 +277,18 @@ def _best_nu(train: Any, test: Any, values: Any, p: float) -> tuple[float, float
     return (*best, tried)
 
 
+def _no_worse(below: tuple[float, float, int], above: tuple[float, float, int]) -> bool | None:
+    """None where nothing was solved on one side."""
+    return below[0] >= above[0] if below[2] and above[2] else None
+
+
 def _row(name: str, method: str, best: tuple[float, float, int], printed: float, size: int) -> Row:
     share = printed / 100.0
     error = 100.0 * float(np.sqrt(max(share * (1.0 - share), 0.0) / size))
     return {
         "table": "1", "set": name, "method": method, "right, %": best[0], "nu": best[1],
         "printed, %": printed, "standard error": error, "values": best[2],
-        "within": best[0] >= printed - 2.0 * error,
+        "within": best[0] >= printed - 2.0 * error if best[2] else None,
     }  # fmt: skip
 
 
@@ -298,7 +303,7 @@ def figure_8() -> Iterator[Row]:
             _best_nu(train, test, [nu for nu in DRAWN_NU if (nu > low) == side], 2.0)
             for side in (True, False)
         )
-        near = below[0] >= above[0] if r <= 2.0 else None
+        near = _no_worse(below, above) if r <= 2.0 else None
         yield {"table": "figure 8", "r": r, "nu_min": low, **_both(above, below), "within": near}
 
 
@@ -334,7 +339,7 @@ def _figures_9_and_10(name: str, X: Any, y: Any) -> Iterator[Row]:
     for p in NORMS if name in OF_FIGURE_10 else (2.0,):
         above = _best_nu(train, test, np.linspace(low, high, GRID + 1)[1:] * (1.0 - 1e-9), p)
         below = _best_nu(train, test, np.linspace(low, 0.0, GRID + 1)[:-1] * (1.0 - 1e-3), p)
-        near = below[0] >= above[0] if p == 2.0 and name in BETTER_BELOW else None
+        near = _no_worse(below, above) if p == 2.0 and name in BETTER_BELOW else None
         yield {
             "table": "figures 9, 10", "set": name, "p": p, "nu_min": low, **_both(above, below),
             "within": near,

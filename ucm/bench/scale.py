@@ -31,11 +31,9 @@ SHARES = {
     "synthetic": 0.6, "heavy tails": 0.9, "sorted": 0.6,
 }  # fmt: skip
 SEEDS, READS, SAME = 3, 6, 2e-6
-MEMORY, BIG, CAP = (
-    2**30,
-    (10_000_000, 50),
-    1536 * 2**20,
-)  # bytes; rows and features; bytes of private data
+MEMORY = 2**30  # bytes
+BIG = (10_000_000, 50)  # rows and features
+CAP = 1536 * 2**20  # bytes of private data
 LOCAL, RATIO, TWO = (2_000_000, 20), 0.35, 0.65
 EXACT, GROWTH = 1e-12, 1.2
 _passes = columns(

@@ -7,8 +7,7 @@ that are kept, or, where so many do not fit, their sum, computed again.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -37,12 +36,8 @@ class _Extreme(Descending):
 
     stop: str = "gap"
     eps: float = 1e-5
+    minkowski: bool = field(default=False, init=False, repr=False)  # of GSK
     pairs: ClassVar[bool]
-
-    @property
-    @abstractmethod
-    def together(self) -> bool:
-        """Whether the points of all classes move at once."""
 
     def __post_init__(self) -> None:
         self.check()
@@ -61,7 +56,7 @@ class _Towards(Descent):
         self.solver, self.a = solver, hulls.start(start)
         self.H = hulls.points(self.a)
         self.F = hulls.pull + self.H.sum(axis=0)
-        if solver.together:
+        if solver.minkowski:
             self.H = self.H.sum(axis=0, keepdims=True)
         self.stuck = False
 
@@ -123,10 +118,6 @@ class GSK(_Extreme):
     name: ClassVar[str] = "gsk"
     pairs: ClassVar[bool] = False
 
-    @property
-    def together(self) -> bool:
-        return self.minkowski
-
 
 class MDM(_Extreme):
     """mu-MDM, equation (10): weight moves from one support vector to an extreme point of the hull.
@@ -144,7 +135,3 @@ class MDM(_Extreme):
 
     name: ClassVar[str] = "mdm"
     pairs: ClassVar[bool] = True
-
-    @property
-    def together(self) -> bool:
-        return False

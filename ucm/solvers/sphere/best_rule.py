@@ -28,7 +28,7 @@ from ucm.solvers.sphere.rules import Hulls, Parts, Rule, majorised, quick_rule, 
 
 __all__ = ["best_rule", "long_rule"]
 
-_LONG = 1e7  # as for `quick_rule`
+_LONG = 1e7  # multiplications, of one set of moments
 _TOL = 1e-4  # relative: below it rounding is seen
 _SHORT = 0.9  # of what no rule exceeds
 _STEPS = 60

@@ -20,10 +20,7 @@ __all__ = ["Facets"]
 
 _SAME = 1e-12  # of a distance
 _FLAT = 1e-9  # of the width of the polytope
-_TOGETHER = (
-    64,
-    128,
-)  # facets that are pushed out in one round, a quarter of the points between these
+_TOGETHER = (64, 128)  # facets pushed out in one round: a quarter of the points, between these
 _SEVERAL = 1000  # nearest facets, several of which may be parts of one
 
 
