@@ -14,7 +14,6 @@ from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError, brief
 from ucm.language.arithmetic import axes
-from ucm.language.contracts import UncertaintySet
 from ucm.language.node import CoordinateFree, Node, Notation
 from ucm.language.statistics.sums import (
     ConstantStatistic,
@@ -52,8 +51,9 @@ class VectorNode(Statistic):
             raise CompositionError(
                 f"@ takes a matrix and a set, got the vector {self!r}; write M @ Point({self!r})"
             )
-        if isinstance(a, UncertaintySet) or isinstance(b, UncertaintySet):
-            return NotImplemented
+        other = b if a is self else a
+        if isinstance(other, Node) and not isinstance(other, Statistic):
+            return NotImplemented  # a set, or samples, which say what is meant
         left, right = (f"Point({x!r})" if x is self else brief(x) for x in (a, b))
         raise CompositionError(
             f"{symbol} takes sets, and vectors beside a set as points, got {brief(a)} and {brief(b)}; "
