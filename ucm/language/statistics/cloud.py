@@ -46,7 +46,7 @@ class Cloud(SampleNode):
     >>> corners = ucm.Cloud([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     >>> X, y = [[3.0, 3.0], [4.0, 2.0], [-1.0, -1.0]], [1, 1, -1]
     >>> ucm.solve(ucm.Hull(ucm.pos) - ucm.Hull(corners), X, y).w.round(4)
-    array([-0.7071, -0.7071])
+    array([0.7071, 0.7071])
     """
 
     points: Any
