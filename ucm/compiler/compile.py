@@ -150,7 +150,7 @@ def _compiled(
         return replace(plan, setup_time=time.perf_counter() - began)
     square = isinstance(kernel, str) and kernel == "precomputed"
     data = bind(X, y, class_weight, sample_weight, subgroup, square=square)
-    auto = isinstance(solver, str) and solver == "auto"
+    auto = isinstance(solver, str) and solver == "auto" and not declared.relative_names()
     if kernel is None and not kernel_params and auto and _sieved(declared, data):
         return _in_memory(declared, data)  # type: ignore[arg-type]
     return plan_of(declared, data, behind(kernel, data, kernel_params), solver, time_limit)

@@ -133,7 +133,7 @@ def solve(
             point = _mix(equations, v, parts, tops, theta, lam, exponent)
             excess = curve.value(point.q) - radius
             if abs(excess) <= close:
-                return _unscaled(point, unit)
+                return _unscaled(_filled(point, parts), unit)
             level = float(np.log(max(excess + target, 0.0) / target)) if target > 0.0 else np.nan
             if excess > 0.0 or np.isnan(excess):
                 low = _End(lam, level, point)
@@ -155,7 +155,7 @@ def solve(
             if not lo < after < hi:
                 break
             lam = after
-    return _unscaled(_join(low, high, radius, curve), unit)
+    return _unscaled(_filled(_join(low, high, radius, curve), parts), unit)
 
 
 def scaled(v: Vec, parts: list[tuple[Any, float]], prox: bool) -> tuple[Vec, float]:
@@ -173,6 +173,17 @@ def scaled(v: Vec, parts: list[tuple[Any, float]], prox: bool) -> tuple[Vec, flo
         return v, 1.0
     power = int(np.frexp(reach / FAR if prox else reach)[1])
     return np.ldexp(v, -power), float(np.ldexp(1.0, power))
+
+
+def _filled(point: Point, parts: list[tuple[Any, float]]) -> Point:
+    """The point with its masses where no theta near rounding came near them."""
+    q = point.q
+    for index, mass in parts:
+        total = float(q[index].sum())
+        if abs(total - mass) > 1e-9 * mass and 0.0 < total < np.inf:
+            q = q.copy()
+            q[index] *= mass / total
+    return point if q is point.q else replace(point, q=q)
 
 
 def _unscaled(point: Point, unit: float) -> Point:
@@ -298,8 +309,6 @@ def _mix(
             most = float(w_o.sum())
             if 0.0 < most < np.inf:
                 q_o = np.maximum(q_o + (missing / most) * w_o, 0.0)
-        elif missing < mass:  # near p = 1 no theta near rounding comes near the mass
-            q_o = q_o * (mass / (mass - missing))
         q[index], w[index], normal[index] = q_o, w_o, normal_o
     theta_ = tuple(float(top + x) for top, x in zip(tops, theta, strict=True))
     return Point(q, w, normal, lam, theta_)

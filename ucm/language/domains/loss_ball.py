@@ -153,7 +153,8 @@ class LossBall(Copied):
     def constraints(
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
-        if isinstance(size, float) and self._pinned(q.size):
+        told = isinstance(size, float) and isinstance(q.size, int)  # not in source text
+        if told and self._pinned(q.size):
             return [q == self.center(q.size)]
         count = self.count(q.size)
         if self.copies is None:
