@@ -382,7 +382,7 @@ class Classifier(ClassifierMixin, OfModel):
         self.dual_gap_ = max(s.certificate.gap for s in solutions)
         if solutions[0].w is not None:
             self.coef_ = np.array([normal_in_features(model, s, n, self.side) for s in solutions])
-            found = [sparsity(model, plan.data, s) for plan, s in zip(plans, solutions)]
+            found = [sparsity(plan.model, plan.data, s) for plan, s in zip(plans, solutions)]
             self.sparsity_ = found[0] if one else found
         self.intercept_ = np.array([s.b for s in solutions], dtype=float)
         if kernel is not None:
