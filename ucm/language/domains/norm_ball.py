@@ -87,10 +87,9 @@ def norm(q: Vec, p: float) -> float:
 
 class ShiftedCurve(curved.Curve):
     """The p-norm of `q - c` as a separable function, c one number, `h(q) = (r / p) sum (|q_i - c| / r)^p`,
-    1 <= p < inf; c is that of a copy.
+    1 < p < inf; c is that of a copy.
 
-    With s the sign of `u - c`, the equations are those of `PowerCurve` for `s (q - c)`, cut at q = 0; for
-    p = 1 a soft threshold."""
+    With s the sign of `u - c`, the equations are those of `PowerCurve` for `s (q - c)`, cut at q = 0."""
 
     def __init__(self, p: float, radius: float, count: float, copies: Vec | None) -> None:
         self.p, self.r, self.c, self.copies = p, radius, 1.0 / count, copies
@@ -106,15 +105,10 @@ class ShiftedCurve(curved.Curve):
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
         p, away = self.p, u - self.c
         far, sign = np.abs(away), np.sign(away)
-        if p == 1.0:
-            x = np.maximum(far - lam, 0.0)
-            w, normal = (x > 0.0).astype(float), sign
-        else:
-            x, w, normal = PowerCurve(p, self.r).prox(far, lam)
-            normal = sign * normal
-            w = np.where(far > 0.0, w, 1.0 if p > 2.0 else 0.0)
+        x, w, normal = PowerCurve(p, self.r).prox(far, lam)
+        w = np.where(far > 0.0, w, 1.0 if p > 2.0 else 0.0)
         q = self.c + sign * x
-        return np.maximum(q, 0.0), np.where(q > 0.0, w, 0.0), normal
+        return np.maximum(q, 0.0), np.where(q > 0.0, w, 0.0), sign * normal
 
     def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
         sign = np.sign(u)
@@ -483,8 +477,8 @@ class SimplexNear(curved.CutSimplex):
         def root(least: float) -> curved.Point:
             if p == 2.0:
                 return self._sphere(v, classes, prox, least)
-            if p == 1.0 and not prox:
-                return _moved(v, np.zeros(v.size) + c, parts, radius)
+            if p == 1.0:
+                return (_spread if prox else _moved)(v, np.zeros(v.size) + c, parts, radius)
             h = (radius / p) * (least / radius) ** p
             curve = ShiftedCurve(p, radius, N, self.copies)
             return curved.solve(curve, v, parts, radius / p, h, prox=prox)
@@ -493,9 +487,9 @@ class SimplexNear(curved.CutSimplex):
             return norm(d * (q - c), p)
 
         least = height(masses.uniform(v.size, classes, self.copies)) if p == 1.0 else 0.0
-        if 0.0 < radius <= least * (1.0 + masses.ROUNDING) and self.copies is None:
-            q = _one_sided(v, c, parts) if prox else _moved(v, np.full(v.size, c), parts, least).q
-            return q, self._least(v.size, classes)[1]
+        if 0.0 < radius <= least * (1.0 + masses.ROUNDING):
+            point = (_spread if prox else _moved)(v, np.zeros(v.size) + c, parts, least)
+            return point.q, point if prox else self._least(v.size, classes)[1]
         return self._cut(v, classes, prox, height, radius, root, masses.ROUNDING)
 
     def _sphere(self, v: Vec, classes: Vec | None, prox: bool, least: float) -> curved.Point:
@@ -532,18 +526,50 @@ class SimplexNear(curved.CutSimplex):
         )
 
 
-def _one_sided(v: Vec, c: float, parts: list[tuple[Any, float]]) -> Vec:
-    """The nearest point whose l1 distance from c is the least that the masses allow: the entries of a class
-    all at most c, or all at least c."""
-    q = np.full(v.size, c)
+def _spread(v: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> curved.Point:
+    """The nearest point with `sum |q - c| = radius`.
+
+    `q = c + (v - c - a)_+ - min(c, (c - v + b)_+)` in each class. Its mass and its distance t from c say what
+    both terms sum to, and so a and b. Of two classes each has the t at which its `a - b` is that of the other,
+    twice the multiplier of the ball: t is piecewise linear in it.
+    """
+    v, _ = curved.scaled(v, parts, True)
+    terms = []
     for index, mass in parts:
-        n = q[index].size
-        excess = n * c - mass
-        if excess > 0.0:
-            q[index] = mass * masses.project_capped(v[index] / mass, None, None, [c / mass])
-        elif excess < 0.0:
-            q[index] -= excess * masses.project_capped((c - v[index]) / excess, None, None, [1.0])
-    return q
+        own, base = v[index], c[index]
+        excess = mass - float(base.sum())
+        up, down = own - own.max() - base, own.min() - own + base
+        terms.append((excess, (up, np.full(own.size, max(radius, abs(excess)))), (down, base)))
+    far = [radius]
+    if len(terms) > 1:
+        wide = [float(np.ptp(v[index])) for index, _ in parts]
+        (x, t), (z, s) = (_distances(*term, w) for term, w in zip(terms, wide, strict=True))
+        both = np.sort(np.concatenate([x, z]))
+        first, second = np.interp(both, x, t), np.interp(both, z, s)
+        own = float(np.interp(np.interp(-radius, -(first + second), both), x, t))
+        own = min(own, radius - abs(terms[1][0]))
+        far = [own, radius - own]
+    q, w, normal = c.copy(), np.zeros(v.size), np.zeros(v.size)
+    for (index, _), (excess, up, down), t in zip(parts, terms, far, strict=True):
+        more = masses.clip_to_mass(*up, max(0.5 * (t + excess), 0.0))
+        less = masses.clip_to_mass(*down, max(0.5 * (t - excess), 0.0))
+        q[index] += more - less
+        w[index] = (more > 0.0) | ((less > 0.0) & (less < c[index]))
+        normal[index] = np.sign(more - less)
+    return curved.Point(q, w, normal, 0.0, ())
+
+
+def _distances(
+    excess: float, up: tuple[Vec, Vec], down: tuple[Vec, Vec], wide: float
+) -> tuple[Vec, Vec]:
+    """The corners of a class's distance t from c over `a - b`, which ascends."""
+    (more, a), (less, b) = masses.kinks(*up), masses.kinks(*down)
+    t = np.concatenate([2.0 * more - excess, 2.0 * less + excess])
+    x = np.concatenate(
+        [a + np.interp(more - excess, less, b), np.interp(less + excess, more, a) + b]
+    )
+    order = np.argsort(x, kind="stable")
+    return wide + x[order], np.maximum(t[order], abs(excess))
 
 
 def _moved(g: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> curved.Point:
