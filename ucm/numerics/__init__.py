@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ucm.numerics.newton_hull import march as march
     from ucm.numerics.outer import add_outer as add_outer
     from ucm.numerics.power import power_root as power_root
+    from ucm.numerics.power import project_power as project_power
     from ucm.numerics.psmo import hinge_gap as hinge_gap
     from ucm.numerics.psmo import hinge_levels as hinge_levels
     from ucm.numerics.psmo import slacks as slacks
@@ -55,7 +56,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "newton_gram": ["gram_march"],
         "newton_hull": ["march"],
         "outer": ["add_outer"],
-        "power": ["power_root"],
+        "power": ["power_root", "project_power"],
         "psmo": ["hinge_gap", "hinge_levels", "slacks", "smo"],
         "share": ["shares"],
         "states": ["GRAM_STATE", "SIDE", "STATE"],

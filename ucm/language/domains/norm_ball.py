@@ -93,7 +93,6 @@ class ShiftedCurve(curved.Curve):
 
     def __init__(self, p: float, radius: float, count: float, copies: Vec | None) -> None:
         self.p, self.r, self.c, self.copies = p, radius, 1.0 / count, copies
-        self.exponent = 1.0
         self.condition = p * (1.0 + count ** (1.0 / p) / (count * radius))
 
     def value(self, q: Vec) -> float:
@@ -214,14 +213,11 @@ class NormBall(Copied, SemiSmooth, Polyhedral):
         if p == 1.0:
             q = masses.soft_to_mass(v, radius)
             return q, (q != 0.0).astype(float), sign
-        if self.copies is not None:
-            curve = PowerCurve(p, radius, self.copies)
-            point = curved.solve(curve, size, [], radius / p, 0.0, prox=True)
-            return sign * point.q, point.w, sign * point.normal
         # scaled to the unit ball; h'' and h' are those of the scaled point
         far = size * (curved.FAR / length) if length > curved.FAR * radius else size / radius
-        point = curved.solve(PowerCurve(p, 1.0), far, [], 1.0 / p, 0.0, prox=True)
-        return radius * sign * point.q, point.w, sign * point.normal
+        q, w, normal = np.empty_like(far), np.empty_like(far), np.empty_like(far)
+        numerics.project_power(far, np.ones(v.size) * self.c, p, q, w, normal)
+        return radius * sign * q, w, sign * normal
 
     def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
         if self.around is None:
