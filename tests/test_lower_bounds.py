@@ -21,7 +21,7 @@ from ucm.forms.monitor import Monitor
 from ucm.numerics.trust import least_on_sphere
 from ucm.solvers import Facets
 from ucm.solvers.sphere.best_rule import best_rule, long_rule
-from ucm.solvers.sphere.rules import Parts, quick_rule
+from ucm.solvers.sphere.rules import Parts, _centred, quick_rule
 
 NORMS = (1.0, 1.5, 2.0, 3.0, np.inf)
 ANGLES = np.linspace(0.0, 2.0 * np.pi, 40_001)
@@ -309,3 +309,9 @@ def test_bounds_that_cross_are_not_optimal() -> None:
         found.floor = share * height
         proof = found.certify(Answer(farthest(found, -w), w), 1e-6 if crossed else 1e-3)
         assert (proof.certificate.kind == "global") != crossed
+
+
+def test_steps_from_where_the_smoothed_values_are_flat_end_in_silence() -> None:
+    rows, line, ones = np.array([[1.0, -1.0], [2.0, -1.0]]), np.array([0.1, 0.5]), np.ones(2)
+    y, up, down = _centred(rows, line, np.zeros(2), ones, ones, 1e-12, 8)
+    assert np.isfinite(y).all() and ((up >= 0.0) & (up <= 1.0) & (down >= 0.0)).all()

@@ -67,8 +67,8 @@ def project_power(u, c, p, q, w, normal):
     """The q nearest to `u >= 0` with `sum c (q / c)^p = 1`, 1 < p < inf, u outside; dq of a change of
     u - lam normal, and `normal = (q / c)^(p-1)`.
 
-    With `s = q / c` the equations are `s + (lam / c) s^(p-1) = u / c`. As `(sum c s^p)^(-1/2)` is nearly linear
-    in lam, Newton's method is applied to that, in a bracket.
+    With `s = q / c` the equations are `s + (lam / c) s^(p-1) = u / c`. As `(sum c s^p)^(-1/2)` is nearly
+    linear in lam, Newton's method is applied to that, in a bracket.
     """
     s = np.empty(u.size)
     beyond = np.empty(u.size)
@@ -93,7 +93,13 @@ def project_power(u, c, p, q, w, normal):
         if lo < after < hi and abs(step) <= 0.5 * before and lam <= 64.0 * after <= 4096.0 * lam:
             before = abs(step)
         else:
-            after = 16.0 * lam if hi == np.inf else 0.0625 * lam if lo == 0.0 else np.sqrt(lo) * np.sqrt(hi)
+            after = (
+                16.0 * lam
+                if hi == np.inf
+                else 0.0625 * lam
+                if lo == 0.0
+                else np.sqrt(lo) * np.sqrt(hi)
+            )
             before = np.inf
         if not lo < after < hi:  # lo and hi are neighbours, and lam one of them
             if lam == lo:

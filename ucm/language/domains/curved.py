@@ -262,7 +262,7 @@ def _multiplier(
         if abs(step) <= grain:
             if abs(excess) <= 1e-9 * mass:
                 return after, after
-            after = x + (grain if above else -grain)
+            after = x + (grain if above else -grain) if slope < np.inf else np.nan
         if not np.isfinite(after) or (abs(step) > reach and not (lo > -np.inf and hi < np.inf)):
             after = x + (reach if above else -reach)
             reach *= 8.0
@@ -355,6 +355,9 @@ class CutSimplex(Copied, SemiSmooth, Leveled):
         """What `_solve` answers: the solution without the ball if it is inside of it, the one point that
         the least ball leaves, or the root of the equations, given the least height."""
         around = self.around(v.size)
+        if not prox and self.copies is not None and isinstance(around, Simplex):
+            # ties in proportion to their copies, the least of h: it may be the one that the ball leaves
+            around = WeightedSimplex(np.inf, self.copies)
         q = around.project(v, classes=classes) if prox else around.support(v, classes=classes)[1]
         if height(q) <= radius:
             return q, None

@@ -401,7 +401,7 @@ class SimplexBall(curved.CutSimplex, Polyhedral):
             v, classes, prox, lambda q: norm(d * q, p), radius if self.flat() is None else math.inf,
             lambda least: curved.solve(
                 curve, v, parts, radius / p, (radius / p) * (least / radius) ** p, prox=prox
-            ),
+            ), 4.0 * _EPS,
         )  # fmt: skip
 
     def _pinned(self, dim: int, classes: Vec | None) -> bool:
@@ -526,8 +526,8 @@ def _spread(v: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> cu
     """The nearest point with `sum |q - c| = radius`.
 
     `q = c + (v - c - a)_+ - min(c, (c - v + b)_+)` in each class. Its mass and its distance t from c say what
-    both terms sum to, and so a and b. Of two classes each has the t at which its `a - b` is that of the other,
-    twice the multiplier of the ball: t is piecewise linear in it.
+    both terms sum to, and so a and b. Two classes have one `a - b`, twice the multiplier of the ball: their
+    t are piecewise linear in it, and sum to the radius.
     """
     v, _ = curved.scaled(v, parts, True)
     terms = []
