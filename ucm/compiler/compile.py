@@ -35,6 +35,7 @@ from ucm.errors import (
     SolverError,
     unknown_option,
 )
+from ucm.evidence.matched import by_lam
 from ucm.evidence.relative import resolved
 from ucm.forms.monitor import check_time_limit, time_left
 from ucm.forms.objective import Composite, weighed
@@ -252,18 +253,21 @@ def plan_of(
     """The plan of a model for bound data."""
     check_asked(solver)
     began = time.perf_counter()
+    open_sizes, given = bool(model.relative_names()), {}
     for node in model.walk():
         if isinstance(node, SampleNode):
             node.rows(data)  # refuses a group without samples before anything is computed
+        elif by_lam(node):
+            open_sizes, given = True, model.params()
     with data.powers():
-        if model.relative_names():
+        if open_sizes:
             model = resolved(model, in_its_space(data, gram), time_limit)
         if isinstance(model, Objective):
             lowerings = _of_objective(model, data, gram, solver)
         else:
             lowerings = (_of_set(model, data, gram, solver),)
         plan = Plan.of(lowerings)
-    return replace(plan, setup_time=time.perf_counter() - began)
+    return replace(plan, setup_time=time.perf_counter() - began, given=given)
 
 
 def _of_objective(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm import numerics
-from ucm.compiler.recover import midpoint_of, summands
+from ucm.compiler.recover import midpoint_of
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.data.moments import Moments, known_by
@@ -22,6 +22,7 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.node import value
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import Ellipsoid, Point
+from ucm.language.sets.combination import summands
 from ucm.language.statistics.samples import Samples
 from ucm.solvers.balls import one_ball, several
 

@@ -20,7 +20,7 @@ from ucm.compiler.compile import compile
 from ucm.compiler.interval import classifiers
 from ucm.compiler.moments import at_sizes, by_moments, leave_one_out, of_one_ellipsoid
 from ucm.compiler.path import path
-from ucm.compiler.recover import least_error, summands
+from ucm.compiler.recover import least_error
 from ucm.data.bound import bind
 from ucm.data.linear import Vec
 from ucm.data.moments import Moments, known_by, without_each
@@ -38,6 +38,7 @@ from ucm.forms.monitor import time_left
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
+from ucm.language.sets.combination import summands
 from ucm.language.sets.weights import OfWeights
 
 __all__ = ["Search", "held_out", "left_out"]
