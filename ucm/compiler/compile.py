@@ -35,7 +35,6 @@ from ucm.errors import (
     SolverError,
     unknown_option,
 )
-from ucm.evidence.matched import by_lam
 from ucm.evidence.relative import resolved
 from ucm.forms.monitor import check_time_limit, time_left
 from ucm.forms.objective import Composite, weighed
@@ -43,6 +42,7 @@ from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import UncertaintySet
+from ucm.language.domains import LossBall
 from ucm.language.losses import Hinge
 from ucm.language.objective import Objective
 from ucm.language.penalties.gathered import Gathered
@@ -257,7 +257,7 @@ def plan_of(
     for node in model.walk():
         if isinstance(node, SampleNode):
             node.rows(data)  # refuses a group without samples before anything is computed
-        elif by_lam(node):
+        elif isinstance(node, LossBall) and node.lam is not None:
             open_sizes, given = True, model.params()
     with data.powers():
         if open_sizes:
