@@ -225,8 +225,8 @@ def coherent_loss(margins: Vec, family: Callable[[float], Domain] | None = None)
     ----------
     margins : (m,)
     family : from k in [0, 1] to domains Q_k of distributions, which grow from the uniform one to all
-        Of the loss `1 - sup {k : max over Q_k of -<q, margins> <= 0}`, which every coherent one is (Lemma 4). The
-        classifier with the least of it is that of `Hull(signed, weights=Q_k)` at the k at which 0 enters
+        Of the loss `1 - sup {k : max over Q_k of -<q, margins> <= 0}`, which every coherent one is (Lemma 4).
+        The classifier with the least of it is that of `Hull(signed, weights=Q_k)` at the k at which 0 enters
         (Proposition 3). None for caps `1 / (m - ceil(m k) + 1)`, those of (29).
 
     Raises
