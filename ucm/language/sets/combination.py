@@ -216,6 +216,15 @@ class LinearImage(Combination):
         return f"{notation.array(self.matrix)} {inner}"
 
 
+def summands(U: UncertaintySet, factor: float = 1.0) -> Iterator[tuple[UncertaintySet, float]]:
+    """The Minkowski summands, each with the number in front of it, nan under a matrix."""
+    if isinstance(U, Combination):
+        for V, L in U.terms():
+            yield from summands(V, factor * value(L) if is_number(L) else math.nan)
+    else:
+        yield U, factor
+
+
 def is_number(L: Any) -> bool:
     """Whether an L_k is a number or a `Param`, not a matrix."""
     return type(L) is float or isinstance(L, Real | Tunable)  # nearly always a float
