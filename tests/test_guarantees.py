@@ -268,8 +268,8 @@ def test_the_least_coherent_loss_is_that_of_a_nu_svm() -> None:
 
 
 def test_coherent_losses_of_families_of_sets() -> None:
-    """Lemma 4 with the sets of (29) and with balls; Proposition 3: no classifier has a smaller one than that at
-    the k at which 0 enters."""
+    """Lemma 4 with the sets of (29) and with balls; Proposition 3: no classifier has a smaller one than that
+    at the k at which 0 enters."""
     rng = np.random.default_rng(4)
     y = np.where(np.arange(30) < 15, 1.0, -1.0)
     A = rng.standard_normal((30, 2)) + 0.5 * y[:, None]
