@@ -244,12 +244,3 @@ def _moved(L: Any, b: Block) -> Block:
         return replace(b, map=ComposedMap(b.map, L))
     c = value(L)
     return b if c == 1.0 else replace(b.weighing(c), map=scaled(b.map, c))
-
-
-def summands(U: UncertaintySet, factor: float = 1.0) -> Iterator[tuple[UncertaintySet, float]]:
-    """The Minkowski summands, each with the number in front of it, nan under a matrix."""
-    if isinstance(U, Combination):
-        for V, L in U.terms():
-            yield from summands(V, factor * value(L) if is_number(L) else math.nan)
-    else:
-        yield U, factor
