@@ -1,4 +1,4 @@
-"""Two reduced hulls, and hinge losses, over samples that are read block by block."""
+"""Hulls of weighted samples, and losses, over samples that are read block by block."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from ucm.data.survey import RowData
 from ucm.forms.answer import Expected
+from ucm.language.terms import ConvexLoss
 
-__all__ = ["RowHulls"]
+__all__ = ["RowBalls", "RowHinge", "RowHulls"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,38 @@ class RowHulls:
     factors: tuple[float, float]
     caps: tuple[float, float]
     masses: tuple[float, float]
+
+    @property
+    def n(self) -> int:
+        return self.data.n
+
+    @property
+    def expected(self) -> Expected:
+        """What an answer is made of."""
+        return Expected(w=self.n)
+
+
+@dataclass(frozen=True)
+class RowBalls:
+    """`min ||x||_2` over `x = sum_c f_c sum_i q_i x_i`, i over the samples of class c, with `q >= 0`,
+    `sum q_i = mass_c`, and for each ball k
+
+        sum over the classes of k of share_c sum_i l_k*(q_i / share_c)  <=  radius_k.
+
+    Attributes
+    ----------
+    data : where the samples are, and what one pass over them told
+    factors, masses, shares : of class +1 and class -1
+    balls : l_k and radius_k
+    of : the ball of class +1 and of class -1
+    """
+
+    data: RowData
+    factors: tuple[float, float]
+    masses: tuple[float, float]
+    shares: tuple[float, float]
+    balls: tuple[tuple[ConvexLoss, float], ...]
+    of: tuple[int, int]
 
     @property
     def n(self) -> int:
