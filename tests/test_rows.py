@@ -19,6 +19,7 @@ import ucm
 from ucm import neg, pos, signed
 from ucm.bench import scale
 from ucm.bench.cluster import Watched
+from ucm.compiler.compile import plan_of_rows
 from ucm.data import stored
 from ucm.data.row_moments import of_moments
 from ucm.data.source import Labelled, Rounds, RowSource, StateLostError
@@ -565,7 +566,8 @@ def test_empty_row_groups_and_columns_of_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        ucm.Hull(signed, weights=ucm.NormBall(0.2)),
+        ucm.Hull(signed, weights=ucm.NormBall(0.2, p=3.0)),
+        ucm.Hull(pos, weights=ucm.NormBall(0.1)) - ucm.ReducedHull(neg, nu=0.4),
         ucm.RobustMargin(ucm.models.nu_svm(0.4), norm=1.0),
         ucm.Hull(pos, weights=ucm.KLBall(0.2)) - ucm.Hull(neg),
         ucm.ReducedHull(pos, nu=0.4) - neg.mean,
@@ -739,6 +741,93 @@ def test_what_the_classifier_needs_in_memory(options: Any) -> None:
         ucm.Classifier(MODELS["nu"]).fit(blocks(X, three))
     with pytest.raises(ucm.DataError, match="two classes, got 1"):
         ucm.Classifier(MODELS["nu"]).fit(blocks(X, np.ones(300)))
+
+
+# --- weights in balls --------------------------------------------------------------------------
+BALLS = {
+    "l2": ucm.models.l2_nu_svm(0.05),
+    "biased l2": ucm.models.biased_l2_nu_svm(0.1, 0.09),
+    "kl": ucm.models.kl_svm(0.5),
+    "two kl": ucm.Hull(pos, weights=ucm.KLBall(0.6)) - ucm.Hull(neg, weights=ucm.KLBall(0.5)),
+    "chi-square": ucm.Hull(pos, weights=ucm.ChiSquareBall(rho=0.5))
+    - ucm.Hull(neg, weights=ucm.ChiSquareBall(level=0.95)),
+    "around": ucm.Hull(pos, weights=ucm.NormBall(0.03, around="uniform"))
+    - 0.5 * ucm.Hull(neg, weights=ucm.NormBall(0.02, around="uniform")),
+    "losses": ucm.Hull(pos, weights=ucm.LossBall(ucm.Hinge(3) / 0.5, 1.2))
+    - ucm.Hull(neg, weights=ucm.LossBall(ucm.Logistic() * 4, -1.7)),
+    "mixed": ucm.Hull(pos, weights=ucm.NormBall(0.2, p=1.5))
+    - ucm.Hull(neg, weights=ucm.KLBall(0.5)),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "weight"),
+    [*((name, None) for name in BALLS), ("kl", (2.0, 0.7)), ("mixed", (2.0, 0.7))],
+)
+def test_weights_in_balls_are_those_in_memory(name: str, weight: Any) -> None:
+    X, y = samples(700)
+    plan = ucm.compile(BALLS[name], blocks(X, y), class_weight=weight)
+    rows, memory = plan.solve(), ucm.solve(BALLS[name], X, y, class_weight=weight)
+    assert rows.status == memory.status == "optimal"
+    assert rows.stats.solver == "newton-balls"
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+    assert rows.w == pytest.approx(memory.w, abs=2e-3)
+    assert rows.b == pytest.approx(memory.b, abs=2e-3)
+    assert np.asarray(rows.weights) == pytest.approx(
+        memory.weights, abs=2e-3 * memory.weights.max()
+    )
+    for ours, theirs in zip(rows.parts or (), memory.parts or (), strict=True):
+        assert ours == pytest.approx(theirs, abs=3e-3)
+    if weight is None:
+        assert plan.verify().agrees
+
+
+@pytest.mark.parametrize("name", ["l2", "two kl"])
+def test_weights_in_balls_agree_with_the_whole_twin(name: str) -> None:
+    X, y = samples(300)
+    model = ucm.models.l2_nu_svm(0.1) if name == "l2" else BALLS[name]
+    rows = ucm.solve(model, blocks(sparse.csr_matrix(X), y, 40))
+    whole = ucm.compile(model, X, y).reference()
+    whole.solve(solver="CLARABEL")
+    assert rows.objective == pytest.approx(float(whole.value), rel=1e-5)  # type: ignore[arg-type]
+
+
+def test_rows_beyond_those_of_the_sample() -> None:
+    X, y = samples(20_000)
+    X *= np.abs(np.random.default_rng(1).standard_t(2.5, (20_000, 1)))
+    few = survey(blocks(X, y, 500))
+    few = replace(few, sample=(few.sample[0][:800], few.sample[1][:800]))
+    model = ucm.Hull(pos, weights=ucm.KLBall(0.9)) - ucm.Hull(neg, weights=ucm.KLBall(0.9))
+    found = plan_of_rows(ucm.RobustMargin(model), few, "auto").solve()
+    memory = ucm.solve(model, X, y)
+    assert found.status == memory.status == "optimal" and found.stats.reads <= 12
+    assert found.objective == pytest.approx(memory.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ucm.models.kl_svm(0.1),
+        ucm.Hull(pos, weights=ucm.NormBall(0.3)) - ucm.Hull(neg, weights=ucm.KLBall(0.2)),
+    ],
+)
+def test_zero_in_balls_is_proven(model: Any) -> None:
+    X, y = samples(3000)
+    found = ucm.solve(model, blocks(X, y, 400))
+    assert found.status == "zero_in_set" and found.certificate.violation <= 1e-6
+    assert ucm.solve(model, X, y, solver="newton").status == "zero_in_set"
+
+
+def test_balls_end_between_rounds_and_survive_losses() -> None:
+    X, y = samples(20_000)
+    with pytest.warns(ucm.ConvergenceWarning):
+        late = ucm.solve(BALLS["kl"], blocks(X, y, 4000), time_limit=1e-6)
+    assert late.status == "time_limit"
+    with pytest.warns(ucm.ConvergenceWarning):
+        one = ucm.solve(BALLS["kl"], blocks(X, y, 4000), tol=1e-12, callback=lambda _: True)
+    assert one.status == "interrupted" and 0.0 <= one.certificate.relative_gap < 1.0
+    lost = ucm.solve(BALLS["kl"], losing(blocks(X, y, 4000), {2, 3}))
+    assert lost.status == "optimal"
 
 
 # --- losses ------------------------------------------------------------------------------------

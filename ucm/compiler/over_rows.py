@@ -71,8 +71,8 @@ def stays(U: UncertaintySet) -> bool:
 
 
 def of_hulls(U: UncertaintySet, curved: bool = False) -> bool:
-    """Whether a set is a sum of multiples of hulls of samples, whose weights lie below one cap or none; or, where
-    it may be curved, in a ball."""
+    """Whether a set is a sum of multiples of hulls of samples, whose weights lie below one cap or none; or,
+    where it may be curved, in a ball."""
     if isinstance(U, Combination):
         return all(is_number(L) and of_hulls(V, curved) for V, L in U.terms())
     if not isinstance(U, Hull | ReducedHull) or not isinstance(U.samples, Samples):
@@ -83,8 +83,8 @@ def of_hulls(U: UncertaintySet, curved: bool = False) -> bool:
 
 
 def row_hulls(model: RobustMargin, data: RowData) -> RowHulls | RowBalls:
-    """Two hulls of rows, from the declared set lowered over samples that are elsewhere: below caps, or in balls
-    of conjugates of losses.
+    """Two hulls of rows, from the declared set lowered over samples that are elsewhere: their weights below
+    caps, or in balls of conjugates of losses.
 
     Raises
     ------
@@ -343,7 +343,6 @@ class ToRows(Lowering[RowHulls | RowBalls]):
             cap = max(min(form.caps[c] / left, 1.0), 1.0 / p.size)
             U.append((f * left) * Hull(kind, weights=CappedSimplex(cap)))
         return RobustMargin(U[0] + U[1] + Point(held)), Data(X, y)
-
 
     def _some(self, solution: Solution, form: RowBalls) -> tuple[RobustMargin, Data]:
         """The set with the rows outside of a sample held: what they leave of the masses and of the balls."""

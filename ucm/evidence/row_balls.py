@@ -6,8 +6,8 @@ For `x = sum_c f_c sum_i q_i x_i` as in `ucm.forms.rows.RowBalls`, any w, mu_c a
     max over the set of -w'x  <=  sum_c mass_c mu_c + sum_k t_k (radius_k + sum_c share_c sum_i l_k(v_i)),
 
 c over the classes of k; `q_i = share_c l_k'(v_i)` attains it where mu and t are best (Ito, Takeda and Toh
-2015, section 5.2). Their sums brought to the masses, and moved to the uniform weights as far as the balls ask,
-these are a point of the set. All of it are sums over rows.
+2015, section 5.2). Brought to their masses, and moved to the uniform weights as far as the balls ask, these
+are weights of a point of the set. All of it are sums over rows.
 """
 
 from __future__ import annotations
@@ -81,14 +81,15 @@ def balls_proven(form: RowBalls, proof: BallProof) -> tuple[Certificate, NDArray
     radii = np.array([radius for _, radius in form.balls])
     support = float(masses @ proof.mu + proof.t @ radii)
     support += float(proof.t[list(form.of)] @ proof.losses)
-    primal = support / norm if norm > 0.0 else support
+    primal = support / norm if norm > 0.0 else np.inf
     part = moved(form, proof.heights)[:, None]
     own = proof.sums / proof.totals[:, None]
     points = masses[:, None] * ((1.0 - part) * own + part * proof.means)
     size = form.data.space.norm(form.factors[0] * points[0] + form.factors[1] * points[1])
     violation = float(np.abs(proof.totals / masses - 1.0).max())
+    if norm == 0.0:  # no direction yet
+        return Certificate(np.inf, -size, np.inf, np.inf, violation, "none"), points
     gap = primal + size
     relative = gap / max(size, 1e-12 * form.data.scale)
-    return Certificate(
-        primal, -size, gap, relative, 0.0 if violation <= 1e-12 else violation
-    ), points
+    violation = 0.0 if violation <= 1e-12 else violation
+    return Certificate(primal, -size, gap, relative, violation), points

@@ -4,8 +4,9 @@ With `v_i = (-f_c w'x_i - mu_c) / t_k` the nearest point is w of the least
 
     1/2 ||w||_2^2 + sum_c mass_c mu_c + sum_k t_k (radius_k + sum_c share_c sum_i l_k(v_i)),
 
-jointly convex in w, mu and t > 0. Its gradient and its Hessian are sums over rows: of `q_i = share l'(v_i)` and
-of `share l''(v_i) / t` times the products of (x_i, 1, v_i). A sample gives the start.
+jointly convex in w, mu and t > 0. Its gradient and its Hessian are sums over rows: of `q_i = share l'(v_i)`
+and of `share l''(v_i) / t` times the products of (x_i, 1, v_i). A sample gives the start; rows far beyond it
+come, and are added to it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear import Vec
-from ucm.data.source import StateLostError, as_double, gathered, once_more, told
+from ucm.data.source import as_double, gathered, told
 from ucm.errors import ParameterError
 from ucm.evidence.row_balls import BallProof, balls_proven, moved
 from ucm.forms.answer import Answer
@@ -42,7 +43,8 @@ _LITTLE = 1e-2  # of the support
 
 
 class _Sums(NamedTuple):
-    """Those of `ucm.evidence.row_balls.BallProof`; (2, n + 2, n + 2) the moments of (x, 1, v); the largest v."""
+    """Those of `ucm.evidence.row_balls.BallProof`, `all` those of the samples; by class the largest v, and
+    the (n + 2, n + 2) moments of (x, 1, v)."""
 
     losses: Vec
     heights: Vec
@@ -190,18 +192,12 @@ class NewtonBalls(Solver[RowBalls]):
 
     def _solve(self, form: RowBalls, monitor: Monitor) -> Answer:
         monitor.passes, monitor.reads = 1.0, 1  # that of the survey
-        rounds, losses = form.data.source.rounds(), 0
+        rounds = form.data.source.rounds()
 
         def over_rows(*message: Any, kernel: Any = bend, merge: Any = _added) -> Any:
-            nonlocal losses
-            while True:
-                try:
-                    found = rounds.merged(kernel, merge, *message)
-                    monitor.passes += 1.0
-                    monitor.reads += 1
-                    return found
-                except StateLostError:
-                    losses = once_more(rounds, losses)
+            monitor.passes += 1.0
+            monitor.reads += 1
+            return told(rounds, kernel, *message, merge=merge)
 
         X, y = form.data.sample
         counts = [max(1, int((y == s).sum())) for s in (1.0, -1.0)]
@@ -241,9 +237,9 @@ def _joined(a: Any, b: Any) -> Any:
 class _Descent:
     """Newton's method over a sample, or over all rows where their rounds are given.
 
-    While the bound S of `max over the set of -w'x` is not negative, S itself falls, the sum of t staying as it
-    is: it ends at weights of the point 0 within the balls, or becomes negative, and w separates the set from 0.
-    Then w, mu and t have the length at which `||w||^2 / 2 + S` is least.
+    While the bound S of `max over the set of -w'x` is not negative, S itself falls, the sum of t staying as
+    it is: it ends at weights of the point 0 within the balls, or becomes negative, and w separates the set
+    from 0. Then w, mu and t have the length at which `||w||^2 / 2 + S` is least.
     """
 
     form: RowBalls
@@ -300,15 +296,15 @@ class _Descent:
             monitor.systems += 1
             before = z, value
             z = z + self.step(z, found, support)
-        return z, answer.ended(
-            "max_iter", f"{limit} steps did not reach the tolerance"
-        )
+        return z, answer.ended("max_iter", f"{limit} steps did not reach the tolerance")
 
     def support(self, z: Vec, found: _Sums) -> float:
         """S, a bound of `max over the set of -w'x`."""
         form, n = self.form, self.form.n
         t, radii = z[n + 2 :], np.array([radius for _, radius in form.balls])
-        return float(np.dot(form.masses, z[n : n + 2]) + t @ radii + t[list(form.of)] @ found.losses)
+        return float(
+            np.dot(form.masses, z[n : n + 2]) + t @ radii + t[list(form.of)] @ found.losses
+        )
 
     def proof(self, z: Vec, found: _Sums) -> BallProof:
         form, n = self.form, self.form.n
