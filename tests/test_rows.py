@@ -24,9 +24,9 @@ from ucm.data import stored
 from ucm.data.row_moments import of_moments
 from ucm.data.source import Labelled, Rounds, RowSource, StateLostError
 from ucm.data.survey import survey
-from ucm.evidence.row_hinge import HingeProof, hinge_proven
+from ucm.evidence.row_losses import LossProof, losses_proven
 from ucm.evidence.rows import below, proven
-from ucm.forms.rows import RowHinge
+from ucm.forms.rows import RowLosses
 from ucm.solvers import DualNewton, HingeSieve, NewtonHull, Sieve
 
 
@@ -572,7 +572,7 @@ def test_empty_row_groups_and_columns_of_words(tmp_path: Path) -> None:
         ucm.Hull(pos, weights=ucm.KLBall(0.2)) - ucm.Hull(neg),
         ucm.ReducedHull(pos, nu=0.4) - neg.mean,
         ucm.Logistic() + 0.5 * ucm.L1(),
-        ucm.Hinge(on=pos) + 0.5 * ucm.L2(),
+        ucm.Ramp() + 0.5 * ucm.L2(),
         ucm.ReducedHull(pos.group("A"), nu=0.1) - ucm.Hull(neg),
     ],
 )
@@ -871,14 +871,64 @@ def test_the_bound_of_losses_is_the_dual_program() -> None:
     dual.solve(solver="CLARABEL")
     rows = ucm.solve(LOSSES["p = 2"], blocks(X, y, 7))
     assert rows.certificate.dual == pytest.approx(float(dual.value), rel=1e-6)  # type: ignore[arg-type]
-    far = hinge_proven(
-        RowHinge(survey(blocks(X, y)), 2.0, (0.1, 0.1), 0.5),
-        HingeProof(np.zeros(3), 0.0, (3.0, 5.0), (2.0, 1.0), (1.0, 0.5), np.ones((2, 3))),
+    gains, points = np.array([5.0, 1.5]), np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]])
+    far = losses_proven(
+        RowLosses(survey(blocks(X, y)), ((ucm.Hinge(2), (0.1, 0.1)),), 0.5),
+        LossProof(np.zeros(3), 0.0, 8.0, (2.0, 1.0), gains, points),
     )
-    s = np.linspace(0.0, 10.0, 100_001)
-    d = np.ones(3) / 2.0 - np.ones(3)
-    values = 2 * s - (s / 2.0) ** 2 * 1.0 - s**2 * 0.5 - s**2 * (d @ d) / 2.0
+    parts = np.linspace(0.0, 1.0, 100_001)
+    d = 0.5 * points[0] - points[1]
+    values = parts * (0.5 * gains[0] + gains[1]) - parts**2 * (d @ d) / 2.0
     assert far.dual == pytest.approx(values.max(), rel=1e-8)
+
+
+OTHERS = {
+    "logistic": ucm.Logistic() + 0.5 * ucm.L2(),
+    "exponential": 0.3 * ucm.Exponential() + 2.0 * ucm.L2(),
+    "Huber": 2.0 * ucm.HuberHinge(0.5) + ucm.L2(),
+    "least squares": 0.1 * ucm.LeastSquares() + 3.0 * ucm.L2(),
+    "a power below 2": ucm.models.psvm(1.5, 0.1),
+    "classes": ucm.Hinge(2, on=pos) + 3.0 * ucm.Hinge(2, on=neg) + ucm.L2(),
+    "kinks of classes": ucm.Hinge(on=pos) + 3.0 * ucm.Hinge(on=neg) + ucm.L2(),
+    "a sum": ucm.Logistic(on=pos) + ucm.Hinge(2) + 2.0 * ucm.L2(),
+}
+
+
+@pytest.mark.parametrize("weight", [None, (2.0, 0.7)])
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_losses_over_rows(name: str, weight: Any) -> None:
+    X, y = samples(1500)
+    plan = ucm.compile(OTHERS[name], blocks(X, y, 200), class_weight=weight)
+    rows, memory = plan.solve(), ucm.solve(OTHERS[name], X, y, class_weight=weight)
+    assert rows.status == memory.status == "optimal" and rows.stats.reads <= 8
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+    assert rows.certificate.dual <= memory.objective * (1.0 + 1e-12)
+    assert rows.w == pytest.approx(memory.w, abs=2e-3)
+    assert rows.b == pytest.approx(memory.b, abs=2e-3)
+    kinks = name == "kinks of classes"
+    assert np.asarray(rows.weights) == pytest.approx(memory.weights, abs=0.1 if kinks else 5e-3)
+
+
+@pytest.mark.parametrize("name", ["svm", "p = 2", "a sum", "kinks of classes"])
+def test_the_twin_of_losses_holds_the_rows_that_it_does_not_write(name: str) -> None:
+    X, y = samples(1500)
+    plan = ucm.compile({**LOSSES, **OTHERS}[name], blocks(X, y, 200), class_weight=(2.0, 0.7))
+    solution = plan.solve()
+    assert plan.verify().agrees
+    assert not plan.lowering.verify(replace(solution, objective=1.01 * solution.objective), 1e-6)
+    with pytest.raises(ucm.ParameterError, match="give one"):
+        plan.reference()
+
+
+def test_an_exponential_of_rows_that_the_sample_missed() -> None:
+    X, y = samples(4000)
+    X[:5] *= 2000.0  # exp of their margins is no number
+    model = ucm.Exponential() + ucm.L2()
+    few = survey(blocks(X, y, 500))
+    few = replace(few, sample=(X[100:900], y[100:900]))
+    found = plan_of_rows(model, few, "auto").solve()
+    assert found.status == "optimal"
+    assert found.objective == pytest.approx(ucm.solve(model, X, y).objective, rel=2e-6)
 
 
 def test_losses_end_between_rounds() -> None:
@@ -894,7 +944,7 @@ def test_losses_end_between_rounds() -> None:
     with pytest.warns(ucm.ConvergenceWarning, match="budget"):
         ucm.solve(LOSSES["svm"], blocks(X, y), solver=HingeSieve(DualNewton(), budget=2000))
     with pytest.raises(ucm.DataError, match="gather"):
-        ucm.solve(ucm.models.psvm(1.5, 1.0), blocks(X, y))
+        ucm.solve(ucm.models.one_norm_svm(1.0), blocks(X, y))
 
 
 def test_the_default_classifier_reads_rows() -> None:

@@ -17,7 +17,6 @@ from ucm.compiler.robust import ToDistance, separates
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import ComposedMap
-from ucm.data.source import gathered
 from ucm.data.survey import ElsewhereMap, RowData, refuse_gathering
 from ucm.errors import EmptySetError, ParameterError
 from ucm.evidence.outside import of_weights
@@ -43,6 +42,7 @@ from ucm.language.sets.image import Image
 from ucm.language.sets.point import Point
 from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples, neg, pos
 from ucm.language.terms import ConvexLoss
+from ucm.solvers.blocks.band import WRITTEN
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 __all__ = ["ToRows", "of_hulls", "of_statistics", "row_hulls", "stays"]
 
 _RULES = ("auto", "kkt", "midpoint", "error", "zero")
-_WRITTEN = 1000  # rows of a twin at most
 
 
 def of_statistics(U: Node) -> bool:
@@ -333,9 +332,7 @@ class ToRows(Lowering[RowHulls | RowBalls]):
         if isinstance(form, RowBalls):
             return self._some(solution, form)
         band = found.rows.band
-        X, y = gathered(
-            [(T, np.full(T.shape[0], s)) for T, s in zip(band.X, (1.0, -1.0), strict=True)]
-        )
+        X, y = band.table()
         held, U = solution.x.copy(), []
         for c, kind in enumerate((pos, neg)):
             p, f = band.p[c], form.factors[c]
@@ -348,7 +345,7 @@ class ToRows(Lowering[RowHulls | RowBalls]):
     def _some(self, solution: Solution, form: RowBalls) -> tuple[RobustMargin, Data]:
         """The set with the rows outside of a sample held: what they leave of the masses and of the balls."""
         found, (X, y) = solution.answer.rows, self.rows.sample  # type: ignore[union-attr]
-        step = -(-y.size // _WRITTEN)
+        step = -(-y.size // WRITTEN)
         X, y = X[::step], y[::step]
         side, q = np.where(y > 0.0, 0, 1), found.rows.of(X, y)
         share = np.array(form.shares)[side]

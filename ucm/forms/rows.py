@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from ucm.data.survey import RowData
 from ucm.forms.answer import Expected
+from ucm.language.losses import Hinge
 from ucm.language.terms import ConvexLoss
 
-__all__ = ["RowBalls", "RowHinge", "RowHulls"]
+__all__ = ["RowBalls", "RowHulls", "RowLosses"]
 
 
 @dataclass(frozen=True)
@@ -64,17 +65,21 @@ class RowBalls(_OfRows):
 
 
 @dataclass(frozen=True)
-class RowHinge(_OfRows):
-    """`min lam ||w||_2^2 + sum_c C_c sum_i max(0, 1 - y_i (w'x_i + b))^p`, i over the samples of class c.
+class RowLosses(_OfRows):
+    """`min lam ||w||_2^2 + sum_k sum_c C_kc sum_i l_k(o_k - y_i (w'x_i + b))`, i over the samples of class c.
 
     Attributes
     ----------
     data : where the samples are, and what one pass over them told
-    p : the power of the loss
-    C : weights of the losses of class +1 and class -1
+    losses : l_k, and its weights C_k of class +1 and class -1
     lam : of the penalty
     """
 
-    p: float
-    C: tuple[float, float]
+    losses: tuple[tuple[ConvexLoss, tuple[float, float]], ...]
     lam: float
+
+    @property
+    def hinge(self) -> tuple[float, float] | None:
+        """C where the hinge loss is the one loss."""
+        (loss, C), *more = self.losses
+        return None if more or not isinstance(loss, Hinge) or loss.p != 1.0 else C
