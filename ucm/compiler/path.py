@@ -20,7 +20,7 @@ from ucm.data.sound import table
 from ucm.data.source import RowSource
 from ucm.data.stored import is_stored, row_source
 from ucm.data.survey import refuse_gathering
-from ucm.errors import DataError, EmptySetError, ParameterError, brief, unknown_option
+from ucm.errors import COUNT, DataError, EmptySetError, ParameterError, brief, unknown_option
 from ucm.evidence.admissible import interval_of, sizes_of
 from ucm.evidence.relative import intervals_of
 from ucm.evidence.trivial import largest
@@ -402,8 +402,7 @@ def _of_rows(
 
 
 def _check_count(model: RobustMargin | Objective, num: Any, options: dict[str, Any]) -> None:
-    if isinstance(num, bool) or not isinstance(num, int | np.integer) or num < 1:
-        raise ParameterError(f"path: num is a positive whole number, got {brief(num)}")
+    COUNT.check("path", "num", num, "write num=10")
     given = [word for word in options if word in model.params()]
     if given:
         raise ParameterError(

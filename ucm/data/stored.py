@@ -16,7 +16,7 @@ from ucm.data.columns import Unlabelled, chosen
 from ucm.data.dask_rows import dask_rows, is_dask
 from ucm.data.sound import refuse_unsound
 from ucm.data.source import BlockSource, RowSource, block_rows, refuse_lengths
-from ucm.errors import DataError, MissingExtraError, ParameterError, brief
+from ucm.errors import COUNT, SECONDS, DataError, MissingExtraError, brief, optional
 
 __all__ = ["feature_rows", "is_stored", "row_source"]
 
@@ -88,15 +88,10 @@ def row_source(
     'optimal'
     """
     for name, number in (("threads", threads), ("block", block)):
-        whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-        if number is not None and not (whole and number >= 1):
-            raise ParameterError(
-                f"row_source: {name} is a positive whole number, got {brief(number)}"
-            )
-    if timeout is not None and not timeout > 0.0:
-        raise ParameterError(
-            f"row_source: timeout is a positive number of seconds, got {brief(timeout)}"
+        optional(COUNT).check(
+            "row_source", name, number, "leave it out for what fits the processor"
         )
+    optional(SECONDS).check("row_source", "timeout", timeout, "leave it out for ten minutes")
     if isinstance(X, RowSource):
         if y is not None:
             raise DataError("y: expected none beside a row source, which has its own, got one")

@@ -20,7 +20,7 @@ from scipy.special import betaincinv, ndtr
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
-from ucm.errors import DataError, ParameterError, brief
+from ucm.errors import POSITIVE, DataError, ParameterError, brief
 from ucm.evidence.support import vector_of
 from ucm.forms.display import Raw, sheet
 from ucm.forms.display import table as html_table
@@ -203,13 +203,23 @@ def margin_loss(margins: Vec, rho: float = 1.0, p: float = 1.0) -> Vec:
 
     Its mean is the empirical margin loss. Sun (2024), equations (5) and (6).
 
+    Raises
+    ------
+    DataError
+        The margins are no vector of finite numbers.
+    ParameterError
+        rho or p is no positive number.
+
     Examples
     --------
     >>> from ucm.evidence.guarantees import margin_loss
     >>> margin_loss([-3.0, 0.5, 2.0], p=2.0).tolist()
     [1.0, 0.25, 0.0]
     """
-    return np.clip(1.0 - np.asarray(margins, dtype=np.float64) / rho, 0.0, 1.0) ** p
+    for name, number in (("rho", rho), ("p", p)):
+        POSITIVE.check("margin_loss", name, number, "leave it out for 1.0")
+    t = vector_of(margins, None, "margin_loss: margins")
+    return np.clip(1.0 - t / rho, 0.0, 1.0) ** p
 
 
 def coherent_loss(margins: Vec) -> float:

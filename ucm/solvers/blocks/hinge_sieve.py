@@ -15,11 +15,11 @@ from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.data.source import StateLostError, once_more
-from ucm.errors import ParameterError
+from ucm.errors import COUNT, check_fields
 from ucm.evidence.row_hinge import HingeProof, hinge_proven
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite
+from ucm.forms.objective import INNER, Composite
 from ucm.forms.rows import RowHinge
 from ucm.forms.solver import Solver
 from ucm.language.losses import Hinge
@@ -53,10 +53,7 @@ class HingeSieve(Solver[RowHinge]):
     name: ClassVar[str] = "hinge-sieve"
 
     def __post_init__(self) -> None:
-        if self.budget < 1:
-            raise ParameterError(
-                f"HingeSieve: budget is a positive number of bytes, got {self.budget}"
-            )
+        check_fields(self, inner=INNER, budget=COUNT)
 
     def refuse(self, form: RowHinge) -> str | None:
         if form.p != 1.0:

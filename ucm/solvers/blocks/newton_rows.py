@@ -16,7 +16,7 @@ from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.data.source import StateLostError, as_double, once_more, told
-from ucm.errors import ParameterError
+from ucm.errors import COUNT, check_fields
 from ucm.evidence.row_hinge import HingeProof, hinge_proven
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -105,8 +105,7 @@ class NewtonRows(Solver[RowHinge]):
     name: ClassVar[str] = "newton-rows"
 
     def __post_init__(self) -> None:
-        if self.max_order < 1:
-            raise ParameterError("NewtonRows: max_order must be at least 1")
+        check_fields(self, max_order=COUNT)
 
     def refuse(self, form: RowHinge) -> str | None:
         if form.p < 2.0:
