@@ -254,7 +254,9 @@ def path(
     began = time.perf_counter()
     declared = model if isinstance(model, Objective) else as_model(model, "path")
     if on_empty not in ("raise", "skip"):
-        raise ParameterError(f'path: on_empty is "raise" or "skip", got {brief(on_empty)}')
+        raise ParameterError(
+            f'path: on_empty is "raise" or "skip", got {brief(on_empty)}; leave it out to raise'
+        )
     names: list[str] = []
     values: list[float] = []
     every = [
@@ -297,7 +299,8 @@ def path(
         raise unknown_option("path", unknown, [*own, *known_options])
     if progress is not None and not callable(progress):
         raise ParameterError(
-            f"path: progress is a function of a place and a solution, got {brief(progress)}"
+            f"path: progress is a function of a place and a solution, got {brief(progress)}; "
+            "write progress=lambda k, solution: None"
         )
     data: Any
     gram = None
@@ -474,7 +477,7 @@ def _grid(
         values = []
     if not values or isinstance(given, str):
         raise ParameterError(
-            f"path: {named[0]} takes one number or more in a sequence, got {brief(given)}"
+            f"path: {named[0]} takes one number or more in a sequence, got {brief(given)}; write [0.2, 0.3]"
         )
     return named[:1], values
 

@@ -57,7 +57,10 @@ def chosen(kinds: Mapping[Any, str | None], y: Any) -> tuple[list[Any], Any]:
         features = y.names
         if not set(features) <= set(names):
             lost = sorted(set(features) - set(names))
-            raise DataError(f"X: expected the columns of the fit, got none named {', '.join(lost)}")
+            raise DataError(
+                f"X: expected the columns of the fit, got none named {', '.join(lost)}; "
+                "give a table that has them"
+            )
     if not features:
         raise DataError("X: expected features, got none beside the labels; add columns")
     for name in features:

@@ -94,7 +94,9 @@ def row_source(
     optional(SECONDS).check("row_source", "timeout", timeout, "leave it out for ten minutes")
     if isinstance(X, RowSource):
         if y is not None:
-            raise DataError("y: expected none beside a row source, which has its own, got one")
+            raise DataError(
+                "y: expected none beside a row source, which has its own, got one; leave it out"
+            )
         return X
     if is_dask(X):
         return dask_rows(X, y, block, timeout)
@@ -193,7 +195,9 @@ def _of_arrays(X: Any, y: Any, block: int | None) -> BlockSource:
         raise DataError("y: expected one label per row of X, got none; give the labels")
     if isinstance(y, str | Path):
         if not Path(y).exists():
-            raise DataError(f"y: expected labels or a .npy file of them, got {str(y)!r}")
+            raise DataError(
+                f"y: expected labels or a .npy file of them, got {str(y)!r}; save them with numpy.save"
+            )
         try:
             y = np.load(y, mmap_mode="r")
         except (ValueError, OSError) as error:
@@ -216,7 +220,9 @@ def _of_arrays(X: Any, y: Any, block: int | None) -> BlockSource:
     y = y.zeros(X.shape[0]) if isinstance(y, Unlabelled) else y
     y = y if hasattr(y, "shape") and hasattr(y, "dtype") else np.asarray(y)
     if len(y.shape) != 1:
-        raise DataError(f"y: expected one label per sample, got shape {tuple(y.shape)}")
+        raise DataError(
+            f"y: expected one label per sample, got shape {tuple(y.shape)}; give one dimension"
+        )
     refuse_lengths(X.shape[0], y.shape[0])
     return _ArrayRows(X, y, block)
 

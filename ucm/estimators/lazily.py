@@ -49,7 +49,10 @@ def lazy_answers(classifier: Any, method: str, X: Any) -> Any:
     if frame and names is not None:
         lost = sorted(set(names) - set(X.columns))
         if lost:
-            raise DataError(f"X: expected the columns of the fit, got none named {', '.join(lost)}")
+            raise DataError(
+                f"X: expected the columns of the fit, got none named {', '.join(lost)}; "
+                "give a table that has them"
+            )
         X = X[list(names)]
     elif not frame and X.ndim == 2 and X.numblocks[1] > 1:
         raise DataError(

@@ -323,7 +323,9 @@ def smallest_by_rule(model: RobustMargin, data: Data, name: str, size: Size) -> 
         high *= 2.0
     else:
         why = model.set.emptiness(data)
-        raise EmptySetError(f"admissible: U is empty for every {name} ({why})")
+        raise EmptySetError(
+            f"admissible: U is empty for every {name} ({why}); change another parameter"
+        )
     if nonempty(0.0):
         return 0.0, "any size has a point"
     low = 0.0

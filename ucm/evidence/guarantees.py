@@ -138,7 +138,9 @@ def guarantees(
 ) -> Guarantees:
     """The bounds of a solution: see `Plan.guarantees`."""
     if not isinstance(level, float) or not 0.0 < level < 1.0:
-        raise ParameterError(f"guarantees: level lies in (0, 1), got {brief(level)}")
+        raise ParameterError(
+            f"guarantees: level lies in (0, 1), got {brief(level)}; leave it out for 0.95"
+        )
     if (X_test is None) != (y_test is None):
         raise ParameterError(
             "guarantees: expected X_test and y_test together, got one of them; give both or none"
