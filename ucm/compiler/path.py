@@ -16,11 +16,12 @@ from ucm.compiler.interval import Between, ErrorCurve, OverInterval, over_interv
 from ucm.compiler.plan import Plan, options_of
 from ucm.data.bound import Data, bind
 from ucm.data.kernels import KERNEL_OPTIONS
+from ucm.data.options import COUNT
 from ucm.data.sound import table
 from ucm.data.source import RowSource
 from ucm.data.stored import is_stored, row_source
 from ucm.data.survey import refuse_gathering
-from ucm.errors import COUNT, DataError, EmptySetError, ParameterError, brief, unknown_option
+from ucm.errors import DataError, EmptySetError, ParameterError, brief, unknown_option
 from ucm.evidence.admissible import interval_of, sizes_of
 from ucm.evidence.relative import intervals_of
 from ucm.evidence.trivial import largest

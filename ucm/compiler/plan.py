@@ -18,18 +18,15 @@ from ucm.compiler.robust import ToSphere
 from ucm.compiler.route import choose, table, unknown, verdicts
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
+from ucm.data.options import COUNT, FLAG, optional, within
 from ucm.data.survey import RowData, refuse_gathering
 from ucm.errors import (
-    COUNT,
-    FLAG,
     ConvergenceWarning,
     ParameterError,
     SolverError,
     brief,
-    optional,
     unknown_option,
     warn_of,
-    within,
 )
 from ucm.evidence.guarantees import Guarantees, guarantees
 from ucm.evidence.verify import Verification

@@ -14,9 +14,10 @@ from scipy import sparse
 
 from ucm.data.columns import Unlabelled, chosen
 from ucm.data.dask_rows import dask_rows, is_dask
+from ucm.data.options import COUNT, SECONDS, optional
 from ucm.data.sound import refuse_unsound
 from ucm.data.source import BlockSource, RowSource, block_rows, refuse_lengths
-from ucm.errors import COUNT, SECONDS, DataError, MissingExtraError, brief, optional
+from ucm.errors import DataError, MissingExtraError, brief
 
 __all__ = ["feature_rows", "is_stored", "row_source"]
 

@@ -20,7 +20,8 @@ from scipy.special import betaincinv, ndtr
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
-from ucm.errors import POSITIVE, DataError, ParameterError, brief
+from ucm.data.options import POSITIVE
+from ucm.errors import DataError, ParameterError, brief
 from ucm.evidence.support import vector_of
 from ucm.forms.display import Raw, sheet
 from ucm.forms.display import table as html_table

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.errors import SECONDS, optional
+from ucm.data.options import SECONDS, optional
 from ucm.numerics.states import SEPARATED
 
 __all__ = ["Monitor", "check_time_limit", "time_left"]

@@ -15,7 +15,8 @@ from ucm.data.bound import GramSpace
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear import Vec
-from ucm.errors import Wanted, brief
+from ucm.data.options import Wanted
+from ucm.errors import brief
 from ucm.forms.distance import MinNorm
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Block

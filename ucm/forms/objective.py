@@ -14,7 +14,7 @@ from scipy.optimize import minimize_scalar
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
-from ucm.errors import Wanted
+from ucm.data.options import Wanted
 from ucm.forms.answer import Answer, Expected
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver

@@ -14,8 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.linear import Vec
+from ucm.data.options import COUNT, check_fields
 from ucm.data.source import StateLostError, once_more
-from ucm.errors import COUNT, check_fields
 from ucm.evidence.row_hinge import HingeProof, hinge_proven
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor

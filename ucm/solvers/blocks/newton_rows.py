@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear import Vec
+from ucm.data.options import COUNT, check_fields
 from ucm.data.source import StateLostError, as_double, once_more, told
-from ucm.errors import COUNT, check_fields
 from ucm.evidence.row_hinge import HingeProof, hinge_proven
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor

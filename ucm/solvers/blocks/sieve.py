@@ -17,9 +17,9 @@ from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.data.maps import ComposedMap, SampleMap
+from ucm.data.options import COUNT, check_fields
 from ucm.data.source import Rounds, StateLostError, once_more
 from ucm.data.survey import taken
-from ucm.errors import COUNT, check_fields
 from ucm.evidence.rows import RowProof, proven
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm

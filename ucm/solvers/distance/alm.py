@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ucm.data.linear import Vec
-from ucm.errors import COUNT, check_fields, within
+from ucm.data.options import COUNT, check_fields, within
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ucm.data.linear import Vec
-from ucm.errors import FLAG, POSITIVE, STOP, check_fields, optional, within
+from ucm.data.options import FLAG, POSITIVE, STOP, check_fields, optional, within
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor

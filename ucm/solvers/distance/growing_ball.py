@@ -17,7 +17,7 @@ import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.data.maps import IdentityMap
-from ucm.errors import COUNT, check_fields
+from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor

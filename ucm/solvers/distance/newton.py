@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ucm.data.linear import LinearMap, Vec
-from ucm.errors import COUNT, FLAG, check_fields
+from ucm.data.options import COUNT, FLAG, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor

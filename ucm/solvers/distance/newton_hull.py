@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from ucm import numerics
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import ComposedMap, SampleMap
-from ucm.errors import COUNT, ParameterError, check_fields
+from ucm.data.options import COUNT, check_fields
+from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor

@@ -17,7 +17,7 @@ from scipy import optimize, sparse
 
 from ucm.data.linear import Vec
 from ucm.data.maps import ComposedMap
-from ucm.errors import check_fields, optional
+from ucm.data.options import check_fields, optional
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor

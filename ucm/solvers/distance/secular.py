@@ -27,8 +27,9 @@ from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
 from ucm.data.maps import scaled
+from ucm.data.options import COUNT, check_fields, optional, within
 from ucm.data.spectrum import Spectrum, known, spectrum
-from ucm.errors import COUNT, brief, check_fields, optional, within
+from ucm.errors import brief
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ucm.data.bound import EuclideanSpace
 from ucm.data.linear import Vec
 from ucm.data.maps import MatrixMap
-from ucm.errors import check_fields
+from ucm.data.options import check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor

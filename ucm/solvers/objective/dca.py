@@ -11,7 +11,8 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.linear import Vec
-from ucm.errors import COUNT, POSITIVE, SEED, STOP, ParameterError, check_fields, optional
+from ucm.data.options import COUNT, POSITIVE, SEED, STOP, check_fields, optional
+from ucm.errors import ParameterError
 from ucm.forms.answer import Answer, checked
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import INNER, Composite, DifferenceOfConvex, InnerSolver, Session, Tilt

@@ -30,8 +30,8 @@ from scipy import sparse
 from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.data.maps import SampleMap
+from ucm.data.options import COUNT, check_fields
 from ucm.data.rows import row_norms, weighted_sums
-from ucm.errors import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.linear import Vec
-from ucm.errors import COUNT, check_fields, optional
+from ucm.data.options import COUNT, check_fields, optional
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import INNER, Composite, InnerSolver, Session, Tilt

@@ -9,7 +9,7 @@ import numpy as np
 
 from ucm import numerics
 from ucm.data.linear import Vec
-from ucm.errors import COUNT, check_fields
+from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import HullsByRows

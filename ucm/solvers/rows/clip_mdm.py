@@ -14,7 +14,7 @@ import numpy as np
 
 from ucm import numerics
 from ucm.data.linear import Vec
-from ucm.errors import COUNT, FLAG, check_fields, one_of
+from ucm.data.options import COUNT, FLAG, check_fields, one_of
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import HullsByRows

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 from ucm.data.linear import Vec
-from ucm.errors import POSITIVE, STOP, check_fields
+from ucm.data.options import POSITIVE, STOP, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor

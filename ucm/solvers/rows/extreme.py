@@ -14,7 +14,7 @@ import numpy as np
 
 from ucm import numerics
 from ucm.data.linear import Vec
-from ucm.errors import FLAG, check_fields
+from ucm.data.options import FLAG, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import HullsByRows

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ucm import numerics
 from ucm.data.linear import Vec
-from ucm.errors import COUNT, check_fields, optional
+from ucm.data.options import COUNT, check_fields, optional
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ucm import numerics
 from ucm.data.linear import Vec
-from ucm.errors import FLAG, SEED, check_fields, one_of, whole
+from ucm.data.options import FLAG, SEED, check_fields, one_of, whole
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.pair import HingeDual

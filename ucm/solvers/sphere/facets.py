@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, QhullError
 
 from ucm.data.linear import Vec
-from ucm.errors import COUNT, check_fields, within
+from ucm.data.options import COUNT, check_fields, within
 from ucm.forms.answer import Answer, Witness
 from ucm.forms.faces import least_norm
 from ucm.forms.monitor import Monitor

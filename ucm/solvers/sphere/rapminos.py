@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
-from ucm.errors import COUNT, ParameterError, check_fields, one_of, within
+from ucm.data.options import COUNT, check_fields, one_of, within
+from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.faces import SumOfHulls, Tied, least_norm
 from ucm.forms.monitor import Monitor

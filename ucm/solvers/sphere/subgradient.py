@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ucm.errors import COUNT, POSITIVE, check_fields
+from ucm.data.options import COUNT, POSITIVE, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
