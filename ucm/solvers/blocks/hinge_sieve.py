@@ -14,13 +14,22 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.linear import Vec
+from ucm.data.options import COUNT, check_fields
 from ucm.data.source import StateLostError, once_more
+<<<<<<< HEAD
 from ucm.errors import ParameterError
 from ucm.evidence.row_losses import LossProof, losses_proven
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite
 from ucm.forms.rows import RowLosses
+=======
+from ucm.evidence.row_hinge import HingeProof, hinge_proven
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import INNER, Composite
+from ucm.forms.rows import RowHinge
+>>>>>>> main
 from ucm.forms.solver import Solver
 from ucm.language.losses import Hinge
 from ucm.language.penalties import L2
@@ -53,10 +62,7 @@ class HingeSieve(Solver[RowLosses]):
     name: ClassVar[str] = "hinge-sieve"
 
     def __post_init__(self) -> None:
-        if self.budget < 1:
-            raise ParameterError(
-                f"HingeSieve: budget is a positive number of bytes, got {self.budget}"
-            )
+        check_fields(self, inner=INNER, budget=COUNT)
 
     def refuse(self, form: RowLosses) -> str | None:
         if form.hinge is None:

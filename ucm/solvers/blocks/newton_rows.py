@@ -1,7 +1,7 @@
 """Newton's method for smooth losses with the squared l2 norm, one pass over rows a step.
 
 The Hessian is `2 lam I + sum_i d_i z_i z_i'`, z_i a sample and a 1, `d_i = sum_k C_k l_k''(o_k - t_i)` the
-curvature at its margin t_i: a sum over rows, as are the gradient, the value, and the slopes of the dual point.
+curvature at its margin t_i: a sum over rows, as are the gradient, the value and the slopes of the dual point.
 A sample gives the start, so that two or three steps are left.
 """
 
@@ -15,9 +15,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear import Vec
+<<<<<<< HEAD
 from ucm.data.source import as_double, told
 from ucm.errors import ParameterError
 from ucm.evidence.row_losses import LossProof, at_rest, losses_proven
+=======
+from ucm.data.options import COUNT, check_fields
+from ucm.data.source import StateLostError, as_double, once_more, told
+from ucm.evidence.row_hinge import HingeProof, hinge_proven
+>>>>>>> main
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import curvature
@@ -119,8 +125,7 @@ class NewtonRows(Solver[RowLosses]):
     name: ClassVar[str] = "newton-rows"
 
     def __post_init__(self) -> None:
-        if self.max_order < 1:
-            raise ParameterError("NewtonRows: max_order must be at least 1")
+        check_fields(self, max_order=COUNT)
 
     def refuse(self, form: RowLosses) -> str | None:
         if not all(loss.smooth() or _power(loss) for loss, _ in form.losses):
