@@ -16,20 +16,11 @@ from scipy import sparse
 from ucm.data.linear import Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.data.source import StateLostError, once_more
-<<<<<<< HEAD
-from ucm.errors import ParameterError
 from ucm.evidence.row_losses import LossProof, losses_proven
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite
-from ucm.forms.rows import RowLosses
-=======
-from ucm.evidence.row_hinge import HingeProof, hinge_proven
-from ucm.forms.answer import Answer
-from ucm.forms.monitor import Monitor
 from ucm.forms.objective import INNER, Composite
-from ucm.forms.rows import RowHinge
->>>>>>> main
+from ucm.forms.rows import RowLosses
 from ucm.forms.solver import Solver
 from ucm.language.losses import Hinge
 from ucm.language.penalties import L2

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear import Vec
+from ucm.data.options import COUNT, check_fields
 from ucm.data.source import as_double, gathered, told
-from ucm.errors import ParameterError
 from ucm.evidence.row_balls import BallProof, balls_proven, moved
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -173,8 +173,7 @@ class NewtonBalls(Solver[RowBalls]):
     name: ClassVar[str] = "newton-balls"
 
     def __post_init__(self) -> None:
-        if self.max_order < 1:
-            raise ParameterError("NewtonBalls: max_order must be at least 1")
+        check_fields(self, max_order=COUNT)
 
     def refuse(self, form: RowBalls) -> str | None:
         if not all(loss.smooth() for loss, _ in form.balls):

@@ -15,15 +15,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear import Vec
-<<<<<<< HEAD
-from ucm.data.source import as_double, told
-from ucm.errors import ParameterError
-from ucm.evidence.row_losses import LossProof, at_rest, losses_proven
-=======
 from ucm.data.options import COUNT, check_fields
-from ucm.data.source import StateLostError, as_double, once_more, told
-from ucm.evidence.row_hinge import HingeProof, hinge_proven
->>>>>>> main
+from ucm.data.source import as_double, told
+from ucm.evidence.row_losses import LossProof, at_rest, losses_proven
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import curvature
