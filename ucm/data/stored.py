@@ -14,9 +14,10 @@ from scipy import sparse
 
 from ucm.data.columns import Unlabelled, chosen
 from ucm.data.dask_rows import dask_rows, is_dask
+from ucm.data.options import COUNT, SECONDS, optional
 from ucm.data.sound import refuse_unsound
 from ucm.data.source import BlockSource, RowSource, block_rows, refuse_lengths
-from ucm.errors import DataError, MissingExtraError, ParameterError, brief
+from ucm.errors import DataError, MissingExtraError, brief
 
 __all__ = ["feature_rows", "is_stored", "row_source"]
 
@@ -88,18 +89,15 @@ def row_source(
     'optimal'
     """
     for name, number in (("threads", threads), ("block", block)):
-        whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-        if number is not None and not (whole and number >= 1):
-            raise ParameterError(
-                f"row_source: {name} is a positive whole number, got {brief(number)}"
-            )
-    if timeout is not None and not timeout > 0.0:
-        raise ParameterError(
-            f"row_source: timeout is a positive number of seconds, got {brief(timeout)}"
+        optional(COUNT).check(
+            "row_source", name, number, "leave it out for what fits the processor"
         )
+    optional(SECONDS).check("row_source", "timeout", timeout, "leave it out for ten minutes")
     if isinstance(X, RowSource):
         if y is not None:
-            raise DataError("y: expected none beside a row source, which has its own, got one")
+            raise DataError(
+                "y: expected none beside a row source, which has its own, got one; leave it out"
+            )
         return X
     if is_dask(X):
         return dask_rows(X, y, block, timeout)
@@ -198,7 +196,9 @@ def _of_arrays(X: Any, y: Any, block: int | None) -> BlockSource:
         raise DataError("y: expected one label per row of X, got none; give the labels")
     if isinstance(y, str | Path):
         if not Path(y).exists():
-            raise DataError(f"y: expected labels or a .npy file of them, got {str(y)!r}")
+            raise DataError(
+                f"y: expected labels or a .npy file of them, got {str(y)!r}; save them with numpy.save"
+            )
         try:
             y = np.load(y, mmap_mode="r")
         except (ValueError, OSError) as error:
@@ -221,7 +221,9 @@ def _of_arrays(X: Any, y: Any, block: int | None) -> BlockSource:
     y = y.zeros(X.shape[0]) if isinstance(y, Unlabelled) else y
     y = y if hasattr(y, "shape") and hasattr(y, "dtype") else np.asarray(y)
     if len(y.shape) != 1:
-        raise DataError(f"y: expected one label per sample, got shape {tuple(y.shape)}")
+        raise DataError(
+            f"y: expected one label per sample, got shape {tuple(y.shape)}; give one dimension"
+        )
     refuse_lengths(X.shape[0], y.shape[0])
     return _ArrayRows(X, y, block)
 
