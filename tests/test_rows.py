@@ -555,7 +555,7 @@ def test_a_file_that_changes_is_refused(kind: str, tmp_path: Path) -> None:
     plan = ucm.compile(MODELS["nu"], source)
     file = next((p for p in Path(given[0]).rglob("c/*/*")), Path(given[0]))
     os.utime(file, ns=(1, 1))
-    with pytest.raises(ucm.DataError, match="stays as it is.*solve again"):
+    with pytest.raises(ucm.DataError, match="stays as it is"):
         plan.solve()
     if kind == "columns":
         os.truncate(file, 1000)
