@@ -226,9 +226,10 @@ def written(kind: str, folder: Path, X: Any, y: Any) -> tuple[Any, Any]:
         return ucm.row_source(
             sparse.csr_matrix(np.where(np.abs(X) > 0.3, X, 0.0)), y, block=64
         ), None
-    if kind in ("npy", "float32", "integers"):
+    if kind in ("npy", "columns", "float32", "integers"):
         own = {
             "npy": X,
+            "columns": np.asfortranarray(X),
             "float32": X.astype(np.float32),
             "integers": np.round(9 * X).astype(np.int16),
         }
@@ -238,11 +239,14 @@ def written(kind: str, folder: Path, X: Any, y: Any) -> tuple[Any, Any]:
     if kind == "memmap":
         np.save(folder / "X.npy", X)
         return ucm.row_source(np.load(folder / "X.npy", mmap_mode="r"), y, block=50), None
-    if kind in ("parquet", "arrow"):
+    if kind in ("parquet", "arrow", "feather"):
         pa = pytest.importorskip("pyarrow")
         table = pa.table({"label": y.astype(int), **{f"x{j}": X[:, j] for j in range(X.shape[1])}})
         if kind == "arrow":
             return ucm.row_source(table, block=70), None
+        if kind == "feather":
+            pytest.importorskip("pyarrow.feather").write_feather(table, folder / "X.feather")
+            return folder / "X.feather", "label"
         pytest.importorskip("pyarrow.parquet").write_table(
             table, folder / "X.parquet", row_group_size=130
         )
@@ -258,7 +262,9 @@ def written(kind: str, folder: Path, X: Any, y: Any) -> tuple[Any, Any]:
     return folder / "X.zarr", None
 
 
-KINDS = "array fortran csr npy float32 integers memmap parquet arrow hdf5 zarr".split()
+KINDS = (
+    "array fortran csr npy columns float32 integers memmap parquet arrow feather hdf5 zarr".split()
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -539,6 +545,38 @@ def test_a_file_that_shrinks_is_refused(tmp_path: Path) -> None:
     os.truncate(tmp_path / "X.npy", 100_000)
     with pytest.raises(ucm.DataError, match="ends after"):
         ucm.solve(MODELS["nu"], mapped)
+
+
+@pytest.mark.parametrize("kind", ["columns", "parquet", "feather", "hdf5", "zarr"])
+def test_a_file_that_changes_is_refused(kind: str, tmp_path: Path) -> None:
+    X, y = samples(300)
+    given = written(kind, tmp_path, X, y)
+    source = ucm.row_source(*given)
+    plan = ucm.compile(MODELS["nu"], source)
+    file = next((p for p in Path(given[0]).rglob("c/*/*")), Path(given[0]))
+    os.utime(file, ns=(1, 1))
+    with pytest.raises(ucm.DataError, match="stays as it is"):
+        plan.solve()
+    if kind == "columns":
+        os.truncate(file, 1000)
+        for kept in source.kept:  # type: ignore[attr-defined]
+            object.__setattr__(kept, "signature", stored._signature(kept.path))
+        with pytest.raises(ucm.DataError, match="ends after 1000 bytes"):
+            source.gather()
+
+
+def test_a_file_that_changes_in_the_last_round(tmp_path: Path) -> None:
+    X, y = samples(300)
+    source = ucm.row_source(*written("npy", tmp_path, X, y))
+    seen = source.read  # type: ignore[attr-defined]
+
+    def read(block: int) -> Any:
+        os.utime(tmp_path / "X.npy", ns=(1, 1))
+        return seen(block)
+
+    source.read = read  # type: ignore[attr-defined]
+    with pytest.raises(ucm.DataError, match="stays as it is"):
+        source.gather()
 
 
 def test_empty_row_groups_and_columns_of_words(tmp_path: Path) -> None:
