@@ -380,6 +380,8 @@ def test_what_weights_mean_nothing_for() -> None:
         ucm.LeastSquares(on=pos),
         ucm.Exponential(on=pos),
         ucm.SquaredHinge(on=neg),
+        ucm.Hinge(on=pos.group("A")) + 2 * ucm.Logistic(on=signed.group("B")),
+        2 * ucm.Ramp(0.5, on=neg.group(3)),
     ],
     ids=repr,
 )
@@ -418,8 +420,56 @@ def test_two_hinges_of_one_class_each_are_one_of_pairs(options: dict[str, Any]) 
         untyped.compile(ucm.Hinge(on=pos) + ucm.L2(), X, Y, solver="psmo", **options)
 
 
+@pytest.mark.parametrize("penalty", [0.5 * ucm.L2(), 0.5 * ucm.L1()], ids=repr)
+@pytest.mark.parametrize(
+    "loss",
+    [ucm.Hinge, ucm.SquaredHinge, ucm.Logistic, ucm.Exponential, ucm.HuberHinge, ucm.LeastSquares, ucm.Ramp],
+)  # fmt: skip
+def test_losses_of_groups_are_weights_of_samples(loss: Any, penalty: Any) -> None:
+    """The sum of losses over groups, against the loss of all samples with weights; a group of a class that
+    has no term is left out."""
+    group = np.array(["A", "B", "C"])[np.arange(len(Y)) % 3]
+    own = {"A": pos.group("A"), "B": neg.group("B"), "C": signed.group("C")}
+    model = loss(on=own["A"]) + 3 * loss(on=own["B"]) + 0.2 * loss(on=own["C"]) + penalty
+    cases = [(Y > 0) & (group == "A"), (Y < 0) & (group == "B"), group == "C"]
+    c = np.select(cases, [1.0, 3.0, 0.2]) * COPIES
+    plan = untyped.compile(model, X, Y, subgroup=group, sample_weight=COPIES)
+    found, wanted = plan.solve(), untyped.solve(loss() + penalty, X, Y, sample_weight=c)
+    assert found.objective == pytest.approx(wanted.objective, rel=1e-6, abs=1e-7)
+    assert plan.verify().agrees
+    assert (
+        ucm.from_json(ucm.to_json(model)) == model and eval(repr(model), dict(vars(ucm))) == model
+    )
+    assert r"y_{i} = +1, g_{i} = \mathrm{A}" in model.problem_latex()
+
+
+@pytest.mark.parametrize("loss", [ucm.Hinge, ucm.Logistic])
+def test_the_largest_penalty_of_losses_of_groups(loss: Any) -> None:
+    """lam_max, whose upper end leaves w = 0, and less of which does not."""
+    group = np.array(["A", "B"])[np.arange(len(Y)) % 2]
+    model = loss(on=pos.group("A")) + 3 * loss(on=neg) + ucm.Param("lam", 0.5) * ucm.L1()
+    end = ucm.admissible(model, X, Y, subgroup=group)["lam"].upper
+    within, beyond = (
+        untyped.solve(model.with_params(lam=c * end), X, Y, subgroup=group) for c in (0.99, 1.01)
+    )
+    assert np.abs(within.w).max() > 1e-5 and not beyond.w.any()
+
+
+def test_groups_of_losses_are_those_of_the_samples() -> None:
+    model = ucm.Hinge(on=pos.group("A")) + ucm.L2()
+    with pytest.raises(ucm.DataError, match="enable_metadata_routing"):
+        ucm.solve(model, X, Y)
+    with pytest.raises(ucm.DataError, match="one of the groups"):
+        ucm.solve(model, X, Y, subgroup=["B"] * len(Y))
+    assert model.loss.value([0.5, 0.2, 0.1], [1, -1, 1], None, ["A", "A", "B"]) == 0.5
+    fitted = ucm.Classifier(model).fit(X, Y, subgroup=["A"] * len(Y))
+    assert fitted.solution_.status == "optimal"
+
+
 def test_a_loss_of_one_class_alone_is_met_by_b() -> None:
-    found = untyped.solve(ucm.Hinge(on=pos) + ucm.L2(), X, Y)
+    plan = untyped.compile(ucm.Hinge(on=pos) + ucm.L2(), X, Y)
+    found = plan.solve()
+    assert plan.verify().agrees
     assert found.objective == pytest.approx(0.0, abs=1e-9) and found.b >= 1.0 - 1e-9
 
 

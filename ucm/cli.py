@@ -40,8 +40,7 @@ from ucm.data.files import read
 from ucm.errors import ConvergenceWarning, DataError, ParameterError, UCMError
 from ucm.estimators.saved import Saved
 from ucm.estimators.validation import normal_in_features
-from ucm.evidence.admissible import admissible
-from ucm.evidence.relative import with_relative_sizes
+from ucm.evidence.relative import admissible, with_relative_sizes
 from ucm.forms.monitor import check_time_limit, time_left
 from ucm.language import models
 from ucm.language.json import from_json, to_json

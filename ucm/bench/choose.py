@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ucm.errors import ParameterError
-from ucm.evidence.admissible import Interval, admissible
+from ucm.evidence.admissible import Interval
+from ucm.evidence.relative import admissible
 from ucm.language import models
 
 __all__ = ["declare", "model_names", "sample", "signature"]

@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.linalg import get_blas_funcs
 
 from ucm.data.gram import Gram
-from ucm.data.groups import Groups, groups_of
+from ucm.data.groups import Groups, groups_of, members
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import CenteredMap, SampleMap, UnitMap
 from ucm.data.sound import Seal, read, refuse_entry
@@ -278,23 +278,12 @@ class Data:
 
         def make() -> NDArray[np.intp]:
             if group is not None:
-                return self._of_group(kind, group)
+                return members(self.groups, kind, group, self.rows(kind))
             if kind == "signed":
                 return np.arange(self.m)
             return np.flatnonzero(self.y == (1.0 if kind == "pos" else -1.0))
 
         return self.once(("rows", kind, group), make)
-
-    def _of_group(self, kind: str, group: Any) -> NDArray[np.intp]:
-        name = f"{kind}.group({group!r})"
-        if self.groups is None:
-            raise DataError(
-                f"{name}: expected the group of every sample, got none; give them, as compile(..., "
-                "subgroup=labels) or Classifier.fit(X, y, subgroup=labels), which scikit-learn passes on "
-                "after sklearn.set_config(enable_metadata_routing=True) and set_fit_request(subgroup=True)"
-            )
-        of = {"pos": "class +1", "neg": "class -1"}.get(kind, "both classes")
-        return self.groups.members(group, self.rows(kind), name, of)
 
     def signs(self, kind: str, group: Any = None) -> Vec | None:
         """The factors y_i of `signed`; None for one class."""
