@@ -18,6 +18,7 @@ from typed import known
 import ucm
 from ucm import neg, pos, signed
 from ucm.bench import scale
+from ucm.bench.cluster import Watched
 from ucm.data import stored
 from ucm.data.row_moments import of_moments
 from ucm.data.source import Labelled, Rounds, RowSource, StateLostError
@@ -304,47 +305,22 @@ def test_a_read_only_folder_is_enough(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
-class Losing(RowSource):
+def losing(inner: RowSource, lost: set[int]) -> Watched:
     """A source whose rounds lose their states at the given numbers."""
 
-    def __init__(self, inner: RowSource, lost: set[int]) -> None:
-        self.inner, self.lost, self.number = inner, lost, 0
-        self.m, self.n, self.nbytes = inner.m, inner.n, inner.nbytes
-
-    def rounds(self) -> Rounds:
-        return _LosingRounds(self, self.inner.rounds())
-
-    def labels(self) -> Any:
-        return self.inner.labels()
-
-
-class _LosingRounds(Rounds):
-    def __init__(self, source: Losing, inner: Rounds) -> None:
-        self.source, self.inner = source, inner
-
-    def _count(self) -> None:
-        self.source.number += 1
-        if self.source.number in self.source.lost:
-            self.inner.recover()  # so that nothing of before is left
+    def lose(rounds: Rounds, number: int) -> None:
+        if number in lost:
+            rounds.recover()  # so that nothing of before is left
             raise StateLostError
 
-    def run(self, kernel: Any, *message: Any) -> list[Any]:
-        self._count()
-        return self.inner.run(kernel, *message)
-
-    def merged(self, kernel: Any, merge: Any, *message: Any) -> Any:
-        self._count()
-        return self.inner.merged(kernel, merge, *message)
-
-    def recover(self) -> None:
-        self.inner.recover()
+    return Watched(inner, lose)
 
 
 @pytest.mark.parametrize("lost", [{1}, {2}, {3}, {4}, {2, 4}])
 def test_a_lost_state_costs_at_most_two_passes(lost: set[int]) -> None:
     X, y = samples(30_000)
     whole = ucm.solve(MODELS["nu"], blocks(X, y, 3000))
-    source = Losing(blocks(X, y, 3000), lost)
+    source = losing(blocks(X, y, 3000), lost)
     found = ucm.solve(MODELS["nu"], source)
     assert found.status == "optimal"
     assert found.objective == pytest.approx(whole.objective, rel=2e-6)
@@ -363,11 +339,11 @@ def test_a_lost_state_costs_at_most_two_passes(lost: set[int]) -> None:
 )
 def test_any_round_may_be_lost(model: Any, options: dict[str, Any]) -> None:
     X, y = samples(4000)
-    whole = Losing(blocks(X, y, 500), set())
+    whole = losing(blocks(X, y, 500), set())
     wanted = ucm.solve(model, whole, **options)
     weights = None if wanted.weights is None else np.array(wanted.weights)
     for k in range(1, whole.number + 1):
-        source = Losing(blocks(X, y, 500), {k})
+        source = losing(blocks(X, y, 500), {k})
         found = ucm.solve(model, source, **options)
         got = None if found.weights is None else np.array(found.weights)
         assert source.number > k  # it was lost
@@ -383,7 +359,7 @@ def test_losses_without_end_are_an_error(name: str) -> None:
     X, y = samples(2000)
     model = {"moments": ucm.models.mm_mpm(0.3), **MODELS, **LOSSES}[name]
     for first in (1, 2) if name != "moments" else (1,):
-        source = Losing(blocks(X, y, 500), set(range(first, 100)))
+        source = losing(blocks(X, y, 500), set(range(first, 100)))
         with pytest.raises(ucm.SolverError, match="expected blocks that stay where they are"):
             ucm.solve(model, source)
 
@@ -823,8 +799,8 @@ def test_losses_end_between_rounds() -> None:
             late = ucm.solve(LOSSES[name], blocks(X, y, 4000), time_limit=1e-6)
         assert late.status == "time_limit"
         assert late.certificate.primal >= late.certificate.dual >= 0.0
-    lost = ucm.solve(LOSSES["svm"], Losing(blocks(X, y, 4000), {2, 4}))
-    again = ucm.solve(LOSSES["p = 2"], Losing(blocks(X, y, 4000), {2, 3}))
+    lost = ucm.solve(LOSSES["svm"], losing(blocks(X, y, 4000), {2, 4}))
+    again = ucm.solve(LOSSES["p = 2"], losing(blocks(X, y, 4000), {2, 3}))
     assert lost.status == again.status == "optimal"
     with pytest.warns(ucm.ConvergenceWarning, match="budget"):
         ucm.solve(LOSSES["svm"], blocks(X, y), solver=HingeSieve(DualNewton(), budget=2000))
@@ -923,7 +899,7 @@ def test_a_path_over_rows_looks_at_them_once() -> None:
         (LOSSES["p = 2"], {"C": [0.1, 1.0]}),
     ]
     for model, values in grids:
-        source = Losing(blocks(X, y, 500), set())
+        source = losing(blocks(X, y, 500), set())
         found = ucm.path(model, source, **values)
         memory = ucm.path(model, X, y, **values)
         assert [s.status for s in found] == ["optimal"] * len(memory)

@@ -51,11 +51,8 @@ from ucm.language.term_algebra import peeled
 
 __all__ = ["behind", "bound_rows", "compile", "in_its_space", "plan_of", "plan_of_rows", "solve"]
 
-
-_MANY, _LONG = (
-    200_000,
-    1000,
-)  # samples, and samples for each feature, from which on a sieve is faster
+_MANY = 200_000  # samples, from which on a sieve is faster where there are also
+_LONG = 1000  # for each feature
 
 
 def compile(

@@ -47,9 +47,7 @@ __all__ = ["Plan", "options_of"]
 _REPRODUCED = 1e-9  # of the objective: the same minimum
 _UNLIMITED = 2**31 - 1  # iterations, and the most that foreign solvers count
 _OUTSIDE = 1e-2  # violation, relative: no accuracy of a solver that has converged
-_CONTRADICTED = (
-    1e-5  # of the bounds: further than a point outside of U can bring them past each other
-)
+_CONTRADICTED = 1e-5  # of the bounds: further apart than a point outside of U can bring them
 _REGULAR = 1e-100  # sizes above it and below its inverse have powers that are numbers
 
 

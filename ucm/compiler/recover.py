@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.compiler.row_errors import undecided
+from ucm.compiler.row_errors import around_least, undecided
 from ucm.data.bound import Data, GramSpace
 from ucm.data.gram import Gram
 from ucm.data.linear import Vec
@@ -37,7 +37,6 @@ __all__ = [
     "moves",
     "sample_weights",
     "summand_points",
-    "summands",
 ]
 
 BIAS_RULES = ("auto", "kkt", "midpoint", "means", "error", "odds", "zero")
@@ -199,15 +198,6 @@ def _terms(
         yield U, x, x
 
 
-def summands(U: UncertaintySet, factor: float = 1.0) -> Iterator[tuple[UncertaintySet, float]]:
-    """The Minkowski summands, each with the number in front of it, nan under a matrix."""
-    if isinstance(U, Combination):
-        for V, L in U.terms():
-            yield from summands(V, factor * value(L) if is_number(L) else math.nan)
-    else:
-        yield U, factor
-
-
 def summand_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, ...]:
     """The point of every summand, in order."""
     found = _terms(U, data, iter(q))
@@ -320,9 +310,8 @@ def least_error(
 ) -> float:
     """The middle of the widest interval of b with the least weighted training error.
 
-    Of many scores only those near the least error are sorted. In `_BINS` parts of their range, with the cost
-    N of the negative samples in each, the error E before a part falls within it by N at most, so that no b
-    is best where E - N is above the least E.
+    Of many scores only those near the least error are sorted: in `_BINS` parts of their range see
+    `around_least`.
 
     Parameters
     ----------
@@ -350,18 +339,12 @@ def _by_parts(
     if among is not None:
         of_class[~among] = 2 * _BINS
     sums = np.bincount(of_class, costs, 2 * _BINS + 1)
-    N, P = sums[:_BINS], sums[_BINS : 2 * _BINS]
-    error = np.cumsum(P - N) - (P - N) + N.sum()  # before each part
-    filled = np.flatnonzero(N + P)
-    hair = 1e-12 * (P.sum() + N.sum())
-    least = error[filled].min()
-    near = np.flatnonzero((error - N)[filled] <= least + hair)
-    first, last = filled[max(near[0] - 1, 0)], filled[min(near[-1] + 1, filled.size - 1)]
+    first, last, before, least = around_least(sums[_BINS : 2 * _BINS], sums[:_BINS])
     rows = np.flatnonzero((part >= first) & (part <= last))
     rows = rows if among is None else rows[among[rows]]
     own = np.ones(rows.size) if costs is None else costs[rows]
-    b, found, inside = _by_sorting(scores[rows], positive[rows], own, float(error[first]))
-    return b if inside and found <= least + hair else None
+    b, found, inside = _by_sorting(scores[rows], positive[rows], own, before)
+    return b if inside and found <= least else None
 
 
 def _by_sorting(

@@ -40,6 +40,7 @@ __all__ = ["dask_rows", "frame_kinds", "is_dask"]
 
 _TIMEOUT = 600.0  # seconds of a round, and of the wait for the next block to be computed
 _LOOK = 0.5  # seconds between two looks whether all workers are there
+_GONE = 10.0  # seconds that workers which had the blocks may all be away
 _LOSSES = 5  # of workers, in one round
 _PART = 4  # times the rows of a block in memory: fewer summaries come back
 _FEW = 127  # labels that an int8 tells apart
@@ -213,6 +214,7 @@ class _OnWorkers(RowSource):
         self.n, self.features, self.nbytes = about.n, about.features, 0
         self.blocks, self.resident = blocks, about.resident
         self.futures: list[Any] | None = None
+        self.computed = False
         self._refuse_size(about)
         self.m = _known(about.rows, lambda: self.rounds().merged(_rows, _added))
         self.nbytes = 8 * self.m * self.n
@@ -324,7 +326,13 @@ class _OnWorkers(RowSource):
                     break
             if done != before:
                 clock, before = time.monotonic(), done
-            if time.monotonic() - clock > self.options.timeout:
+            waited = time.monotonic() - clock
+            if self.computed and waited > _GONE and not self.workers():
+                raise DataError(
+                    f"Dask: expected workers that have the blocks, got none for {waited:.0f} s; "
+                    "start workers, and ask again"
+                )
+            if waited > self.options.timeout:
                 raise DataError(
                     f"Dask: no block was computed for {self.options.timeout:g} s, {done} of {len(futures)} "
                     f"are, on {len(self.workers())} workers; start workers, or raise "
@@ -332,6 +340,7 @@ class _OnWorkers(RowSource):
                 )
             time.sleep(pause)
             pause = min(1.5 * pause, 0.2)
+        self.computed = True
         places: dict[str, list[int]] = {}
         for k, address in enumerate(first):
             places.setdefault(address, []).append(k)

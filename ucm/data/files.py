@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ucm.data.columns import LABELS, listed
 from ucm.errors import DataError
 
 __all__ = ["Table", "read", "read_table"]
 
-_LABEL_NAMES = ("label", "class", "target", "y")
 _OPENERS: dict[re.Pattern[bytes], Callable[[Path], gzip.GzipFile | bz2.BZ2File]] = {
     re.compile(rb"\x1f\x8b"): gzip.GzipFile,
     # its first block, or its end, follows at once: a text may begin with BZ
@@ -258,9 +258,9 @@ def _label_column(
         if header is None:
             raise DataError(f"{path}: no header, so no column named {label!r}; use first or last")
         if label not in header:
-            raise DataError(f"{path}: no column named {label!r}; the header has {_listed(header)}")
+            raise DataError(f"{path}: no column named {label!r}; the header has {listed(header)}")
         return header.index(label)
-    named = [j for j, name in enumerate(header or []) if name.lower() in _LABEL_NAMES]
+    named = [j for j, name in enumerate(header or []) if name.lower() in LABELS]
     if len(named) == 1:
         return named[0]
     text = [j for j in range(width) if all(_number(cells[j]) is None for _, cells in rows)]
@@ -301,7 +301,3 @@ def _wrong(cell: str) -> str:
 
 def _count(cells: int) -> str:
     return "1 value" if cells == 1 else f"{cells} values"
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")

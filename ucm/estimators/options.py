@@ -8,9 +8,9 @@ from ucm.data.gram import check_gram
 from ucm.data.kernels import Kernel, kernel_of
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.forms.monitor import check_time_limit
+from ucm.forms.monitor import check_time_limit, time_left
 
-__all__ = ["check_options", "kernel_options"]
+__all__ = ["check_options", "kernel_options", "solve_options"]
 
 _OF_KERNELS = ("gamma", "degree", "coef0")
 
@@ -44,3 +44,14 @@ def kernel_options(
         check_gram(X)
     settled = {name: getattr(kernel, name) for name in _OF_KERNELS}
     return kernel, {"kernel": classifier.kernel, **settled}
+
+
+def solve_options(classifier: Any, began: float) -> dict[str, Any]:
+    """What `Plan.solve` is told in a fit that began then."""
+    return {
+        "tol": classifier.tol,
+        "max_iter": classifier.max_iter,
+        "time_limit": time_left(classifier.time_limit, began),
+        "verbose": bool(classifier.verbose),
+        "bias_rule": classifier.bias,
+    }

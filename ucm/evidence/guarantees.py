@@ -33,7 +33,7 @@ from ucm.language.objective import Objective
 from ucm.language.parameter import Derived
 from ucm.language.robust import RobustMargin, dual_exponent
 from ucm.language.sets import Ball, Ellipsoid, Hull, Intersection, ReducedHull
-from ucm.language.sets.combination import Combination, is_number
+from ucm.language.sets.combination import summands
 from ucm.language.statistics.matrices import ConstantMatrix, MatrixNode, MatrixSum
 from ucm.language.statistics.samples import Samples, neg, pos, signed
 from ucm.language.statistics.vectors import Origin
@@ -335,29 +335,15 @@ class _Fitted:
 
 
 # --- the set ---------------------------------------------------------------------------------------
-def _summands(U: UncertaintySet, c: float = 1.0) -> Iterator[tuple[UncertaintySet, float]] | None:
-    """The Minkowski summands with their factors; None under a matrix."""
-    if not isinstance(U, Combination):
-        return iter([(U, c)])
-    found: list[tuple[UncertaintySet, float]] = []
-    for V, L in U.terms():
-        inner = _summands(V, c * value(L)) if is_number(L) else None
-        if inner is None:
-            return None
-        found += inner
-    return iter(found)
-
-
 def _kinds(U: UncertaintySet) -> set[Samples]:
     return {node for node in U.walk() if isinstance(node, Samples)}
 
 
 def _of_set(U: UncertaintySet, fitted: _Fitted) -> Iterator[Guarantee]:
     """What the summands of each class promise, and those of both."""
-    summands = _summands(U)
-    if summands is None:
+    terms = list(summands(U))
+    if any(math.isnan(c) for _, c in terms):  # under a matrix
         return
-    terms = list(summands)
     for label, samples in _CLASSES.items():
         own = [(V, label * c) for V, c in terms if _kinds(V) == {samples}]
         balls = [V for V, c in terms if isinstance(V, Ball) and c == label and not _kinds(V)]

@@ -27,10 +27,8 @@ __all__ = ["ProxNewton"]
 _ENOUGH = 0.3  # of the tolerance
 _DIRECT = 500  # order of a linear system, above which conjugate gradients take its place
 _STUCK = 3  # steps in a row that gain nothing
-_WINDOW, _FALL = (
-    20,
-    0.01,
-)  # steps that leave so much of the objective and half of the gap have stalled
+_WINDOW = 20  # steps, after which they have stalled where they leave half of the gap
+_FALL = 0.01  # and take no larger share off the objective
 _COUNTED = 10.0  # in tolerances, the gain at which the gap is looked at
 
 

@@ -28,9 +28,7 @@ __all__ = ["GramNewton"]
 _COARSE_GAP, _WIDER = 0.01, 0.5  # of a coarse level; its kinks become so much wider on the next
 _DEFINITE = 1e12  # sigma times the largest square of a sample, at most
 _SMALL = 1 << 18  # entries of a Gram matrix that is formed sooner than its rows are chosen
-_WIDE = (
-    100  # features from which the whole matrix, by symmetry, costs no more than half of its rows
-)
+_WIDE = 100  # features from which the whole matrix, by symmetry, costs at most half of its rows
 
 
 @dataclass(frozen=True)
