@@ -140,6 +140,8 @@ def test_losses_of_the_catalogue_are_weighed(loss: Any) -> None:
         SimplexNear(0.2, 3, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
         SimplexChiSquare(rho=0.4, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
         SimplexChiSquare(level=0.95, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        SimplexChiSquare(level=0.9, copies=[1.0, 2.0, 0.5, 1.7, 3.0], number=3.0),
+        ucm.ChiSquareBall(level=0.9, copies=[1.0, 2.0, 0.5, 1.7, 3.0], number=4.0),
         ucm.NormBall(0.5, p=1.5, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
         ucm.NormBall(0.2, p=np.inf, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
         ucm.KLBall(0.6, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
@@ -367,6 +369,23 @@ def test_what_weights_mean_nothing_for() -> None:
         ucm.LossBall(ucm.Hinge(on=pos), 0.1)
     with pytest.raises(CompositionError, match="one class"):
         ucm.Hinge(on=pos).to_set(0.3)
+
+
+@pytest.mark.parametrize("weights", [None, GENERAL], ids=["plain", "weighed"])
+def test_the_weight_of_a_class_makes_no_more_samples(weights: Any) -> None:
+    """The ball of a level is that of the samples, in a hull and in an intersection of domains."""
+    level = ucm.ChiSquare(pos, level=0.95) - ucm.ChiSquare(neg, level=0.95)
+    box = ucm.ChiSquareBall(level=0.95) & ucm.NormBall(1.0)
+    for U in (level, ucm.Hull(pos, weights=box) - neg.mean):
+        plan = untyped.compile(U, X, Y, class_weight=(3.0, 0.5), sample_weight=weights)
+        found = plan.solve()
+        wanted = untyped.solve(U, X, Y, sample_weight=weights)
+        assert found.objective == pytest.approx(wanted.objective, rel=1e-6)
+        assert plan.verify().agrees
+    (told, _) = [
+        g for g in untyped.compile(level, X, Y, class_weight=(3, 1)).guarantees() if g.probability
+    ]
+    assert told.probability == pytest.approx(0.95)
 
 
 # --- losses of one class ----------------------------------------------------------------------------------

@@ -256,6 +256,11 @@ class Data:
         copies = self.copies(kind, group)
         return float(self.rows(kind, group).size if copies is None else copies.sum())
 
+    def number(self, kind: str, group: Any = None) -> float:
+        """The sum of the samples' own weights, without those of their classes."""
+        rows, samples = self.rows(kind, group), self.weighing.samples
+        return float(rows.size if samples is None else samples[rows].sum())
+
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What `make()` returns, computed at the first call with this key."""
         if key not in self._cache:

@@ -75,6 +75,10 @@ class SampleNode(Arithmetic[Any]):
     def count(self, data: Data) -> float:
         """The sum of these weights."""
 
+    @abstractmethod
+    def number(self, data: Data) -> float:
+        """Their number, each counted as often as its own weight says, whatever its class weighs."""
+
     @property
     @abstractmethod
     def tag(self) -> str:
@@ -221,6 +225,9 @@ class Samples(SampleNode, CoordinateFree):
 
     def count(self, data: Data) -> float:
         return data.count(*self.part)
+
+    def number(self, data: Data) -> float:
+        return data.number(*self.part)
 
     @property
     def tag(self) -> str:
