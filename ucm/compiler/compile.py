@@ -42,6 +42,7 @@ from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import UncertaintySet
+from ucm.language.domains import LossBall
 from ucm.language.losses import Hinge
 from ucm.language.objective import Objective
 from ucm.language.penalties.gathered import Gathered
@@ -249,18 +250,21 @@ def plan_of(
     """The plan of a model for bound data."""
     check_asked(solver)
     began = time.perf_counter()
+    open_sizes, given = bool(model.relative_names()), {}
     for node in model.walk():
         if isinstance(node, SampleNode):
             node.rows(data)  # refuses a group without samples before anything is computed
+        elif isinstance(node, LossBall) and node.lam is not None:
+            open_sizes, given = True, model.params()
     with data.powers():
-        if model.relative_names():
+        if open_sizes:
             model = resolved(model, in_its_space(data, gram), time_limit)
         if isinstance(model, Objective):
             lowerings = _of_objective(model, data, gram, solver)
         else:
             lowerings = (_of_set(model, data, gram, solver),)
         plan = Plan.of(lowerings)
-    return replace(plan, setup_time=time.perf_counter() - began)
+    return replace(plan, setup_time=time.perf_counter() - began, given=given)
 
 
 def _of_objective(

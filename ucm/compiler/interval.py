@@ -390,7 +390,7 @@ def classifiers(
         if not w.any() or not chain.proven:
             return [*found, *[None] * (len(values) - len(found))]
         known = [*known[-1:], (c, w)]
-        b, _ = bias(rule, hulls.at(value).set, hulls.form(value), data, hulls.blocks(q), w)
+        b, *_ = bias(rule, hulls.at(value).set, hulls.form(value), data, hulls.blocks(q), w)
         found.append(None if b is None else (w, b))
     return found
 

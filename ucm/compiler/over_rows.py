@@ -236,21 +236,22 @@ class ToRows(Lowering[RowHulls]):
         weights: Any = make() if isinstance(self.data, Data) else LazyVector(self.data.m, make)
         if bias_rule not in _RULES and self.memory is not None:
             image = self.memory.image
-            b, rule = bias(
+            b, rule, _ = bias(
                 bias_rule, self.model.set, image, self.data, of_weights(image, weights), w
             )
             return Parts(w, b, proof.x, weights, rule, make_parts=parts)
-        b, rule = self._bias(bias_rule, found, w)
-        return Parts(w, b, proof.x, weights, rule, make_parts=parts)
+        if bias_rule in ("auto", "kkt"):
+            alpha, beta = (theta / f for theta, f in zip(found.theta, form.factors, strict=True))
+            b, rule, rho = -0.5 * (alpha + beta), "kkt", 0.5 * (alpha - beta)
+        else:
+            (b, rule), rho = self._bias(bias_rule, found, w), None
+        return Parts(w, b, proof.x, weights, rule, make_parts=parts, rho=rho)
 
     def _bias(self, rule: str, found: Any, w: Vec) -> tuple[float, str]:
         """As `ucm.compiler.recover.bias`: half-way between the thresholds or the points, or by errors."""
         form = self.form
         if rule == "zero":
             return 0.0, "zero"
-        if rule in ("auto", "kkt"):
-            levels = [theta / f for theta, f in zip(found.theta, form.factors, strict=True)]
-            return -0.5 * sum(levels), "kkt"
         if rule == "error":
             X, y = self.rows.sample
             scores = [np.asarray(X @ w).ravel()[y == s] for s in (1.0, -1.0)]

@@ -6,7 +6,7 @@ import functools
 import inspect
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -61,12 +61,14 @@ class Plan:
     solver : the solver chosen
     setup_time : seconds of compiling
     others : lowerings that were looked at too
+    given : the parameters of the declaration that came to others with the data, as lam to a radius
     """
 
     lowering: Lowering[Any]
     solver: Solver[Any]
     setup_time: float = 0.0
     others: tuple[Lowering[Any], ...] = ()
+    given: Mapping[str, float] = field(default_factory=dict)
     _last: list[tuple[Solution, float]] = field(default_factory=list, init=False, compare=False)
     # one, with the tolerance it was solved to, for `verify`
 
@@ -268,7 +270,7 @@ class Plan:
             ends=tuple(ends) if ends else (proof.objective,),
             size=proof.size,
             answer=proof.answer,
-            params=self.model.params(),
+            params={**self.given, **self.model.params()},
             **vars(parts),
         )
 
@@ -329,7 +331,7 @@ class Plan:
         bias_rule: str,
     ) -> Solution:
         """The solution of a second plan, which it refers to."""
-        second = Plan.of((further,), self.setup_time)
+        second = replace(Plan.of((further,), self.setup_time), given=self.given)
         if isinstance(further, type(self.lowering)):
             warm_start = None  # its vectors are in other coordinates
         else:

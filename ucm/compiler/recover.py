@@ -105,8 +105,9 @@ def bias(
     q: Sequence[Vec],
     w: Vec,
     side: str | None = None,
-) -> tuple[float | None, str]:
-    """The bias b of `w'x + b`, and the rule that gave it.
+) -> tuple[float | None, str, float | None]:
+    """The bias b of `w'x + b`, the rule that gave it and, of "kkt", rho: the margin `y (w'x + b)` at which
+    weights leave their bounds.
 
     Parameters
     ----------
@@ -130,11 +131,10 @@ def bias(
     if normal is None and side is not None:
         normal, one_map = feature_normal(U, w, side), False
     if normal is None or normal.size != data.n:
-        return None, "none"
+        return None, "none", None
     if rule == "zero" or not w.any():
-        return 0.0, "zero"
+        return 0.0, "zero", None
     rules = {
-        "kkt": lambda: _levels(form, w),
         "midpoint": lambda: _midpoint(U, data, q, w),
         "means": lambda: -0.5 * float(normal @ (data.mean("pos") + data.mean("neg"))),
         "error": lambda: _least_error(data, normal, data.weights),
@@ -144,27 +144,28 @@ def bias(
     automatic = ("kkt", "odds", "error") if weighted else ("kkt", "midpoint", "error")
     automatic = automatic if one_map else [n for n in automatic if n in ("odds", "error")]
     for name in automatic if rule == "auto" else (rule,):
-        b = rules[name]()
+        b, rho = _levels(form, w) if name == "kkt" else (rules[name](), None)
         if b is not None and math.isfinite(b):
-            return b - _to_origin(data, normal), name
+            return b - _to_origin(data, normal), name, rho
     raise ParameterError(
         f"bias={rule!r} does not apply to {U!r}; "
         'use bias="auto", or "error" for the least training error'
     )
 
 
-def _levels(form: MinNorm, w: Vec) -> float | None:
-    """b = -(alpha + beta) / 2, alpha and beta the scores w'x at which the weights of the two classes
-    leave their bounds. Needs one uncoupled hull per class, or one joint hull, and nothing beside them: the
-    boundary of `0.5 * pos.mean + 0.5 * Hull(pos)` is not where the samples of the hull end."""
+def _levels(form: MinNorm, w: Vec) -> tuple[float | None, float | None]:
+    """b = -(alpha + beta) / 2 and rho = (alpha - beta) / 2, alpha and beta the scores w'x at which the
+    weights of the two classes leave their bounds. Needs one uncoupled hull per class, or one joint hull, and
+    nothing beside them: the boundary of `0.5 * pos.mean + 0.5 * Hull(pos)` is not where the samples of
+    the hull end."""
     if form.couplings or form.center.any():
-        return None
+        return None, None
     found: dict[float, list[float]] = {1.0: [], -1.0: []}
     for b in form.blocks:
         if not b.carries:
             continue
         if not isinstance(b.domain, Leveled):
-            return None
+            return None, None
         levels = b.domain.levels(b.map.rmatvec(-w), classes=b.classes)
         # -A'w = -weight y w'x for signed samples, -weight w'x for one class
         labels = (1.0, -1.0) if b.classes is not None else (1.0,)
@@ -174,8 +175,9 @@ def _levels(form: MinNorm, w: Vec) -> float | None:
             if theta is not None and b.weight != 0.0:
                 found[label].append(-theta / (b.weight * (y if b.classes is not None else 1.0)))
     if any(len(scores) != 1 for scores in found.values()):
-        return None
-    return -0.5 * (found[1.0][0] + found[-1.0][0])
+        return None, None
+    (alpha,), (beta,) = found[1.0], found[-1.0]
+    return -0.5 * (alpha + beta), 0.5 * (alpha - beta)
 
 
 def _inside(low: float, high: float) -> float | None:

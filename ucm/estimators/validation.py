@@ -131,8 +131,8 @@ def with_bias(
         or not q
     ):
         return solution
-    b, named = bias(rule, model.set, lowering.image, lowering.data, q, solution.w, side)
-    return replace(solution, b=b, bias_rule=named)
+    b, named, rho = bias(rule, model.set, lowering.image, lowering.data, q, solution.w, side)
+    return replace(solution, b=b, bias_rule=named, rho=rho)
 
 
 def class_weights(class_weight: Any, classes: NDArray[Any], counts: Vec) -> Vec:
