@@ -336,3 +336,11 @@ def test_the_weight_of_a_class_makes_no_more_samples() -> None:
         for weights in (None, (10.0, 1.0))
     )
     assert heavy.probability == pytest.approx(plain.probability, rel=1e-12)
+
+
+def test_margins_and_scales_that_are_none() -> None:
+    with pytest.raises(ucm.DataError, match="margins: expected a vector of finite numbers, got"):
+        margin_loss(np.array([1.0, np.nan]))
+    for wrong in ({"rho": 0.0}, {"rho": np.nan}, {"p": -1.0}):
+        with pytest.raises(ucm.ParameterError, match=r"is a positive number, got .*; leave it out"):
+            margin_loss(np.ones(2), **wrong)

@@ -18,7 +18,7 @@ from ucm.compiler.pair import ToPair
 from ucm.compiler.plan import Plan, options_of
 from ucm.compiler.robust import ToDistance
 from ucm.compiler.route import check_asked, choose, named
-from ucm.compiler.row_losses import ToRowLosses, hinge_terms
+from ucm.compiler.row_losses import ToRowLosses, loss_terms
 from ucm.data.bound import Data, bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import KERNEL_OPTIONS
@@ -35,6 +35,7 @@ from ucm.errors import (
     SolverError,
     unknown_option,
 )
+from ucm.evidence.matched import by_lam
 from ucm.evidence.relative import resolved
 from ucm.forms.monitor import check_time_limit, time_left
 from ucm.forms.objective import Composite, weighed
@@ -190,8 +191,8 @@ def bound_rows(
     DataError
         As `bind`; the model has no route over rows.
     """
-    terms = hinge_terms(model) if isinstance(model, Objective) else ()
-    if model.relative_names() or terms is None:
+    terms = loss_terms(model) if isinstance(model, Objective) else ()
+    if model.relative_names() or terms is None or any(by_lam(node) for node in model.walk()):
         refuse_gathering(rows, f"{model!r}")
     check_class_weight(class_weight)
     if isinstance(model, RobustMargin) and of_statistics(model.set):
@@ -209,7 +210,7 @@ def plan_of_rows(
     check_asked(solver)
     began = time.perf_counter()
     if isinstance(model, Objective):
-        terms: Any = hinge_terms(model)
+        terms: Any = loss_terms(model)
         lowering: Lowering[Any] = ToRowLosses(model, terms, data, solver)  # type: ignore[arg-type]
     elif isinstance(data, Data):
         lowering = _of_set(model, data, None, solver)

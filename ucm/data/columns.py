@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ucm.errors import DataError
 
-__all__ = ["LABELS", "Unlabelled", "chosen", "listed"]
+__all__ = ["LABELS", "Unlabelled", "chosen", "listed", "refuse_lost"]
 
 LABELS = ("label", "class", "target", "y")
 
@@ -55,9 +55,7 @@ def chosen(kinds: Mapping[Any, str | None], y: Any) -> tuple[list[Any], Any]:
     features = [name for name in names if name != label]
     if isinstance(y, Unlabelled) and y.names is not None:
         features = y.names
-        if not set(features) <= set(names):
-            lost = sorted(set(features) - set(names))
-            raise DataError(f"X: expected the columns of the fit, got none named {', '.join(lost)}")
+        refuse_lost(features, names)
     if not features:
         raise DataError("X: expected features, got none beside the labels; add columns")
     for name in features:
@@ -67,6 +65,16 @@ def chosen(kinds: Mapping[Any, str | None], y: Any) -> tuple[list[Any], Any]:
                 "first, for example one column of 0 and 1 for each category"
             )
     return features, label
+
+
+def refuse_lost(names: Iterable[str], there: Iterable[Any]) -> None:
+    """Raises `DataError` where a table has not all columns of the fit."""
+    lost = sorted(set(names) - set(there))
+    if lost:
+        raise DataError(
+            f"X: expected the columns of the fit, got none named {', '.join(lost)}; "
+            "give a table that has them"
+        )
 
 
 def listed(names: list[Any]) -> str:

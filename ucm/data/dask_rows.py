@@ -616,7 +616,9 @@ def _labels(X: Any, y: Any, rows: tuple[int | None, ...]) -> tuple[list[Any], An
         return _lazy_labels(X, y, rows), None
     y = np.asarray(y)
     if y.ndim != 1:
-        raise DataError(f"y: expected one label per sample, got shape {y.shape}")
+        raise DataError(
+            f"y: expected one label per sample, got shape {y.shape}; give one dimension"
+        )
     if any(r is None for r in rows):
         raise DataError(
             "y: expected labels of Dask beside blocks of unknown length, got them in memory; give the "
@@ -634,7 +636,9 @@ def _labels(X: Any, y: Any, rows: tuple[int | None, ...]) -> tuple[list[Any], An
 def _lazy_labels(X: Any, y: Any, rows: tuple[int | None, ...]) -> list[Any]:
     """Blocks of labels beside those of the samples."""
     if y.ndim != 1:
-        raise DataError(f"y: expected one label per sample, got shape {tuple(y.shape)}")
+        raise DataError(
+            f"y: expected one label per sample, got shape {tuple(y.shape)}; give one dimension"
+        )
     if hasattr(y, "chunks"):
         own = tuple(None if math.isnan(r) else int(r) for r in y.chunks[0])
         if None not in own and None not in rows and own != rows:

@@ -210,7 +210,9 @@ decision_function_shape, class_weight, side, n_jobs, probability, verbose
     def _fit(self, X: Any, y: Any, sample_weight: Any, subgroup: Any) -> Self:
         check_options(self)
         if self.rule not in ("best", "1se"):
-            raise ParameterError(f'ClassifierCV: rule is "best" or "1se", got {brief(self.rule)}')
+            raise ParameterError(
+                f'ClassifierCV: rule is "best" or "1se", got {brief(self.rule)}; leave it out for "best"'
+            )
         began = time.perf_counter()
         model = self._declared
         given_X = X

@@ -21,14 +21,20 @@ def check_options(classifier: Any) -> None:
     check_time_limit(classifier.time_limit, "Classifier")
     side = classifier.side
     if side not in (None, "pos", "neg"):
-        raise ParameterError(f'Classifier: side is None, "pos" or "neg", got {side!r}')
+        raise ParameterError(
+            f'Classifier: side is None, "pos" or "neg", got {side!r}; '
+            "leave it out where all samples are under one matrix"
+        )
     for name, known in (
         ("multi_class", ("ovo", "ovr")),
         ("decision_function_shape", ("ovr", "ovo")),
     ):
         got = getattr(classifier, name)
         if got not in known:
-            raise ParameterError(f'Classifier: {name} is "{known[0]}" or "{known[1]}", got {got!r}')
+            raise ParameterError(
+                f'Classifier: {name} is "{known[0]}" or "{known[1]}", got {got!r}; '
+                f'leave it out for "{known[0]}"'
+            )
 
 
 def kernel_options(

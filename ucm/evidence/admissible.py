@@ -142,6 +142,81 @@ def sizes_of(model: RobustMargin, data: Data, name: str) -> list[Size]:
     return found
 
 
+<<<<<<< HEAD
+=======
+def admissible(
+    model: UncertaintySet | RobustMargin | Objective,
+    X: Any,
+    y: Any,
+    *,
+    class_weight: ClassWeight = None,
+    sample_weight: Any = None,
+    subgroup: Any = None,
+    time_limit: float = math.inf,
+) -> dict[str, Interval]:
+    """The interval of every hyperparameter in which U is not empty and 0 is not in U.
+
+    The sets grow (or shrink) with their size, so one end is the smallest size with a point at all,
+    the other the smallest with `x = 0`, for caps equation (30) of Barbero, Takeda and Lopez (2015). That
+    end has two proofs: a w that separates 0 from every smaller set, and a point x = 0 of one at most 1e-4
+    larger, mostly 1e-6. When no size contains 0 (separable classes) it is 0 or inf. Where these proofs do
+    not meet, a linear or conic program gives it.
+
+    For an objective `loss + lam * penalty` the upper end of lam is lam_max, the least lam with w = 0, where
+    the penalty has a kink at 0. Of other parameters the interval is the range that the terms accept.
+
+    Parameters
+    ----------
+    model, X, y, class_weight, sample_weight, subgroup
+        As in `ucm.compile`.
+    time_limit
+        Seconds for each end.
+
+    Raises
+    ------
+    CompositionError
+        Only a program could find an end, and the hyperparameter is a size in a union, whose product with
+        the share of its operand is not convex.
+    SolverError
+        An end was not found, or not in time.
+
+    Notes
+    -----
+    Of several hyperparameters one without an answer is `(-inf, inf)`, and `how` says why not; the error is
+    raised where none has one.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y = [[0.0], [2.0], [1.0], [3.0]], [-1, -1, 1, 1]
+    >>> interval = ucm.admissible(ucm.models.nu_svm(0.8), X, y)["nu"]
+    >>> round(interval.lower, 6), round(interval.upper, 6)
+    (0.666667, 1.0)
+    """
+    if is_stored(X):
+        refuse_gathering(row_source(X, y), f"admissible of {model!r}")
+    if isinstance(model, Objective):
+        data = bind(X, y, class_weight, sample_weight, subgroup)
+        model = model.settled(dict.fromkeys(model.relative_names(), 0.5))
+        return {name: _of_objective(model, data, name) for name in model.params()}
+    robust = as_model(model, "admissible")
+    robust = robust.settled(dict.fromkeys(robust.relative_names(), 0.5))
+    data = bind(X, y, class_weight, sample_weight, subgroup)
+    robust.set.dimension(data.n)
+    data = _in_their_span(robust, data)
+    names, found, failed = list(robust.params()), {}, []
+    for name in names:
+        try:
+            found[name] = _interval(robust, data, name, time_limit)
+        except (CompositionError, SolverError) as error:
+            failed.append(error)
+            found[name] = Interval(-math.inf, math.inf, f"not known: {error}")
+    if failed and len(failed) == len(names):
+        raise failed[0]
+    return found
+
+
+>>>>>>> main
 def _of_objective(model: Objective, data: Data, name: str) -> Interval:
     """Up to the least value with w = 0, where that is known. Else the range that the terms accept: (0, inf),
     or up to 1 where 2 is refused; every value in it gives a minimum, and none a trivial one by itself."""
@@ -276,7 +351,9 @@ def smallest_by_rule(model: RobustMargin, data: Data, name: str, size: Size) -> 
         high *= 2.0
     else:
         why = model.set.emptiness(data)
-        raise EmptySetError(f"admissible: U is empty for every {name} ({why})")
+        raise EmptySetError(
+            f"admissible: U is empty for every {name} ({why}); change another parameter"
+        )
     if nonempty(0.0):
         return 0.0, "any size has a point"
     low = 0.0

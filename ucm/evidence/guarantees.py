@@ -20,6 +20,7 @@ from scipy.special import betaincinv, ndtr
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
+from ucm.data.options import POSITIVE
 from ucm.errors import DataError, ParameterError, brief
 from ucm.evidence.support import vector_of
 from ucm.forms.display import Raw, sheet
@@ -138,7 +139,9 @@ def guarantees(
 ) -> Guarantees:
     """The bounds of a solution: see `Plan.guarantees`."""
     if not isinstance(level, float) or not 0.0 < level < 1.0:
-        raise ParameterError(f"guarantees: level lies in (0, 1), got {brief(level)}")
+        raise ParameterError(
+            f"guarantees: level lies in (0, 1), got {brief(level)}; leave it out for 0.95"
+        )
     if (X_test is None) != (y_test is None):
         raise ParameterError(
             "guarantees: expected X_test and y_test together, got one of them; give both or none"
@@ -203,13 +206,23 @@ def margin_loss(margins: Vec, rho: float = 1.0, p: float = 1.0) -> Vec:
 
     Its mean is the empirical margin loss. Sun (2024), equations (5) and (6).
 
+    Raises
+    ------
+    DataError
+        The margins are no vector of finite numbers.
+    ParameterError
+        rho or p is no positive number.
+
     Examples
     --------
     >>> from ucm.evidence.guarantees import margin_loss
     >>> margin_loss([-3.0, 0.5, 2.0], p=2.0).tolist()
     [1.0, 0.25, 0.0]
     """
-    return np.clip(1.0 - np.asarray(margins, dtype=np.float64) / rho, 0.0, 1.0) ** p
+    for name, number in (("rho", rho), ("p", p)):
+        POSITIVE.check("margin_loss", name, number, "leave it out for 1.0")
+    t = vector_of(margins, None, "margin_loss: margins")
+    return np.clip(1.0 - t / rho, 0.0, 1.0) ** p
 
 
 def coherent_loss(margins: Vec, family: Callable[[float], Domain] | None = None) -> float:

@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-def _param(name: str, number: Scalar) -> Tunable:
+def _param(name: str, number: Any) -> Tunable:
     return number if isinstance(number, Tunable) else Param(name, number)
 
 
@@ -89,7 +89,7 @@ def enu_svm(nu: Scalar, norm: float = 2.0) -> RobustMargin:
     >>> ucm.models.enu_svm(0.2, norm=1.5).params()
     {'nu': 0.2}
     """
-    return RobustMargin(nu_svm(nu), float(norm))
+    return RobustMargin(nu_svm(nu), norm)
 
 
 def mm_mpm(kappa: Scalar) -> UncertaintySet:
@@ -305,8 +305,8 @@ def group_dro(groups: Sequence[str | float], beta: Scalar = 1.0) -> UncertaintyS
     Raises
     ------
     CompositionError
-        Fewer than two groups, a string or no sequence in the place of their labels, or a label that is
-        neither a string nor a number.
+        Fewer than two groups, one of them twice, a string or no sequence in the place of their labels, or a
+        label that is neither a string nor a number.
 
     Examples
     --------
@@ -324,6 +324,10 @@ def group_dro(groups: Sequence[str | float], beta: Scalar = 1.0) -> UncertaintyS
         )
     b = _param("beta", beta)
     plus, minus = (ConvexUnion(*(CVaR(S.group(g), b) for g in labels)) for S in (pos, neg))
+    if len(set(labels)) < len(labels):
+        raise CompositionError(
+            f"group_dro: expected labels that differ, got {brief(groups)}; name every group once"
+        )
     return plus - minus
 
 

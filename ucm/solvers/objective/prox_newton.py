@@ -13,10 +13,10 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
+from ucm.data.options import COUNT, check_fields, optional
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
+from ucm.forms.objective import INNER, Composite, InnerSolver, Session, Tilt
 from ucm.solvers.coordinates import ByInnerProducts, Orthonormal, Span
 from ucm.solvers.objective.proximal_step import LARGEST, Step, penalised
 from ucm.solvers.objective.rest import instead, moderate
@@ -56,8 +56,7 @@ class ProxNewton(InnerSolver):
     name: ClassVar[str] = "prox-newton"
 
     def __post_init__(self) -> None:
-        if self.max_iter < 1 or self.max_order < 1:
-            raise ParameterError("ProxNewton: max_iter and max_order must be at least 1")
+        check_fields(self, max_iter=COUNT, max_order=COUNT, rest=optional(INNER))
 
     def refuse(self, form: Composite) -> str | None:
         rough = [loss for loss in form.losses if not loss.smooth()]

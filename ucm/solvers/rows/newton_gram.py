@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from ucm import numerics
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
+from ucm.data.options import COUNT, check_fields, optional
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import HullsByRows, NearestPoint
+from ucm.forms.nearest import NEAREST, HullsByRows, NearestPoint
 from ucm.solvers.levels import Level, descend, strides
 from ucm.solvers.threads import blas_threads
 
@@ -48,8 +48,7 @@ class GramNewton(NearestPoint):
     name: ClassVar[str] = "newton-gram"
 
     def __post_init__(self) -> None:
-        if self.coarse < 1:
-            raise ParameterError(f"GramNewton: coarse must be at least 1, got {self.coarse}")
+        check_fields(self, coarse=COUNT, rest=optional(NEAREST))
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(0):
