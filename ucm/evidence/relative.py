@@ -74,6 +74,11 @@ def admissible(
     SolverError
         An end was not found, or not in time.
 
+    Notes
+    -----
+    Of several hyperparameters one without an answer is `(-inf, inf)`, and `how` says why not; the error is
+    raised where none has one.
+
     Examples
     --------
     >>> import ucm
@@ -90,10 +95,18 @@ def admissible(
         declared.set.dimension(data.n)
     relative = intervals_of(declared, data, time_limit) if declared.relative_names() else {}
     numbers = resolved(declared, data, time_limit)
-    return {
-        name: relative[name] if name in relative else interval_of(numbers, data, name, time_limit)
-        for name in declared.params()
-    }
+    found, failed = dict(relative), []
+    for name in declared.params():
+        if name in relative:
+            continue
+        try:
+            found[name] = interval_of(numbers, data, name, time_limit)
+        except (CompositionError, SolverError) as error:
+            failed.append(error)
+            found[name] = Interval(-math.inf, math.inf, f"not known: {error}")
+    if failed and len(failed) == len(found):
+        raise failed[0]
+    return {name: found[name] for name in declared.params()}
 
 
 def resolved(model: Model, data: Data, time_limit: float = math.inf) -> Model:
