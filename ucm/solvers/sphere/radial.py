@@ -23,10 +23,11 @@ from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.forms.answer import Answer
+from ucm.forms.distance import MinNorm
 from ucm.forms.faces import SumOfHulls
 from ucm.forms.monitor import Monitor
+from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
-from ucm.solvers.distance.newton import Newton
 from ucm.solvers.programs import Blocks, LinearProgram, accuracy, attempt, cut_short, numbers
 
 __all__ = ["Radial", "Reach", "Reached", "radial"]
@@ -114,18 +115,20 @@ Reach = Callable[[Vec], Reached | None]
 """What g reaches; None when no multiple of g is in U, the program failed, or the time was over."""
 
 
-def radial(form: UnitNorm, monitor: Monitor) -> Reach:
-    """How far U reaches: a linear program over hulls, a conic one over any other set."""
+def radial(form: UnitNorm, monitor: Monitor, nearest: Solver[MinNorm] | None = None) -> Reach:
+    """How far U reaches: a linear program over hulls, a conic one over any other set; a large set that holds
+    0 by its nearest points, where a solver of these takes it."""
     if form.hulls is not None:
         return _polyhedral(form.hulls, monitor)
     large = form.rank * sum(b.map.shape[1] for b in form.image.blocks) >= _LARGE
-    if large and not form.image.couplings and Newton().refuse(form.image) is None:
-        return _by_distances(form, monitor)
+    able = nearest is not None and nearest.refuse(form.image) is None
+    if nearest is not None and large and able and not form.image.couplings:
+        return _by_distances(form, monitor, nearest)
     return _conic(form, monitor)
 
 
-def _by_distances(form: UnitNorm, monitor: Monitor) -> Reach:
-    image, nearest = form.image, Newton()
+def _by_distances(form: UnitNorm, monitor: Monitor, nearest: Solver[MinNorm]) -> Reach:
+    image = form.image
     last: Answer | None = None
 
     def reach(normal: Vec) -> Reached | None:
