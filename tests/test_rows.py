@@ -18,11 +18,10 @@ from typed import known
 import ucm
 from ucm import neg, pos, signed
 from ucm.bench import scale
-from ucm.bench.cluster import Watched
 from ucm.compiler.compile import plan_of_rows
 from ucm.data import stored
 from ucm.data.row_moments import of_moments
-from ucm.data.source import Labelled, Rounds, RowSource, StateLostError
+from ucm.data.source import Labelled, Rounds, RowSource, StateLostError, Watched
 from ucm.data.survey import survey
 from ucm.evidence.row_losses import LossProof, losses_proven
 from ucm.evidence.rows import below, proven
