@@ -194,6 +194,36 @@ def test_limits_and_callbacks_end_between_rounds() -> None:
     assert 0.0 <= stopped.certificate.relative_gap < 0.1
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        ucm.models.nu_svm(0.6),
+        ucm.models.svm(3.0),
+        ucm.Logistic() + 0.5 * ucm.L2(),
+        ucm.models.kl_svm(0.8),
+    ],
+)
+def test_an_interrupt_ends_between_rounds_with_what_is_proven(model: Any) -> None:
+    X, y = samples(20_000)
+    X *= np.abs(np.random.default_rng(0).standard_t(2.0, (20_000, 1)))
+    proven_by_now: list[Any] = []
+    at = [2]
+
+    def interrupt(rounds: Rounds, number: int) -> None:
+        if proven_by_now or number == at[0]:
+            raise KeyboardInterrupt
+
+    source = Watched(blocks(X, y, 4000), interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        ucm.solve(model, source)
+    at[0] = 0
+    with pytest.warns(ucm.ConvergenceWarning, match="Ctrl-C"):
+        found = ucm.solve(model, source, tol=1e-13, callback=proven_by_now.append)
+    assert found.status == "interrupted"
+    assert found.certificate.relative_gap == proven_by_now[-1]["gap"] <= 1.0
+    assert found.certificate.dual <= found.certificate.primal and found.b is not None
+
+
 def test_a_band_over_the_budget_says_so() -> None:
     X, y = samples(20_000)
     with pytest.warns(ucm.ConvergenceWarning, match="budget"):
