@@ -110,7 +110,8 @@ def test_every_option_of_a_solver_is_looked_at(name: str) -> None:
 
 
 def test_every_number_of_a_declaration_is_looked_at() -> None:
-    for bad in ("a", math.nan, None, [], object()):
+    given: list[Any] = ["a", math.nan, None, [], object()]
+    for bad in given:
         for wrong in (
             lambda bad=bad: ucm.Ball(pos.mean, bad),
             lambda bad=bad: ucm.NormBall(1.0, p=bad),
