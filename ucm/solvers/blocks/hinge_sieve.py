@@ -26,7 +26,7 @@ from ucm.language.losses import Hinge
 from ucm.language.penalties import L2
 from ucm.language.term_algebra import ScaledPenalty
 from ucm.solvers.blocks.band import WIDE, Band, SievedRows, reach_of, sift, stacked
-from ucm.solvers.blocks.by_rounds import ByRounds
+from ucm.solvers.blocks.by_rounds import by_rounds
 
 __all__ = ["HingeSieve"]
 
@@ -37,7 +37,7 @@ _SIGNS = (1.0, -1.0)
 
 
 @dataclass(frozen=True)
-class HingeSieve(ByRounds[RowLosses]):
+class HingeSieve(Solver[RowLosses]):
     """Sample, sieve, solve, verify.
 
     Parameters
@@ -62,7 +62,13 @@ class HingeSieve(ByRounds[RowLosses]):
         y = np.repeat(_SIGNS, form.n)
         return self.inner.refuse(_composite(nothing, y, np.ones(y.size), form.lam))
 
-    def run(self, form: RowLosses, monitor: Monitor) -> Answer:
+    def predicted_passes(self, form: RowLosses) -> float:
+        return 4.0
+
+    def solve(self, form: RowLosses, monitor: Monitor, start: Answer | None = None) -> Answer:
+        return by_rounds(self._solve, form, monitor)
+
+    def _solve(self, form: RowLosses, monitor: Monitor) -> Answer:
         C = _weights(form)
         w, b, reach = self._sample(form, monitor)
         first, exact = reach.copy(), 0.3 * monitor.tol

@@ -26,8 +26,9 @@ from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import curvature
 from ucm.forms.rows import RowBalls
+from ucm.forms.solver import Solver
 from ucm.language.terms import ConvexLoss
-from ucm.solvers.blocks.by_rounds import ByRounds
+from ucm.solvers.blocks.by_rounds import by_rounds
 from ucm.solvers.palm import ridge_solve
 
 __all__ = ["NewtonBalls"]
@@ -159,7 +160,7 @@ class BallRows:
 
 
 @dataclass(frozen=True)
-class NewtonBalls(ByRounds[RowBalls]):
+class NewtonBalls(Solver[RowBalls]):
     """Newton steps from sums over all rows.
 
     Parameters
@@ -181,7 +182,13 @@ class NewtonBalls(ByRounds[RowBalls]):
             return f"its linear systems would have order {form.n}, above {self.max_order}"
         return None
 
-    def run(self, form: RowBalls, monitor: Monitor) -> Answer:
+    def predicted_passes(self, form: RowBalls) -> float:
+        return 7.0
+
+    def solve(self, form: RowBalls, monitor: Monitor, start: Answer | None = None) -> Answer:
+        return by_rounds(self._solve, form, monitor)
+
+    def _solve(self, form: RowBalls, monitor: Monitor) -> Answer:
         rounds = form.data.source.rounds()
 
         def over_rows(*message: Any, kernel: Any = bend, merge: Any = _added) -> Any:

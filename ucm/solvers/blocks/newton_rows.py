@@ -22,9 +22,10 @@ from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import curvature
 from ucm.forms.rows import RowLosses
+from ucm.forms.solver import Solver
 from ucm.language.losses import Hinge
 from ucm.language.terms import ConvexLoss
-from ucm.solvers.blocks.by_rounds import ByRounds
+from ucm.solvers.blocks.by_rounds import by_rounds
 from ucm.solvers.palm import ridge_solve
 
 __all__ = ["NewtonRows"]
@@ -105,7 +106,7 @@ class _Slopes:
 
 
 @dataclass(frozen=True)
-class NewtonRows(ByRounds[RowLosses]):
+class NewtonRows(Solver[RowLosses]):
     """Newton steps from sums over all rows.
 
     Parameters
@@ -127,7 +128,13 @@ class NewtonRows(ByRounds[RowLosses]):
             return f"its linear systems would have order {form.n}, above {self.max_order}"
         return None
 
-    def run(self, form: RowLosses, monitor: Monitor) -> Answer:
+    def predicted_passes(self, form: RowLosses) -> float:
+        return 4.0
+
+    def solve(self, form: RowLosses, monitor: Monitor, start: Answer | None = None) -> Answer:
+        return by_rounds(self._solve, form, monitor)
+
+    def _solve(self, form: RowLosses, monitor: Monitor) -> Answer:
         z = _of_sample(form, monitor)
         rounds = form.data.source.rounds()
         before = np.zeros(z.size), at_rest(form)

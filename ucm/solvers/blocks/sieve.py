@@ -40,7 +40,7 @@ from ucm.solvers.blocks.band import (
     reach_of,
     sift,
 )
-from ucm.solvers.blocks.by_rounds import ByRounds
+from ucm.solvers.blocks.by_rounds import by_rounds
 
 __all__ = ["Sieve"]
 
@@ -60,7 +60,7 @@ _TOO_WIDE = (
 
 
 @dataclass(frozen=True)
-class Sieve(ByRounds[RowHulls]):
+class Sieve(Solver[RowHulls]):
     """Sample, sieve, solve, verify.
 
     Parameters
@@ -83,7 +83,13 @@ class Sieve(ByRounds[RowHulls]):
         ones, center = (1.0, 1.0), np.zeros(form.n)
         return self.inner.refuse(_problem([nothing, nothing], ones, ones, ones, center, 1))
 
-    def run(self, form: RowHulls, monitor: Monitor) -> Answer:
+    def predicted_passes(self, form: RowHulls) -> float:
+        return 4.0
+
+    def solve(self, form: RowHulls, monitor: Monitor, start: Answer | None = None) -> Answer:
+        return by_rounds(self._solve, form, monitor)
+
+    def _solve(self, form: RowHulls, monitor: Monitor) -> Answer:
         return _Sieving(self, form, monitor).run()
 
 
