@@ -16,13 +16,14 @@ from ucm.data.bound import GramSpace
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear import Vec
+from ucm.data.options import Wanted
 from ucm.errors import brief
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Block
 
-__all__ = ["HullsByRows", "Improving", "NearestPoint"]
+__all__ = ["IMPROVING", "NEAREST", "HullsByRows", "Improving", "NearestPoint"]
 
 
 @dataclass(frozen=True)
@@ -255,3 +256,12 @@ class Improving(NearestPoint):
     @abstractmethod
     def improved(self, hulls: HullsByRows, a: Vec, monitor: Monitor) -> Vec:
         """Weights that are optimal to the tolerance of the monitor, from the weights a."""
+
+
+NEAREST = Wanted(
+    "a solver by inner products, as ucm.solvers.ClipMDM()", lambda x: isinstance(x, NearestPoint)
+)
+IMPROVING = Wanted(
+    "a solver that goes on from weights, as ucm.solvers.ClipMDM()",
+    lambda x: isinstance(x, Improving),
+)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ucm.data.gram import Gram
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
+from ucm.data.options import check_fields, whole
 from ucm.forms.monitor import Monitor
 
 __all__ = ["Banded", "Ended", "Levels", "sieved"]
@@ -49,11 +49,7 @@ class Levels:
     band: int = 3000
 
     def __post_init__(self) -> None:
-        for name in ("coarse", "stride", "band"):
-            if getattr(self, name) < 2:
-                raise ParameterError(
-                    f"{type(self).__name__}: {name} must be at least 2, got {getattr(self, name)}"
-                )
+        check_fields(self, coarse=whole(2), stride=whole(2), band=whole(2))
 
 
 class Ended(NamedTuple):

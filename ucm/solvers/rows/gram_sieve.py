@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
+from ucm.data.options import check_fields, whole
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import HullsByRows, Improving, NearestPoint
+from ucm.forms.nearest import IMPROVING, HullsByRows, Improving, NearestPoint
 from ucm.solvers.rows.banded import Banded, Levels, sieved
 from ucm.solvers.threads import blas_threads
 
@@ -49,8 +49,7 @@ class GramSieve(Levels, NearestPoint):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.free < 0:
-            raise ParameterError(f"GramSieve: free must be at least 0, got {self.free}")
+        check_fields(self, newton=IMPROVING, pairs=IMPROVING, free=whole(0))
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(0):
