@@ -96,7 +96,7 @@ class Newton(Solver[MinNorm]):
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(form.n + form.coupled):
             at = _Iterate(form, form.begin(start), monitor, self)
-            narrow = not monitor.trace  # which keeps points of the whole form
+            narrow = not form.couplings and not monitor.trace  # which keeps points of the whole
             status = at.run(
                 lambda: narrow and at.best <= _SETTLED and Operands.of(form, at.q) is not None
             )

@@ -36,8 +36,8 @@ class Operands:
 
     @classmethod
     def of(cls, form: MinNorm, q: Sequence[Vec]) -> Operands | None:
-        """Those with a share at q; None where that leaves nearly all parameters, or there are couplings."""
-        if form.couplings or not any(isinstance(b.domain, SmoothMixture) for b in form.blocks):
+        """Those with a share at q of a form without couplings; None where that leaves nearly all parameters."""
+        if not any(isinstance(b.domain, SmoothMixture) for b in form.blocks):
             return None
         found = [_narrowed(b, v) for b, v in zip(form.blocks, q, strict=True)]
         sizes = tuple(b.map.shape[1] for b in form.blocks)
