@@ -36,7 +36,7 @@ class Operands:
 
     @classmethod
     def of(cls, form: MinNorm, q: Sequence[Vec]) -> Operands | None:
-        """Those with a share at q of a form without couplings; None where that leaves nearly all parameters."""
+        """Those with a share at q of a form without couplings; None where nearly all parameters stay."""
         if not any(isinstance(b.domain, SmoothMixture) for b in form.blocks):
             return None
         found = [_narrowed(b, v) for b, v in zip(form.blocks, q, strict=True)]
