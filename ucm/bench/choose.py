@@ -11,7 +11,7 @@ from ucm.errors import ParameterError
 from ucm.evidence.admissible import Interval, admissible
 from ucm.language import models
 
-__all__ = ["declare", "model_names", "parameters", "sample"]
+__all__ = ["declare", "model_names", "parameters", "refuse_open", "sample"]
 
 _NUMBERS = ("Scalar", "Scalar | None", "float")
 
@@ -83,7 +83,7 @@ def declare(name: str, given: Mapping[str, float], X: Any, y: Any) -> Any:
         No model has the name, the model no such parameter, or a parameter no interval.
     """
     model = sample(name, given)
-    left = [w for w, x in parameters(name, given).items() if x is None and w not in given]
+    left = _left(name, given)
     if not left:
         return model
     intervals = admissible(model, X, y)
@@ -97,6 +97,22 @@ def declare(name: str, given: Mapping[str, float], X: Any, y: Any) -> Any:
     else:
         values = {word: 1.1 * intervals[word].lower for word in left}
     return model.with_params(**{w: _readable(x, intervals[w]) for w, x in values.items()})
+
+
+def _left(name: str, given: Mapping[str, float]) -> list[str]:
+    """The parameters that have no value."""
+    return [w for w, x in parameters(name, given).items() if x is None and w not in given]
+
+
+def refuse_open(name: str, given: Mapping[str, float], file: str) -> None:
+    """Raises `ParameterError` where a value would be chosen from a file that is read block by block."""
+    sample(name, given)
+    left = _left(name, given)
+    if left:
+        raise ParameterError(
+            f"{name}: expected values for {', '.join(left)}, which are chosen from samples in memory only, "
+            f"got {file}; write --set {left[0]}=VALUE"
+        )
 
 
 def _readable(x: float, interval: Interval) -> float:
