@@ -34,6 +34,7 @@ DISTANCE = [
     solvers.GramNewton(),
     solvers.HiGHSDistance(),
     solvers.NewtonHull(),
+    solvers.Relaxed((solvers.Secular(), solvers.NewtonHull()), (Newton(),)),
     solvers.Secular(),
 ]
 SPHERE = [
