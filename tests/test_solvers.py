@@ -624,3 +624,14 @@ def test_intersections_by_one_side_of_them(cut: str) -> None:
         own, whole = plan.solve(), ucm.solve(model, X, y, solver="newton")
         assert plan.solver.name == "relaxed" and own.status == whole.status == "optimal"
         assert own.objective == pytest.approx(whole.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize(("m", "a"), [(600, 200), (900, 299)])
+def test_a_hull_that_its_cap_leaves_a_point_takes_no_more_steps(m: int, a: int) -> None:
+    """At nu_max the smaller class has a single point, but for rounding of its cap."""
+    y = np.where(np.arange(m) < a, 1.0, -1.0)
+    X = np.random.default_rng(0).standard_normal((m, 4)) + 0.3 * y[:, None]
+    found = ucm.solve(ucm.models.nu_svm(2.0 * a / m), X, y)
+    assert found.status == "optimal" and found.stats.systems <= 40
+    assert found.weights is not None
+    assert found.weights[:a] == pytest.approx(np.full(a, 1.0 / a), rel=1e-9)

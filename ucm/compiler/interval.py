@@ -378,18 +378,20 @@ def classifiers(
     chain = None
     for value in values:
         c = hulls.size.derived(value)
-        if hulls.at(value).set.emptiness(data) is not None or not math.isfinite(c):
+        at = hulls.at(value)
+        if at.set.emptiness(data) is not None or not math.isfinite(c):
             found.append(None)
             continue
+        form = ToDistance(at, data).form
         if chain is None:
-            chain = HullChain(hulls.form(value), Monitor(tol))
+            chain = HullChain(form, Monitor(tol))
             q, w = chain.first(NewtonHull().coarse)
         else:
             q, w = chain.at([h.share * c for h in hulls.members], _on_line(known, c))
         if not w.any() or not chain.proven:
             return [*found, *[None] * (len(values) - len(found))]
         known = [*known[-1:], (c, w)]
-        b, _ = bias(rule, hulls.at(value).set, hulls.form(value), data, hulls.blocks(q), w)
+        b, _ = bias(rule, at.set, form, data, hulls.blocks(q), w)
         found.append(None if b is None else (w, b))
     return found
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucm import numerics
 from ucm.compiler.row_errors import undecided
 from ucm.data.bound import Data, GramSpace
 from ucm.data.gram import Gram
@@ -345,20 +346,20 @@ def _by_parts(
     scores: Vec, positive: Any, costs: Vec | None, among: Any, low: float, scale: float
 ) -> float | None:
     """`least_error` by the parts; None where b is at an end, or next to scores that rounding tells apart."""
-    part = ((scores - low) * scale).astype(np.intp)
-    of_class = part + _BINS * positive
-    if among is not None:
-        of_class[~among] = 2 * _BINS
-    sums = np.bincount(of_class, costs, 2 * _BINS + 1)
-    N, P = sums[:_BINS], sums[_BINS : 2 * _BINS]
+    every = np.empty(0, dtype=bool) if among is None else among
+    sums, none = np.zeros(2 * _BINS), np.empty(0)
+    numerics.costs_of_parts(
+        scores, positive, every, none if costs is None else costs, low, scale, sums
+    )
+    N, P = sums[:_BINS], sums[_BINS:]
     error = np.cumsum(P - N) - (P - N) + N.sum()  # before each part
     filled = np.flatnonzero(N + P)
     hair = 1e-12 * (P.sum() + N.sum())
     least = error[filled].min()
     near = np.flatnonzero((error - N)[filled] <= least + hair)
     first, last = filled[max(near[0] - 1, 0)], filled[min(near[-1] + 1, filled.size - 1)]
-    rows = np.flatnonzero((part >= first) & (part <= last))
-    rows = rows if among is None else rows[among[rows]]
+    rows = np.empty(scores.size, dtype=np.int64)
+    rows = rows[: numerics.within_parts(scores, every, low, scale, first, last, rows)]
     own = np.ones(rows.size) if costs is None else costs[rows]
     b, found, inside = _by_sorting(scores[rows], positive[rows], own, float(error[first]))
     return b if inside and found <= least + hair else None
