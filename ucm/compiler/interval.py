@@ -475,8 +475,8 @@ def over_interval(
 def _course(
     hulls: _Hulls, low: float, solver: str, monitor: Monitor
 ) -> Callable[[float, Vec | None], tuple[list[Vec], Vec]]:
-    """What finds the weights by hull and w, as long as the nearest point, at one c after another, `low` first,
-    from where w is expected; w = 0 where that is 0. The compiled loop, or what solves until it is compiled."""
+    """What finds the weights by hull and w, as long as the nearest point, at one c after another, from where
+    w is expected; w = 0 where that is 0. The compiled loop, or what solves until it is compiled."""
     first = hulls.form(float(hulls.size.inverse(low)))
     chosen = choose(first, solver)
     if isinstance(chosen, NewtonHull) or chosen is None:

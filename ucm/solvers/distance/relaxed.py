@@ -21,10 +21,11 @@ import numpy as np
 
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import ComposedMap, ZeroMap, scaled
+from ucm.data.options import check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Solver, solvers_of
 from ucm.language.contracts import Block, Coupling, SemiSmooth
 from ucm.numerics.steps import MOST, line_search
 from ucm.solvers.curvature import Formed
@@ -50,6 +51,9 @@ class Relaxed(Solver[MinNorm]):
     inner: tuple[Solver[MinNorm], ...]
     rest: tuple[Solver[MinNorm], ...]
     name: ClassVar[str] = "relaxed"
+
+    def __post_init__(self) -> None:
+        check_fields(self, inner=solvers_of(MinNorm), rest=solvers_of(MinNorm))
 
     def refuse(self, form: MinNorm) -> str | None:
         if not form.couplings:
