@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from ucm.numerics.parts import costs_of_parts as costs_of_parts
     from ucm.numerics.parts import within_parts as within_parts
     from ucm.numerics.power import power_root as power_root
+    from ucm.numerics.printed import bisected as bisected
+    from ucm.numerics.printed import bisected_ball as bisected_ball
+    from ucm.numerics.printed import by_breakpoints as by_breakpoints
     from ucm.numerics.psmo import hinge_gap as hinge_gap
     from ucm.numerics.psmo import hinge_levels as hinge_levels
     from ucm.numerics.psmo import slacks as slacks
@@ -59,6 +62,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "outer": ["add_outer"],
         "parts": ["costs_of_parts", "within_parts"],
         "power": ["power_root"],
+        "printed": ["bisected", "bisected_ball", "by_breakpoints"],
         "psmo": ["hinge_gap", "hinge_levels", "slacks", "smo"],
         "share": ["shares"],
         "states": ["GRAM_STATE", "SIDE", "STATE"],
