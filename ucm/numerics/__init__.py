@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from ucm.numerics.states import STATE as STATE
     from ucm.numerics.tied import line_minimum as line_minimum
     from ucm.numerics.tied import top_threshold as top_threshold
+    from ucm.numerics.tiles import rbf_sums as rbf_sums
+    from ucm.numerics.tiles import sparse_products as sparse_products
     from ucm.numerics.vertex import edge_descent as edge_descent
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
@@ -67,6 +69,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "share": ["shares"],
         "states": ["GRAM_STATE", "SIDE", "STATE"],
         "tied": ["line_minimum", "top_threshold"],
+        "tiles": ["rbf_sums", "sparse_products"],
         "vertex": ["edge_descent"],
     },
 )
