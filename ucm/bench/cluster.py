@@ -18,7 +18,7 @@ from ucm.bench.clock import timed
 from ucm.bench.judge import GAP
 from ucm.bench.registry import Row, columns
 from ucm.compiler.compile import compile, solve
-from ucm.data.source import Kernel, Rounds, RowSource
+from ucm.data.source import Rounds, Watched
 from ucm.data.stored import row_source
 from ucm.errors import MissingExtraError
 from ucm.language.models import nu_svm
@@ -153,41 +153,6 @@ def _dask_ml(client: Any, X: Any, y: Any, found: Any, processor: float) -> Itera
     }
 
 
-class _Losing(RowSource):
-    """A source that loses a worker before the round of a given number."""
-
-    def __init__(self, inner: RowSource, number: int, kill: Callable[[], None]) -> None:
-        self.inner, self.left, self.kill = inner, number, kill
-        self.m, self.n, self.nbytes = inner.m, inner.n, inner.nbytes
-
-    def rounds(self) -> Rounds:
-        return _LosingRounds(self, self.inner.rounds())
-
-    def labels(self) -> Any:
-        return self.inner.labels()
-
-
-class _LosingRounds(Rounds):
-    def __init__(self, source: _Losing, inner: Rounds) -> None:
-        self.source, self.inner = source, inner
-
-    def _count(self) -> None:
-        self.source.left -= 1
-        if self.source.left == 0:
-            self.source.kill()
-
-    def run(self, kernel: Kernel, *message: Any) -> list[Any]:
-        self._count()
-        return self.inner.run(kernel, *message)
-
-    def merged(self, kernel: Kernel, merge: Callable[[Any, Any], Any], *message: Any) -> Any:
-        self._count()
-        return self.inner.merged(kernel, merge, *message)
-
-    def recover(self) -> None:
-        self.inner.recover()
-
-
 def kills(quick: bool = False) -> Iterator[Row]:
     """SIGKILL of a worker before every round in turn: proven every time, two more passes at most, in 30 s."""
     m, n = (40_000, 10) if quick else (SIZE[0] // 4, SIZE[1])
@@ -196,16 +161,17 @@ def kills(quick: bool = False) -> Iterator[Row]:
         X, y = lazily(m, n, CHUNKS)
         whole = compile(model, row_source(X, y)).solve()
 
-        def kill() -> None:
-            os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
+        def kill(at: int, rounds: Rounds, number: int) -> None:
+            if number == at:
+                os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
 
         for number in range(1, whole.stats.reads + 1):
             client.wait_for_workers(2, timeout=60)
-            source = _Losing(row_source(X, y), number, kill)
+            source = Watched(row_source(X, y), partial(kill, number))
             found, seconds = timed(partial(solve, model, source))
             gap, reads = found.certificate.relative_gap, found.stats.reads
             close = abs(found.objective - whole.objective) <= 2 * GAP * abs(whole.objective)
-            done = source.left <= 0 and gap <= GAP and close
+            done = source.number >= number and gap <= GAP and close
             yield {
                 **_killed(number, found.status, gap, reads, whole.stats.reads, seconds),
                 "within": done and reads <= whole.stats.reads + MORE and seconds <= SECONDS,

@@ -15,7 +15,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.nearest import NearestPoint
 from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver
 from ucm.forms.pair import HingeDual
-from ucm.forms.rows import RowHinge, RowHulls
+from ucm.forms.rows import RowBalls, RowHulls, RowLosses
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import Capped
@@ -36,6 +36,7 @@ from ucm.solvers import (
     Faces,
     Facets,
     GramNewton,
+    GramSieve,
     GrowingBall,
     HiGHS,
     HiGHSDistance,
@@ -44,11 +45,13 @@ from ucm.solvers import (
     KinkedNewton,
     Linearize,
     Newton,
+    NewtonBalls,
     NewtonHull,
     NewtonRows,
     PrimalAPG,
     ProxNewton,
     Rapminos,
+    Relaxed,
     ScaledNewton,
     Secular,
     SecularSphere,
@@ -61,6 +64,9 @@ __all__ = [
     "ROUTES", "Route", "check_asked", "choose", "named", "refusal", "routes", "table", "unknown",
     "verdicts",
 ]  # fmt: skip
+
+
+_MANY_ROWS = 5000
 
 
 def _always(form: Any) -> bool:
@@ -77,16 +83,26 @@ def _free(form: MinNorm) -> bool:
 
 
 def _compiled(form: MinNorm) -> bool:
-    """Whether nothing couples the blocks, and the compiled loop is at hand; where it is not, a child process
-    begins to compile it, if the form is one for it."""
-    if not _free(form) or numerics.ready("newton_hull"):
-        return _free(form)
-    return NewtonHull().refuse(form) is None and not numerics.soon(*_FIRST)
+    """Whether the compiled loop of two hulls is at hand; where it is not, a child process begins to compile
+    it, if the form is one for it."""
+    if numerics.ready("newton_hull"):
+        return True
+    fits = bool(form.couplings) or NewtonHull().refuse(form) is None
+    return fits and not numerics.soon(*_FIRST)
 
 
 def _round(form: MinNorm) -> bool:
     """Whether no block is the weights of a hull, either."""
     return _free(form) and not any(isinstance(b.domain, Capped) for b in form.blocks)
+
+
+def _many_rows(form: MinNorm) -> bool:
+    """Whether rows of the Gram matrix, one for each support vector, take longer than bands and tiles.
+
+    Measured by process time of whole calls.
+    """
+    space = form.space
+    return isinstance(space, GramSpace) and not space.gram.given and space.gram.m >= _MANY_ROWS
 
 
 def _many_features(form: HingeDual) -> bool:
@@ -141,11 +157,21 @@ ROUTES = (
         Secular(rest=Newton()), "Euclidean balls only: scalar roots, or a small subspace", _round
     ),
     Route(NewtonHull(), "two hulls of samples: a band of them, from few samples to all", _compiled),
+    Route(
+        Relaxed((Secular(), NewtonHull()), (InSpan(Newton()), Newton())),
+        "intersections that may not cut: one side of them, and whether its point lies in the other",
+        _compiled,
+    ),
     Route(InSpan(Newton()), "far more features than parameters: the next row in their span"),
     Route(Newton(), "systems of a few thousand at most: few passes, high accuracy"),
     Route(APG(), "any size: one pass an iteration, exact projections"),
     Route(Newton(iterative=True), "the same with systems of any order, by conjugate gradients"),
     Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG"),
+    Route(
+        GramSieve(GramNewton(), ClipMDM()),
+        "many samples behind a kernel: bands of them, no rows of the Gram matrix kept",
+        _many_rows,
+    ),
     Route(
         GramNewton(rest=ClipMDM()), "reduced convex hulls behind a kernel: few free samples decide"
     ),
@@ -171,16 +197,17 @@ ROUTES = (
         Sieve(NewtonHull()),
         "two hulls of rows: a sample, the rows near the thresholds, a proof over all",
     ),
+    Route(NewtonBalls(), "weights of rows in balls: Newton steps from sums over all rows"),
     Route(
         HingeSieve(DualNewton()), "the hinge loss with l2 over rows: so too, around margins of 1"
     ),
-    Route(NewtonRows(), "its powers from 2 on: Newton steps from sums over all rows"),
+    Route(NewtonRows(), "smooth losses with l2 over rows: Newton steps from sums over all"),
     # 0 in U: the unit sphere
     Route(SecularSphere(), "one ellipsoid, p = 2: the global minimum by one scalar root"),
     Route(Facets(), "up to three dimensions, any norm: the global minimum"),
     Route(Faces(), "p = inf and p = 1: the global minimum, a bound for every face", _soon),
     Route(Rapminos(), "sums of reduced hulls, any norm: a local minimum"),
-    Route(Linearize(), "any set, any norm: a stationary point"),
+    Route(Linearize(nearest=Newton()), "any set, any norm: a stationary point"),
     Route(Subgradient(), "any set without intersections: a baseline", _never),
     # hinge losses with the squared l2 norm, by their dual
     Route(
@@ -214,13 +241,14 @@ ROUTES = (
 
 | form | in this order |
 | --- | --- |
-| `MinNorm`, Euclidean | secular (balls of parameters), newton-hull (two hulls of samples), newton-span, \
-newton (semismooth projections), apg (exact projections), newton-cg, alm (coupled blocks), newton-gram and \
-clip-mdm (inner products only) |
+| `MinNorm`, Euclidean | secular (balls of parameters), newton-hull (two hulls of samples), relaxed \
+(intersections that may not cut), newton-span, newton (semismooth projections), apg (exact projections), \
+newton-cg, alm (coupled blocks), gram-sieve (many samples), newton-gram and clip-mdm (inner products only) |
 | `MinNorm`, other norms | highs-distance (1 and inf, polyhedral), scaled-newton (with growing-ball), \
 clarabel |
 | `RowHulls` | sieve (rows that are read block by block) |
-| `RowHinge` | hinge-sieve (p = 1), newton-rows (p >= 2) |
+| `RowBalls` | newton-balls (the same, their weights in balls) |
+| `RowLosses` | hinge-sieve (the hinge loss), newton-rows (smooth losses) |
 | `UnitNorm` | secular-sphere, facets, faces: global minima; rapminos, linearize |
 | `HingeDual` | psmo (kernels, many features; with few features `Composite`) |
 | `Composite` | simplex, highs (piecewise linear, l1), prox-newton (smooth losses), newton-dual (one \
@@ -250,7 +278,8 @@ _WORDS = {
     MinNorm: "the minimum norm of a set",
     UnitNorm: "a set that holds 0",
     RowHulls: "two hulls of rows that are read block by block",
-    RowHinge: "hinge losses over rows that are read block by block",
+    RowBalls: "hulls of rows that are read block by block, their weights in balls",
+    RowLosses: "losses with the squared l2 norm over rows that are read block by block",
     HingeDual: "hinge losses with the squared l2 norm",
     Composite: "a convex loss with a convex penalty",
     DifferenceOfConvex: "a difference of convex losses and penalties",

@@ -16,7 +16,7 @@ from ucm.data.linear import Vec
 from ucm.data.rows import row_norms
 from ucm.errors import DataError, ParameterError, brief, unknown_option
 
-__all__ = ["KERNELS", "KERNEL_OPTIONS", "MEGABYTE", "Kernel", "kernel_of"]
+__all__ = ["KERNELS", "KERNEL_OPTIONS", "MEGABYTE", "Kernel", "check_symmetric", "kernel_of"]
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 KERNEL_OPTIONS = ("gamma", "degree", "coef0", "cache_size")
@@ -133,13 +133,28 @@ class Kernel:
         }[self.name]
 
 
+def check_symmetric(kernel: Kernel, X: Any) -> None:
+    """Raises `DataError` where k(a, b) and k(b, a) differ for some samples, 32 against 32."""
+    some = np.linspace(0, X.shape[0] - 1, min(64, X.shape[0])).astype(np.intp)
+    A, B = X[some[::2]], X[some[1::2]]
+    K = kernel(A, B)
+    off = float(np.abs(K - kernel(B, A).T).max(initial=0.0))
+    if off > 1e-8 * float(np.abs(K).max(initial=0.0)):
+        raise DataError(
+            f"kernel: the callable is not symmetric, k(a, b) and k(b, a) differ by {off:.3g}; a kernel is: "
+            "use (k(a, b) + k(b, a)) / 2 if the difference is rounding"
+        )
+
+
 def _number(name: str, number: Any) -> float:
     try:
         if isinstance(number, bool) or not isinstance(number, Real):
             raise TypeError
         return float(number)
     except (TypeError, OverflowError):
-        raise ParameterError(f"{name}: expected a number, got {brief(number)}") from None
+        raise ParameterError(
+            f"{name}: expected a number, got {brief(number)}; leave it out for the default"
+        ) from None
 
 
 def _variance(X: Any, weights: Vec | None) -> float:
@@ -182,13 +197,16 @@ def kernel_of(
         raise unknown_option("kernel", unknown, KERNEL_OPTIONS)
     size = _number("cache_size", options.get("cache_size", 200.0))
     if not 0.0 < size < np.inf:
-        raise ParameterError(f"cache_size: expected a positive number of megabytes, got {size:g}")
+        raise ParameterError(
+            f"cache_size: expected a positive number of megabytes, got {size:g}; leave it out for the default"
+        )
     limit = int(size * MEGABYTE)
     gamma: Any = options.get("gamma", "scale")
     if isinstance(gamma, str):
         if gamma not in ("scale", "auto"):
             raise ParameterError(
-                f'gamma: expected "scale", "auto" or a positive number, got {gamma!r}'
+                f'gamma: expected "scale", "auto" or a positive number, got {gamma!r}; '
+                'leave it out for "scale"'
             )
         spread = 1.0
         if gamma == "scale":
@@ -207,10 +225,12 @@ def kernel_of(
         )
     degree = _number("degree", options.get("degree", 3))
     if not degree.is_integer() or degree < 0:
-        raise ParameterError(f"degree: expected a whole number >= 0, got {degree:g}")
+        raise ParameterError(
+            f"degree: expected a whole number >= 0, got {degree:g}; leave it out for 3"
+        )
     coef0 = _number("coef0", options.get("coef0", 0.0))
     if not np.isfinite(coef0):
-        raise ParameterError(f"coef0: expected a finite number, got {coef0:g}")
+        raise ParameterError(f"coef0: expected a finite number, got {coef0:g}; leave it out for 0")
     if callable(kernel):
         return Kernel("callable", gamma, int(degree), coef0, kernel), limit
     if not isinstance(kernel, str) or kernel not in KERNELS:

@@ -30,6 +30,7 @@ def majorant(
     b: float,
     features: Any = None,
     scaled: bool = True,
+    others: tuple[Vec, float, float] | None = None,
 ) -> cp.Problem:
     """`min G(z) - <gamma, z> + <gamma, z_k> - H(z_k)`, gamma in dH(z_k): the objective itself when H = 0,
     else the convex problem that DCA solves at z_k = (w, b), above the objective and equal to it there.
@@ -42,6 +43,7 @@ def majorant(
     w : None for 0; the twin of a convex objective is the same everywhere
     features : (m, r) in place of the samples: behind a kernel any root of the Gram matrix
     scaled : whether the variable is w times max |X|
+    others : (v, s, h) for samples that are not written out, bounded from below by `h - <v, w> - s b`
     """
     import cvxpy as cp
 
@@ -71,6 +73,8 @@ def majorant(
     if H.penalties:
         u = cp.Parameter(w.size, name="tilt_normal", value=plane.normal / scale)
         total = total - u @ omega
+    if others is not None:
+        total = total + others[2] - others[0] @ inner - others[1] * bias
     return cp.Problem(cp.Minimize(total - plane.height + scope.named()), [equation])
 
 
@@ -84,7 +88,7 @@ def dual_problem(model: Objective, data: Data, features: Any = None) -> cp.Probl
 
     loss, (added, subtracted) = model.loss, model.penalty.split()
     lam = Gathered(added).square
-    if not isinstance(loss, ConvexLoss) or loss.counted or lam is None or subtracted:
+    if not isinstance(loss, ConvexLoss) or loss.counted is not None or lam is None or subtracted:
         return None
     X = data.X if features is None else features
     unit = float(loss.gradient(np.ones(1))[0])  # a multiplier of usual size: t is near 1
@@ -122,7 +126,8 @@ def verify_objective(
     X, w = data.X, solution.w
     if features is not None:
         X, w = features, features.T @ data.weighing.gathered(solution.coefficients)
-    objective = model.value(data.y * (X @ w + b), w, data.y, data.weights)
+    weighed = data.y, data.weights, data.groups
+    objective = model.value(data.y * (X @ w + b), w, *weighed)
     problems = [majorant(model, data, w, b, features), dual_problem(model, data, features)]
     found, failure = [], SolverError("verify: no reference")
     for problem in problems:
@@ -133,6 +138,6 @@ def verify_objective(
     if not found:
         raise failure
     worst = max(found, key=lambda end: abs(end.value - objective))
-    origin = model.value(np.zeros(data.m), np.zeros(w.size), data.y, data.weights)
+    origin = model.value(np.zeros(data.m), np.zeros(w.size), *weighed)
     least = min((loss.lowest() for loss in model.dc()[0].losses), default=0.0)
     return compared(solution, worst, tol, objective=objective, unit=origin, least=least)

@@ -14,6 +14,7 @@ from scipy.optimize import minimize_scalar
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
+from ucm.data.options import Wanted
 from ucm.forms.answer import Answer, Expected
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
@@ -30,6 +31,7 @@ from ucm.language.terms import (
 )
 
 __all__ = [
+    "INNER",
     "Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt", "curvature", "weighed",
 ]  # fmt: skip
 
@@ -265,12 +267,12 @@ def _inside(loss: ConvexLoss, c: Vec | None, slopes: Vec) -> Vec:
 def weighed(
     losses: tuple[ConvexLoss, ...], data: Data
 ) -> tuple[tuple[ConvexLoss, ...], tuple[Vec | None, ...]]:
-    """The losses and what the samples weigh in each: their weights, 0 outside of the class that a loss is
-    of. Losses that differ by that class only are one."""
+    """The losses and what the samples weigh in each: their weights, 0 outside of the class or group that a
+    loss is of. Losses that differ by that only are one."""
     found: dict[ConvexLoss, Vec | None] = {}
     for loss in losses:
         everywhere, factor = of_all(loss)
-        counts = loss.of_class(data.y)
+        counts = loss.counts(data.y, data.groups)
         if counts is None and everywhere not in found:
             found[everywhere] = data.weights
             continue
@@ -436,3 +438,8 @@ class InnerSolver(Solver[Composite]):
             height = form.value(form.margins(w, b), w)
             monitor.report(max(1, monitor.iterations), height, float("nan"))
         return answer
+
+
+INNER = Wanted(
+    "a solver of composite problems, as ucm.solvers.HiGHS()", lambda x: isinstance(x, InnerSolver)
+)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ucm.errors import ParameterError, brief
-from ucm.evidence.admissible import Interval, admissible
+from ucm.evidence.admissible import Interval
+from ucm.evidence.relative import admissible
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 
@@ -49,7 +50,7 @@ def grid_of(
         values = []
     if not values or isinstance(given, str):
         raise ParameterError(
-            f"{who}: {name} takes one number or more in a sequence, got {brief(given)}"
+            f"{who}: {name} takes one number or more in a sequence, got {brief(given)}; write [0.2, 0.3]"
         )
     return name, values
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ucm.compiler.path import Path, path
 from ucm.data.bound import bind
 from ucm.errors import ParameterError, brief
-from ucm.evidence.admissible import Interval, admissible, interval_of
-from ucm.evidence.relative import intervals_of, resolved
+from ucm.evidence.admissible import Interval, interval_of
+from ucm.evidence.relative import admissible, intervals_of, resolved
 from ucm.forms.solution import Solution
 from ucm.language.notation import LATEX
 from ucm.language.objective import Objective
@@ -165,7 +165,8 @@ class PathDisplay(Display):
         labels = np.unique(np.asarray(y))
         if labels.size != 2:
             raise ParameterError(
-                f"PathDisplay: a path is of two classes, and y has {labels.size} labels"
+                f"PathDisplay: a path is of two classes, and y has {labels.size} labels; "
+                "take the samples of two"
             )
         signs = np.where(np.asarray(y) == labels[1], 1.0, -1.0)
         if options.get("y_test") is not None:
@@ -220,7 +221,8 @@ class PathDisplay(Display):
         wrong = [word for word in show if word not in _PICTURES]
         if wrong or not show:
             raise ParameterError(
-                f"PathDisplay: show is among {', '.join(_PICTURES)}, got {brief(show)}"
+                f"PathDisplay: show is among {', '.join(_PICTURES)}, got {brief(show)}; "
+                "leave it out for the first"
             )
         there = {"support": self.support is not None, "score": bool(self.scores)}
         shown = [word for word in show if there.get(word, True)]

@@ -10,13 +10,13 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError, SolverError, brief
 from ucm.language import cvx as cp
 from ucm.language import masses
-from ucm.language.contracts import Domain, Size, Weighable, operator
+from ucm.language.contracts import Domain, Sampled, Size, Weighable, operator
 from ucm.language.node import Notation
 
 __all__ = ["DomainIntersection"]
 
 
-class DomainIntersection(Weighable):
+class DomainIntersection(Sampled):
     """The common points of two domains, written `A & B`.
 
     It has no projection of its own: solvers couple one block for each operand. Where no operand
@@ -65,7 +65,9 @@ class DomainIntersection(Weighable):
         if problem.status == cp.UNBOUNDED:
             return np.inf, self.center(g.size, classes=classes)
         if q.value is None:
-            raise SolverError(f"{self!r}: no support, the conic solver says {problem.status}")
+            raise SolverError(
+                f"{self!r}: no support, the conic solver says {problem.status}; scale the operands"
+            )
         bounds = [d.support(g, classes=classes)[0] for d in (self.left, self.right)]
         for s in (scale * meet.dual_value, -scale * meet.dual_value):
             one = self.left.support(g - s, classes=classes)[0]
@@ -78,7 +80,9 @@ class DomainIntersection(Weighable):
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
         q = self._center(dim, classes)
         if q is None:
-            raise SolverError(f"{self!r}: no centre, the operands have no common point")
+            raise SolverError(
+                f"{self!r}: no centre, the operands have no common point; make one of them larger"
+            )
         return q
 
     def _center(self, dim: int, classes: Vec | None) -> Vec | None:
@@ -119,6 +123,12 @@ class DomainIntersection(Weighable):
             for d in (self.left, self.right)
         )
         return None if left is None or right is None else DomainIntersection(left, right)
+
+    def of_samples(self, number: float) -> DomainIntersection:
+        sides = (self.left, self.right)
+        return DomainIntersection(
+            *(d.of_samples(number) if isinstance(d, Sampled) else d for d in sides)
+        )
 
     def __repr__(self) -> str:
         right = repr(self.right)

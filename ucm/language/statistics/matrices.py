@@ -58,7 +58,8 @@ class MatrixNode(Statistic):
             factor = coefficient(a, self)
             if factor < 0.0:
                 raise CompositionError(
-                    f"{factor:g} * {self!r}: a covariance takes factors >= 0 only"
+                    f"{factor:g} * {self!r}: a covariance takes factors >= 0 only; "
+                    "multiply the set by -1 instead"
                 )
             return _matrix_sum((factor, self))
         if symbol == "/":
@@ -83,7 +84,7 @@ class ConstantMatrix(ConstantStatistic, MatrixNode):
         if not isinstance(S, np.ndarray) or S.ndim != 2 or S.shape[0] != S.shape[1]:
             shape = getattr(S, "shape", ())
             raise CompositionError(
-                f"the shape of an ellipsoid is a square matrix, got shape {shape}"
+                f"the shape of an ellipsoid is a square matrix, got shape {shape}; give a covariance"
             )
         top = np.abs(S).max(initial=0.0)
         if np.abs(S - S.T).max(initial=0.0) > 1e-10 * top:
@@ -135,7 +136,7 @@ def psd_root(S: NDArray[np.float64]) -> NDArray[np.float64]:
     top = np.abs(S).max(initial=0.0)
     if top == 0.0:
         return np.zeros((S.shape[0], 1))
-    values, vectors = linalg.eigh(S / top)
+    values, vectors = linalg.eigh(S / top, driver="evd")
     kept = values > _RANK * S.shape[0] * np.finfo(float).eps * values[-1]
     root = vectors[:, kept] * np.sqrt(values[kept] * top)
     root[np.diagonal(S) == 0.0] = 0.0  # a constant feature, without the rounding of the vectors

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ucm import numerics
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import ComposedMap, SampleMap
+from ucm.data.options import COUNT, check_fields
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
@@ -51,8 +52,7 @@ class NewtonHull(Solver[MinNorm]):
     name: ClassVar[str] = "newton-hull"
 
     def __post_init__(self) -> None:
-        if self.max_order < 1 or self.coarse < 1:
-            raise ParameterError("NewtonHull: max_order and coarse must be at least 1")
+        check_fields(self, max_order=COUNT, coarse=COUNT)
 
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm != 2.0:
@@ -214,11 +214,12 @@ class HullChain:
         with blas_threads(0, hulls.entries):
             level.w[:] = hulls.inward(w)
             side, V = level.side, level.V
+            before = side[:, 0].copy()
+            level.cap_at(np.asarray(caps))
             for c, (lo, _, hi) in enumerate(level.ends):
-                before, side[c, 0] = side[c, 0], min(caps[c], side[c, 1])
                 q, p = V[0, lo:hi], V[1, lo:hi]
                 np.minimum(p, side[c, 0], out=q)
-                q[p >= before] = side[c, 0]
+                q[p >= before[c]] = side[c, 0]
                 scores = hulls.tables[c] @ (side[c, 2] * level.w)
                 np.take(scores, level.tags[lo:hi] >> 1, out=V[2, lo:hi])
                 level.ends[c, 1] = hi

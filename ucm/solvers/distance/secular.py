@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
 from ucm.data.maps import scaled
+from ucm.data.options import COUNT, check_fields, optional, within
 from ucm.data.spectrum import Spectrum, known, spectrum
-from ucm.errors import ParameterError, brief
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Solver, solver_of
 from ucm.language.domains import NormBall
 from ucm.solvers.balls import one_ball, several
 from ucm.solvers.distance.basis import columns, coordinates, factoring
@@ -70,10 +70,13 @@ class Secular(Solver[MinNorm]):
     name: ClassVar[str] = "secular"
 
     def __post_init__(self) -> None:
-        if not self.max_forming >= 0.0 or min(self.max_order, self.max_subspace) < 1:
-            raise ParameterError(
-                "Secular: max_forming is not negative, max_order and max_subspace are at least 1"
-            )
+        check_fields(
+            self,
+            max_forming=within("a number from 0 on", lambda x: x >= 0.0),
+            max_order=COUNT,
+            max_subspace=COUNT,
+            rest=optional(solver_of(MinNorm)),
+        )
 
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm != 2.0:
@@ -82,7 +85,7 @@ class Secular(Solver[MinNorm]):
             return "the blocks are coupled by an intersection"
         for b in form.blocks:
             if not isinstance(b.domain, NormBall) or not b.domain.euclidean:
-                return f"{brief(b.domain)} is no Euclidean ball around 0"
+                return f"{b.domain!r} is no Euclidean ball around 0"
         return None
 
     def predicted_passes(self, form: MinNorm) -> float:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, QhullError
 
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
+from ucm.data.options import COUNT, check_fields, within
 from ucm.forms.answer import Answer, Witness
 from ucm.forms.faces import least_norm
 from ucm.forms.monitor import Monitor
@@ -21,6 +21,7 @@ __all__ = ["Facets"]
 _SAME = 1e-12  # of a distance
 _FLAT = 1e-9  # of the width of the polytope
 _TOGETHER = (64, 128)  # facets pushed out in one round: a quarter of the points, between these
+_PARALLEL = 0.99  # cosine of normals, above which one of them is pushed out in a round
 _SEVERAL = 1000  # nearest facets, several of which may be parts of one
 
 
@@ -57,16 +58,13 @@ class Facets(UnitSolver):
     name: ClassVar[str] = "facets"
 
     def __post_init__(self) -> None:
-        for name in ("most", "max_steps", "max_points"):
-            if getattr(self, name) < 1:
-                raise ParameterError(
-                    f"Facets: {name} is at least 1, got {getattr(self, name)}; leave it out for "
-                    f"{getattr(Facets, name)}"
-                )
-        if not 0.0 < self.ratio <= 1.0:
-            raise ParameterError(
-                f"Facets: ratio lies in (0, 1], got {self.ratio}; write 1.0 for the exact minimum"
-            )
+        check_fields(
+            self,
+            most=COUNT,
+            max_steps=COUNT,
+            max_points=COUNT,
+            ratio=within("a number in (0, 1]", lambda x: 0.0 < x <= 1.0),
+        )
 
     def refuse(self, form: UnitNorm) -> str | None:
         if form.image.couplings:
@@ -94,7 +92,9 @@ class Facets(UnitSolver):
                 return inner.answer().interrupted()
             near = np.flatnonzero(far < inner.best * (1.0 - target) - 1e-15 * inner.scale)
             most = min(max(_TOGETHER[0], len(inner.points) // 4), _TOGETHER[1])
-            near = near[np.argsort(far[near])[:most]]
+            near = near[np.argsort(far[near])]
+            if near.size > most:
+                near = near[_apart(normals[near], most)]
             if len(inner.points) + near.size > self.max_points:
                 why = f"more than {self.max_points} points; raise max_points"
                 return inner.answer().ended("max_iter", why)
@@ -102,6 +102,17 @@ class Facets(UnitSolver):
                 return inner.answer()
         answer = inner.answer()
         return answer.ended("max_iter", f"{limit} rounds; raise max_iter") if limit else answer
+
+
+def _apart(normals: NDArray[np.float64], most: int) -> NDArray[np.intp]:
+    """The first of them, and those after it that are not nearly parallel to one before: facets beside each
+    other lead to the same point of U, or to one that is near."""
+    units = normals / np.linalg.norm(normals, axis=1, keepdims=True)
+    left, kept = np.ones(len(units), dtype=bool), []
+    while left.any() and len(kept) < most:
+        kept.append(int(np.argmax(left)))
+        left &= units @ units[kept[-1]] <= _PARALLEL
+    return np.array(kept)
 
 
 class _Polytope:
