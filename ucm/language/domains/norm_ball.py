@@ -547,11 +547,12 @@ def _spread(v: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> cu
         own = min(own, radius - abs(terms[1][0]))
         far = [own, radius - own]
     q, w, normal = c.copy(), np.zeros(v.size), np.zeros(v.size)
+    grain = masses.ROUNDING * radius
     for (index, _), (excess, up, down), t in zip(parts, terms, far, strict=True):
         more = masses.clip_to_mass(*up, max(0.5 * (t + excess), 0.0))
         less = masses.clip_to_mass(*down, max(0.5 * (t - excess), 0.0))
         q[index] += more - less
-        w[index] = (more > 0.0) | ((less > 0.0) & (less < c[index]))
+        w[index] = (more > grain) | ((less > grain) & (less < c[index] - grain))
         normal[index] = np.sign(more - less)
     return curved.Point(q, w, normal, 0.0, ())
 
