@@ -18,11 +18,10 @@ from typed import known
 import ucm
 from ucm import neg, pos, signed
 from ucm.bench import scale
-from ucm.bench.cluster import Watched
 from ucm.compiler.compile import plan_of_rows
 from ucm.data import stored
 from ucm.data.row_moments import of_moments
-from ucm.data.source import Labelled, Rounds, RowSource, StateLostError
+from ucm.data.source import Labelled, Rounds, RowSource, StateLostError, Watched
 from ucm.data.survey import survey
 from ucm.evidence.row_losses import LossProof, losses_proven
 from ucm.evidence.rows import below, proven
@@ -193,6 +192,36 @@ def test_limits_and_callbacks_end_between_rounds() -> None:
         )
     assert stopped.status == "interrupted" and len(seen) == 1
     assert 0.0 <= stopped.certificate.relative_gap < 0.1
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ucm.models.nu_svm(0.6),
+        ucm.models.svm(3.0),
+        ucm.Logistic() + 0.5 * ucm.L2(),
+        ucm.models.kl_svm(0.8),
+    ],
+)
+def test_an_interrupt_ends_between_rounds_with_what_is_proven(model: Any) -> None:
+    X, y = samples(20_000)
+    X *= np.abs(np.random.default_rng(0).standard_t(2.0, (20_000, 1)))
+    proven_by_now: list[Any] = []
+    at = [2]
+
+    def interrupt(rounds: Rounds, number: int) -> None:
+        if proven_by_now or number == at[0]:
+            raise KeyboardInterrupt
+
+    source = Watched(blocks(X, y, 4000), interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        ucm.solve(model, source)
+    at[0] = 0
+    with pytest.warns(ucm.ConvergenceWarning, match="Ctrl-C"):
+        found = ucm.solve(model, source, tol=1e-13, callback=proven_by_now.append)
+    assert found.status == "interrupted"
+    assert found.certificate.relative_gap == proven_by_now[-1]["gap"] <= 1.0
+    assert found.certificate.dual <= found.certificate.primal and found.b is not None
 
 
 def test_a_band_over_the_budget_says_so() -> None:
@@ -866,6 +895,51 @@ def test_balls_end_between_rounds_and_survive_losses() -> None:
     assert one.status == "interrupted" and 0.0 <= one.certificate.relative_gap < 1.0
     lost = ucm.solve(BALLS["kl"], losing(blocks(X, y, 4000), {2, 3}))
     assert lost.status == "optimal"
+
+
+# --- vertices ----------------------------------------------------------------------------------
+VERTICES = {
+    "mpm": ucm.models.coherent_mm_mpm(0.6),
+    "fda": ucm.models.coherent_mm_fda(0.5),
+    "sum": (ucm.Ellipsoid(pos.mean, pos.cov, 0.2) + 0.1 * ucm.Hull(pos))
+    - (ucm.Ellipsoid(neg.mean, neg.cov, 0.3) & ucm.Hull(neg)),
+    "signed": ucm.Ellipsoid(signed.mean, signed.cov, 0.2) & 0.9 * ucm.Hull(signed),
+}
+
+
+@pytest.mark.parametrize("name", VERTICES)
+def test_vertices_of_rows_come(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.import_module("ucm.compiler.over_vertices"), "_SAMPLE", 60)
+    X, y = samples(3000, 3)
+    plan = ucm.compile(VERTICES[name], blocks(X, y, 400))
+    rows, memory = plan.solve(), ucm.solve(VERTICES[name], X, y)
+    assert rows.status == memory.status == "optimal" and rows.stats.reads <= 12
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+    assert rows.certificate.primal >= memory.certificate.dual - 1e-12  # over all rows
+    assert rows.w == pytest.approx(memory.w, abs=2e-3)
+    assert (rows.b, rows.bias_rule) == (pytest.approx(memory.b, abs=5e-3), memory.bias_rule)
+    weights = np.asarray(rows.weights)
+    assert weights.shape == (3000,) and np.count_nonzero(weights) < 300
+    assert plan.lowering.here < 1500
+    if name == "mpm":
+        assert plan.verify().agrees
+        assert rows.parts[0] == pytest.approx(X[y > 0].T @ weights[y > 0], abs=1e-5)
+
+
+def test_what_vertices_do_besides() -> None:
+    X, y = samples(3000, 3)
+    model = VERTICES["mpm"]
+    large = ucm.solve(ucm.models.coherent_mm_mpm(3.0), blocks(X, y, 400))
+    assert large.status == "zero_in_set"
+    with pytest.warns(ucm.ConvergenceWarning):
+        late = ucm.solve(model, blocks(X, y, 400), time_limit=1e-6)
+    assert late.status == "time_limit"
+    again = ucm.solve(model, losing(blocks(X, y, 400), {2, 3}))
+    assert again.status == "optimal"
+    path = ucm.path(ucm.models.coherent_mm_mpm(0.5), blocks(X, y, 400), kappa=[0.3, 0.6])
+    assert path[1].objective == pytest.approx(again.objective, rel=2e-6)
+    with pytest.raises(ucm.DataError, match="gather"):
+        ucm.solve(ucm.ReducedHull(pos, nu=0.4) - neg.mean, blocks(X, y))
 
 
 # --- losses ------------------------------------------------------------------------------------

@@ -1,0 +1,24 @@
+"""What the methods for rows that are read block by block share: they end between rounds, also on Ctrl-C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
+from ucm.solvers.threads import blas_threads
+
+__all__ = ["by_rounds"]
+
+
+def by_rounds(run: Callable[[], Answer], stored: int, monitor: Monitor) -> Answer:
+    """`run()` over so many entries, one pass behind it; on Ctrl-C what it left in `monitor.latest`."""
+    monitor.passes, monitor.reads = 1.0, 1
+    try:
+        with blas_threads(0, stored):  # blocks have threads of their own
+            return run()
+    except KeyboardInterrupt:
+        if monitor.latest is None:
+            raise
+        monitor.broken = True
+        return monitor.latest.interrupted()
