@@ -132,9 +132,14 @@ class GroupL2(Conic, ForFeatures, Semismooth):
         return None
 
     def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
-        parts = [np.flatnonzero(self._index == g) for g in range(self._count)]
-        norms = [cp.norm2(w[part]) for part in parts]
-        return scope.of(factor) * (self._walls @ cp.hstack(norms))
+        sizes, total = np.bincount(self._index), 0.0
+        for size in np.unique(sizes):  # the groups of one size as rows of one table
+            chosen = np.flatnonzero(sizes == size)
+            members = np.flatnonzero(sizes[self._index] == size)
+            order = members[np.argsort(self._index[members], kind="stable")]
+            table = cp.reshape(w[order], (chosen.size, int(size)), order="C")
+            total += self._walls[chosen] @ cp.norm(table, 2, axis=1)
+        return scope.of(factor) * total
 
     def formula(self, notation: Notation) -> str:
         size = notation.norm(notation.sub("w", "g"), "2")
