@@ -5,6 +5,8 @@ What `bind` refuses is in `test_data.py`, what has no meaning when written in `t
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import re
 import signal
 import subprocess
@@ -87,6 +89,42 @@ def test_every_error_says_what_it_got_and_what_to_do(name: str) -> None:
     message = str(error.value)
     assert "\n" not in message and len(message) < 600
     assert re.search(r"[;(]|must|expected|use |did you mean", message)
+
+
+@pytest.mark.parametrize("name", ucm.solvers.__all__)
+def test_every_option_of_a_solver_is_looked_at(name: str) -> None:
+    kind = vars(ucm.solvers)[name]
+    own, several = ucm.solvers.Newton(), ("GrowingBall", "ScaledNewton")
+    inner: Any = {"Sieve": own, "HingeSieve": ucm.solvers.DualNewton(), "ALM": own, "InSpan": own}
+    given = {"inner": (own,) if name in several else inner.get(name)}
+    options = [field for field in dataclasses.fields(kind) if field.init]
+    needed = {f.name: given[f.name] for f in options if f.default is dataclasses.MISSING}
+    kind(**needed)
+    for field in options:
+        wrong = ["a", math.nan, -1, np.zeros(2), ucm.L1()]
+        wrong += [] if field.name in ("max_forming",) else [math.inf]
+        wrong += [] if "None" in str(field.type) else [None]
+        for bad in wrong:
+            with pytest.raises(ParameterError, match=rf"{name}: {field.name} is .*, got .*; ."):
+                kind(**{**needed, field.name: bad})
+
+
+def test_every_number_of_a_declaration_is_looked_at() -> None:
+    given: list[Any] = ["a", math.nan, None, [], object()]
+    for bad in given:
+        for wrong in (
+            lambda bad=bad: ucm.Ball(pos.mean, bad),
+            lambda bad=bad: ucm.NormBall(1.0, p=bad),
+            lambda bad=bad: untyped.models.enu_svm(0.3, norm=bad),
+            lambda bad=bad: ucm.NormBall(1.0, around=bad if bad is not None else "a"),
+            lambda bad=bad: ucm.Image(np.eye(2), bad),
+            lambda bad=bad: ucm.Product((ucm.Simplex(),), bad),
+            lambda bad=bad: ucm.Ramp(bad),
+        ):
+            with pytest.raises(CompositionError, match=r"got .*; ."):
+                wrong()
+    with pytest.raises(CompositionError, match=r"labels that differ, got \['A', 'A'\]; name every"):
+        ucm.models.group_dro(["A", "A"])
 
 
 def test_extreme_units() -> None:

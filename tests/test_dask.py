@@ -429,3 +429,9 @@ def test_a_killed_worker(monkeypatch: pytest.MonkeyPatch) -> None:
             assert found.status == "optimal" and at[0] >= at[1]
             assert found.objective == pytest.approx(whole.objective, rel=2e-6)
             assert at[0] <= whole.stats.reads + 2
+        monkeypatch.setattr(dask_rows, "_GONE", 0.5)
+        cluster.scale(0)
+        while client.nthreads():
+            time.sleep(0.05)
+        with pytest.raises(ucm.DataError, match="start workers, and ask again"):
+            np.asarray(found.weights)

@@ -267,6 +267,37 @@ def test_the_least_coherent_loss_is_that_of_a_nu_svm() -> None:
             assert coherent_loss(y * (scores + b)) >= least
 
 
+def test_coherent_losses_of_families_of_sets() -> None:
+    """Lemma 4 with the sets of (29) and with balls; Proposition 3: no classifier has a smaller one than that
+    at the k at which 0 enters."""
+    rng = np.random.default_rng(4)
+    y = np.where(np.arange(30) < 15, 1.0, -1.0)
+    A = rng.standard_normal((30, 2)) + 0.5 * y[:, None]
+
+    def caps(k: float) -> ucm.CappedSimplex:
+        return ucm.CappedSimplex(1.0 / (30.0 - max(np.ceil(30.0 * k - 1e-9) - 1.0, 0.0)))
+
+    def balls(k: float) -> Any:
+        return ucm.KLBall(30.0**-k).on_simplex()
+
+    for _ in range(10):
+        u = rng.standard_normal(30) + rng.uniform(-0.5, 1.0)
+        assert coherent_loss(u, caps) == pytest.approx(coherent_loss(u), abs=1e-8)
+        v = rng.standard_normal(30) + 0.5
+        found = coherent_loss(u, balls)
+        assert found == pytest.approx(coherent_loss(3.0 * rng.permutation(u), balls), abs=1e-8)
+        assert found >= coherent_loss(u + 0.1, balls)
+        assert coherent_loss(u + v, balls) <= max(found, coherent_loss(v, balls)) + 1e-8
+    alpha = ucm.admissible(ucm.models.kl_svm(0.9), A, y)["alpha"].lower
+    sol = ucm.solve(ucm.models.kl_svm(alpha * 1.001), A, y, tol=1e-8)
+    least = coherent_loss(y * sol.decision(A), balls)
+    assert least == pytest.approx(1.0 + np.log(alpha) / np.log(30.0), abs=1e-3)
+    for _ in range(100):
+        scores = A @ rng.standard_normal(2)
+        b = rng.uniform(-scores.max(), -scores.min())
+        assert coherent_loss(y * (scores + b), balls) >= least - 1e-3
+
+
 def test_where_nothing_is_promised() -> None:
     for model, word in (
         (ucm.Logistic() + ucm.L2(), "hold no set"),
@@ -305,3 +336,11 @@ def test_the_weight_of_a_class_makes_no_more_samples() -> None:
         for weights in (None, (10.0, 1.0))
     )
     assert heavy.probability == pytest.approx(plain.probability, rel=1e-12)
+
+
+def test_margins_and_scales_that_are_none() -> None:
+    with pytest.raises(ucm.DataError, match="margins: expected a vector of finite numbers, got"):
+        margin_loss(np.array([1.0, np.nan]))
+    for wrong in ({"rho": 0.0}, {"rho": np.nan}, {"p": -1.0}):
+        with pytest.raises(ucm.ParameterError, match=r"is a positive number, got .*; leave it out"):
+            margin_loss(np.ones(2), **wrong)

@@ -157,7 +157,7 @@ def test_refusals() -> None:
     with pytest.raises(SolverError, match="order 2, above 1"):
         ucm.compile(U, X, y, solver=NewtonHull(max_order=1))
     for options in ({"max_order": 0}, {"coarse": 0}):
-        with pytest.raises(ParameterError, match="at least 1"):
+        with pytest.raises(ParameterError, match="positive whole number"):
             NewtonHull(**options)
 
 

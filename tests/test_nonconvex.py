@@ -25,7 +25,7 @@ from ucm.forms.answer import Answer, Witness
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
-from ucm.solvers import Faces, Facets, Linearize, Rapminos, SecularSphere
+from ucm.solvers import Facets, Linearize, Rapminos, SecularSphere
 from ucm.solvers.sphere.cuts import Cuts
 from ucm.solvers.sphere.radial import radial
 
@@ -313,15 +313,6 @@ def test_what_the_exact_solvers_refuse() -> None:
             ucm.solve(ucm.models.mm_mpm(9.0), X, y, solver=solver)
     with pytest.raises(SolverError, match="up to 12 features"):
         ucm.solve(ucm.RobustMargin(ucm.models.mm_mpm(9.0), 1.0), X, y, solver="faces")
-    for wrong, words in (
-        (lambda: Facets(most=0), "Facets: most is at least 1, got 0; leave it out for 3"),
-        (lambda: Facets(max_steps=-1), "max_steps is at least 1, got -1; leave it out for 500"),
-        (lambda: Facets(max_points=0), "max_points is at least 1, got 0; leave it out for 5000"),
-        (lambda: Facets(ratio=0.0), r"lies in \(0, 1\], got 0.0; write 1.0"),
-        (lambda: Faces(most=0), "Faces: most is at least 1, got 0; leave it out for 12"),
-    ):
-        with pytest.raises(ParameterError, match=words):
-            wrong()
     assert SecularSphere().predicted_passes(_form(X[:, :2], y)) == 2.0
 
 

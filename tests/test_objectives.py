@@ -383,7 +383,7 @@ def test_the_printed_stop_of_dca() -> None:
         ]
     assert counts[0] == 1 <= counts[1] <= certified
     assert certified > 1
-    with pytest.raises(ucm.ParameterError, match="write DCA"):
+    with pytest.raises(ucm.ParameterError, match="leave it out for 'gap'"):
         DCA(stop="change")
 
 

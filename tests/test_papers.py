@@ -91,11 +91,11 @@ def test_names_exist() -> None:
             value = getattr(value, word)
 
 
-def test_options_of_solvers_exist() -> None:
-    calls = re.findall(r"`(ucm\.solvers\.\w+\([^`]*\))`", TEXT)
-    assert len(set(calls)) >= 5
+def test_options_of_solvers_and_models_exist() -> None:
+    calls = re.findall(r"`(ucm\.[\w.]+\([^`]*\))`", TEXT)
+    assert len(set(calls)) >= 10
     for call in set(calls):
-        eval(call, {"ucm": ucm})
+        eval(call, {"ucm": ucm, "loss": ucm.Exponential()})
 
 
 def test_commands_exist() -> None:

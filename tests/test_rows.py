@@ -18,13 +18,15 @@ from typed import known
 import ucm
 from ucm import neg, pos, signed
 from ucm.bench import scale
+from ucm.bench.cluster import Watched
+from ucm.compiler.compile import plan_of_rows
 from ucm.data import stored
 from ucm.data.row_moments import of_moments
 from ucm.data.source import Labelled, Rounds, RowSource, StateLostError
 from ucm.data.survey import survey
-from ucm.evidence.row_hinge import HingeProof, hinge_proven
+from ucm.evidence.row_losses import LossProof, losses_proven
 from ucm.evidence.rows import below, proven
-from ucm.forms.rows import RowHinge
+from ucm.forms.rows import RowLosses
 from ucm.solvers import DualNewton, HingeSieve, NewtonHull, Sieve
 
 
@@ -224,9 +226,10 @@ def written(kind: str, folder: Path, X: Any, y: Any) -> tuple[Any, Any]:
         return ucm.row_source(
             sparse.csr_matrix(np.where(np.abs(X) > 0.3, X, 0.0)), y, block=64
         ), None
-    if kind in ("npy", "float32", "integers"):
+    if kind in ("npy", "columns", "float32", "integers"):
         own = {
             "npy": X,
+            "columns": np.asfortranarray(X),
             "float32": X.astype(np.float32),
             "integers": np.round(9 * X).astype(np.int16),
         }
@@ -236,11 +239,14 @@ def written(kind: str, folder: Path, X: Any, y: Any) -> tuple[Any, Any]:
     if kind == "memmap":
         np.save(folder / "X.npy", X)
         return ucm.row_source(np.load(folder / "X.npy", mmap_mode="r"), y, block=50), None
-    if kind in ("parquet", "arrow"):
+    if kind in ("parquet", "arrow", "feather"):
         pa = pytest.importorskip("pyarrow")
         table = pa.table({"label": y.astype(int), **{f"x{j}": X[:, j] for j in range(X.shape[1])}})
         if kind == "arrow":
             return ucm.row_source(table, block=70), None
+        if kind == "feather":
+            pytest.importorskip("pyarrow.feather").write_feather(table, folder / "X.feather")
+            return folder / "X.feather", "label"
         pytest.importorskip("pyarrow.parquet").write_table(
             table, folder / "X.parquet", row_group_size=130
         )
@@ -256,7 +262,9 @@ def written(kind: str, folder: Path, X: Any, y: Any) -> tuple[Any, Any]:
     return folder / "X.zarr", None
 
 
-KINDS = "array fortran csr npy float32 integers memmap parquet arrow hdf5 zarr".split()
+KINDS = (
+    "array fortran csr npy columns float32 integers memmap parquet arrow feather hdf5 zarr".split()
+)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -304,47 +312,22 @@ def test_a_read_only_folder_is_enough(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
-class Losing(RowSource):
+def losing(inner: RowSource, lost: set[int]) -> Watched:
     """A source whose rounds lose their states at the given numbers."""
 
-    def __init__(self, inner: RowSource, lost: set[int]) -> None:
-        self.inner, self.lost, self.number = inner, lost, 0
-        self.m, self.n, self.nbytes = inner.m, inner.n, inner.nbytes
-
-    def rounds(self) -> Rounds:
-        return _LosingRounds(self, self.inner.rounds())
-
-    def labels(self) -> Any:
-        return self.inner.labels()
-
-
-class _LosingRounds(Rounds):
-    def __init__(self, source: Losing, inner: Rounds) -> None:
-        self.source, self.inner = source, inner
-
-    def _count(self) -> None:
-        self.source.number += 1
-        if self.source.number in self.source.lost:
-            self.inner.recover()  # so that nothing of before is left
+    def lose(rounds: Rounds, number: int) -> None:
+        if number in lost:
+            rounds.recover()  # so that nothing of before is left
             raise StateLostError
 
-    def run(self, kernel: Any, *message: Any) -> list[Any]:
-        self._count()
-        return self.inner.run(kernel, *message)
-
-    def merged(self, kernel: Any, merge: Any, *message: Any) -> Any:
-        self._count()
-        return self.inner.merged(kernel, merge, *message)
-
-    def recover(self) -> None:
-        self.inner.recover()
+    return Watched(inner, lose)
 
 
 @pytest.mark.parametrize("lost", [{1}, {2}, {3}, {4}, {2, 4}])
 def test_a_lost_state_costs_at_most_two_passes(lost: set[int]) -> None:
     X, y = samples(30_000)
     whole = ucm.solve(MODELS["nu"], blocks(X, y, 3000))
-    source = Losing(blocks(X, y, 3000), lost)
+    source = losing(blocks(X, y, 3000), lost)
     found = ucm.solve(MODELS["nu"], source)
     assert found.status == "optimal"
     assert found.objective == pytest.approx(whole.objective, rel=2e-6)
@@ -363,11 +346,11 @@ def test_a_lost_state_costs_at_most_two_passes(lost: set[int]) -> None:
 )
 def test_any_round_may_be_lost(model: Any, options: dict[str, Any]) -> None:
     X, y = samples(4000)
-    whole = Losing(blocks(X, y, 500), set())
+    whole = losing(blocks(X, y, 500), set())
     wanted = ucm.solve(model, whole, **options)
     weights = None if wanted.weights is None else np.array(wanted.weights)
     for k in range(1, whole.number + 1):
-        source = Losing(blocks(X, y, 500), {k})
+        source = losing(blocks(X, y, 500), {k})
         found = ucm.solve(model, source, **options)
         got = None if found.weights is None else np.array(found.weights)
         assert source.number > k  # it was lost
@@ -383,7 +366,7 @@ def test_losses_without_end_are_an_error(name: str) -> None:
     X, y = samples(2000)
     model = {"moments": ucm.models.mm_mpm(0.3), **MODELS, **LOSSES}[name]
     for first in (1, 2) if name != "moments" else (1,):
-        source = Losing(blocks(X, y, 500), set(range(first, 100)))
+        source = losing(blocks(X, y, 500), set(range(first, 100)))
         with pytest.raises(ucm.SolverError, match="expected blocks that stay where they are"):
             ucm.solve(model, source)
 
@@ -564,6 +547,38 @@ def test_a_file_that_shrinks_is_refused(tmp_path: Path) -> None:
         ucm.solve(MODELS["nu"], mapped)
 
 
+@pytest.mark.parametrize("kind", ["columns", "parquet", "feather", "hdf5", "zarr"])
+def test_a_file_that_changes_is_refused(kind: str, tmp_path: Path) -> None:
+    X, y = samples(300)
+    given = written(kind, tmp_path, X, y)
+    source = ucm.row_source(*given)
+    plan = ucm.compile(MODELS["nu"], source)
+    file = next((p for p in Path(given[0]).rglob("c/*/*")), Path(given[0]))
+    os.utime(file, ns=(1, 1))
+    with pytest.raises(ucm.DataError, match="stays as it is"):
+        plan.solve()
+    if kind == "columns":
+        os.truncate(file, 1000)
+        for kept in source.kept:  # type: ignore[attr-defined]
+            object.__setattr__(kept, "signature", stored._signature(kept.path))
+        with pytest.raises(ucm.DataError, match="ends after 1000 bytes"):
+            source.gather()
+
+
+def test_a_file_that_changes_in_the_last_round(tmp_path: Path) -> None:
+    X, y = samples(300)
+    source = ucm.row_source(*written("npy", tmp_path, X, y))
+    seen = source.read  # type: ignore[attr-defined]
+
+    def read(block: int) -> Any:
+        os.utime(tmp_path / "X.npy", ns=(1, 1))
+        return seen(block)
+
+    source.read = read  # type: ignore[attr-defined]
+    with pytest.raises(ucm.DataError, match="stays as it is"):
+        source.gather()
+
+
 def test_empty_row_groups_and_columns_of_words(tmp_path: Path) -> None:
     pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     X, y = samples(400)
@@ -589,12 +604,13 @@ def test_empty_row_groups_and_columns_of_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        ucm.Hull(signed, weights=ucm.NormBall(0.2)),
+        ucm.Hull(signed, weights=ucm.NormBall(0.2, p=3.0)),
+        ucm.Hull(pos, weights=ucm.NormBall(0.1)) - ucm.ReducedHull(neg, nu=0.4),
         ucm.RobustMargin(ucm.models.nu_svm(0.4), norm=1.0),
         ucm.Hull(pos, weights=ucm.KLBall(0.2)) - ucm.Hull(neg),
         ucm.ReducedHull(pos, nu=0.4) - neg.mean,
         ucm.Logistic() + 0.5 * ucm.L1(),
-        ucm.Hinge(on=pos) + 0.5 * ucm.L2(),
+        ucm.Ramp() + 0.5 * ucm.L2(),
         ucm.ReducedHull(pos.group("A"), nu=0.1) - ucm.Hull(neg),
     ],
 )
@@ -765,6 +781,93 @@ def test_what_the_classifier_needs_in_memory(options: Any) -> None:
         ucm.Classifier(MODELS["nu"]).fit(blocks(X, np.ones(300)))
 
 
+# --- weights in balls --------------------------------------------------------------------------
+BALLS = {
+    "l2": ucm.models.l2_nu_svm(0.05),
+    "biased l2": ucm.models.biased_l2_nu_svm(0.1, 0.09),
+    "kl": ucm.models.kl_svm(0.5),
+    "two kl": ucm.Hull(pos, weights=ucm.KLBall(0.6)) - ucm.Hull(neg, weights=ucm.KLBall(0.5)),
+    "chi-square": ucm.Hull(pos, weights=ucm.ChiSquareBall(rho=0.5))
+    - ucm.Hull(neg, weights=ucm.ChiSquareBall(level=0.95)),
+    "around": ucm.Hull(pos, weights=ucm.NormBall(0.03, around="uniform"))
+    - 0.5 * ucm.Hull(neg, weights=ucm.NormBall(0.02, around="uniform")),
+    "losses": ucm.Hull(pos, weights=ucm.LossBall(ucm.Hinge(3) / 0.5, 1.2))
+    - ucm.Hull(neg, weights=ucm.LossBall(ucm.Logistic() * 4, -1.7)),
+    "mixed": ucm.Hull(pos, weights=ucm.NormBall(0.2, p=1.5))
+    - ucm.Hull(neg, weights=ucm.KLBall(0.5)),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "weight"),
+    [*((name, None) for name in BALLS), ("kl", (2.0, 0.7)), ("mixed", (2.0, 0.7))],
+)
+def test_weights_in_balls_are_those_in_memory(name: str, weight: Any) -> None:
+    X, y = samples(700)
+    plan = ucm.compile(BALLS[name], blocks(X, y), class_weight=weight)
+    rows, memory = plan.solve(), ucm.solve(BALLS[name], X, y, class_weight=weight)
+    assert rows.status == memory.status == "optimal"
+    assert rows.stats.solver == "newton-balls"
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+    assert rows.w == pytest.approx(memory.w, abs=2e-3)
+    assert rows.b == pytest.approx(memory.b, abs=2e-3)
+    assert np.asarray(rows.weights) == pytest.approx(
+        memory.weights, abs=2e-3 * memory.weights.max()
+    )
+    for ours, theirs in zip(rows.parts or (), memory.parts or (), strict=True):
+        assert ours == pytest.approx(theirs, abs=3e-3)
+    if weight is None:
+        assert plan.verify().agrees
+
+
+@pytest.mark.parametrize("name", ["l2", "two kl"])
+def test_weights_in_balls_agree_with_the_whole_twin(name: str) -> None:
+    X, y = samples(300)
+    model = ucm.models.l2_nu_svm(0.1) if name == "l2" else BALLS[name]
+    rows = ucm.solve(model, blocks(sparse.csr_matrix(X), y, 40))
+    whole = ucm.compile(model, X, y).reference()
+    whole.solve(solver="CLARABEL")
+    assert rows.objective == pytest.approx(float(whole.value), rel=1e-5)  # type: ignore[arg-type]
+
+
+def test_rows_beyond_those_of_the_sample() -> None:
+    X, y = samples(20_000)
+    X *= np.abs(np.random.default_rng(1).standard_t(2.5, (20_000, 1)))
+    few = survey(blocks(X, y, 500))
+    few = replace(few, sample=(few.sample[0][:800], few.sample[1][:800]))
+    model = ucm.Hull(pos, weights=ucm.KLBall(0.9)) - ucm.Hull(neg, weights=ucm.KLBall(0.9))
+    found = plan_of_rows(ucm.RobustMargin(model), few, "auto").solve()
+    memory = ucm.solve(model, X, y)
+    assert found.status == memory.status == "optimal" and found.stats.reads <= 12
+    assert found.objective == pytest.approx(memory.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ucm.models.kl_svm(0.1),
+        ucm.Hull(pos, weights=ucm.NormBall(0.3)) - ucm.Hull(neg, weights=ucm.KLBall(0.2)),
+    ],
+)
+def test_zero_in_balls_is_proven(model: Any) -> None:
+    X, y = samples(3000)
+    found = ucm.solve(model, blocks(X, y, 400))
+    assert found.status == "zero_in_set" and found.certificate.violation <= 1e-6
+    assert ucm.solve(model, X, y, solver="newton").status == "zero_in_set"
+
+
+def test_balls_end_between_rounds_and_survive_losses() -> None:
+    X, y = samples(20_000)
+    with pytest.warns(ucm.ConvergenceWarning):
+        late = ucm.solve(BALLS["kl"], blocks(X, y, 4000), time_limit=1e-6)
+    assert late.status == "time_limit"
+    with pytest.warns(ucm.ConvergenceWarning):
+        one = ucm.solve(BALLS["kl"], blocks(X, y, 4000), tol=1e-12, callback=lambda _: True)
+    assert one.status == "interrupted" and 0.0 <= one.certificate.relative_gap < 1.0
+    lost = ucm.solve(BALLS["kl"], losing(blocks(X, y, 4000), {2, 3}))
+    assert lost.status == "optimal"
+
+
 # --- losses ------------------------------------------------------------------------------------
 LOSSES = {
     "svm": ucm.models.svm(3.0),
@@ -806,14 +909,64 @@ def test_the_bound_of_losses_is_the_dual_program() -> None:
     dual.solve(solver="CLARABEL")
     rows = ucm.solve(LOSSES["p = 2"], blocks(X, y, 7))
     assert rows.certificate.dual == pytest.approx(float(dual.value), rel=1e-6)  # type: ignore[arg-type]
-    far = hinge_proven(
-        RowHinge(survey(blocks(X, y)), 2.0, (0.1, 0.1), 0.5),
-        HingeProof(np.zeros(3), 0.0, (3.0, 5.0), (2.0, 1.0), (1.0, 0.5), np.ones((2, 3))),
+    gains, points = np.array([5.0, 1.5]), np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]])
+    far = losses_proven(
+        RowLosses(survey(blocks(X, y)), ((ucm.Hinge(2), (0.1, 0.1)),), 0.5),
+        LossProof(np.zeros(3), 0.0, 8.0, (2.0, 1.0), gains, points),
     )
-    s = np.linspace(0.0, 10.0, 100_001)
-    d = np.ones(3) / 2.0 - np.ones(3)
-    values = 2 * s - (s / 2.0) ** 2 * 1.0 - s**2 * 0.5 - s**2 * (d @ d) / 2.0
+    parts = np.linspace(0.0, 1.0, 100_001)
+    d = 0.5 * points[0] - points[1]
+    values = parts * (0.5 * gains[0] + gains[1]) - parts**2 * (d @ d) / 2.0
     assert far.dual == pytest.approx(values.max(), rel=1e-8)
+
+
+OTHERS = {
+    "logistic": ucm.Logistic() + 0.5 * ucm.L2(),
+    "exponential": 0.3 * ucm.Exponential() + 2.0 * ucm.L2(),
+    "Huber": 2.0 * ucm.HuberHinge(0.5) + ucm.L2(),
+    "least squares": 0.1 * ucm.LeastSquares() + 3.0 * ucm.L2(),
+    "a power below 2": ucm.models.psvm(1.5, 0.1),
+    "classes": ucm.Hinge(2, on=pos) + 3.0 * ucm.Hinge(2, on=neg) + ucm.L2(),
+    "kinks of classes": ucm.Hinge(on=pos) + 3.0 * ucm.Hinge(on=neg) + ucm.L2(),
+    "a sum": ucm.Logistic(on=pos) + ucm.Hinge(2) + 2.0 * ucm.L2(),
+}
+
+
+@pytest.mark.parametrize("weight", [None, (2.0, 0.7)])
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_losses_over_rows(name: str, weight: Any) -> None:
+    X, y = samples(1500)
+    plan = ucm.compile(OTHERS[name], blocks(X, y, 200), class_weight=weight)
+    rows, memory = plan.solve(), ucm.solve(OTHERS[name], X, y, class_weight=weight)
+    assert rows.status == memory.status == "optimal" and rows.stats.reads <= 8
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+    assert rows.certificate.dual <= memory.objective * (1.0 + 1e-12)
+    assert rows.w == pytest.approx(memory.w, abs=2e-3)
+    assert rows.b == pytest.approx(memory.b, abs=2e-3)
+    kinks = name == "kinks of classes"
+    assert np.asarray(rows.weights) == pytest.approx(memory.weights, abs=0.1 if kinks else 5e-3)
+
+
+@pytest.mark.parametrize("name", ["svm", "p = 2", "a sum", "kinks of classes"])
+def test_the_twin_of_losses_holds_the_rows_that_it_does_not_write(name: str) -> None:
+    X, y = samples(1500)
+    plan = ucm.compile({**LOSSES, **OTHERS}[name], blocks(X, y, 200), class_weight=(2.0, 0.7))
+    solution = plan.solve()
+    assert plan.verify().agrees
+    assert not plan.lowering.verify(replace(solution, objective=1.01 * solution.objective), 1e-6)
+    with pytest.raises(ucm.ParameterError, match="give one"):
+        plan.reference()
+
+
+def test_an_exponential_of_rows_that_the_sample_missed() -> None:
+    X, y = samples(4000)
+    X[:5] *= 2000.0  # exp of their margins is no number
+    model = ucm.Exponential() + ucm.L2()
+    few = survey(blocks(X, y, 500))
+    few = replace(few, sample=(X[100:900], y[100:900]))
+    found = plan_of_rows(model, few, "auto").solve()
+    assert found.status == "optimal"
+    assert found.objective == pytest.approx(ucm.solve(model, X, y).objective, rel=2e-6)
 
 
 def test_losses_end_between_rounds() -> None:
@@ -823,13 +976,13 @@ def test_losses_end_between_rounds() -> None:
             late = ucm.solve(LOSSES[name], blocks(X, y, 4000), time_limit=1e-6)
         assert late.status == "time_limit"
         assert late.certificate.primal >= late.certificate.dual >= 0.0
-    lost = ucm.solve(LOSSES["svm"], Losing(blocks(X, y, 4000), {2, 4}))
-    again = ucm.solve(LOSSES["p = 2"], Losing(blocks(X, y, 4000), {2, 3}))
+    lost = ucm.solve(LOSSES["svm"], losing(blocks(X, y, 4000), {2, 4}))
+    again = ucm.solve(LOSSES["p = 2"], losing(blocks(X, y, 4000), {2, 3}))
     assert lost.status == again.status == "optimal"
     with pytest.warns(ucm.ConvergenceWarning, match="budget"):
         ucm.solve(LOSSES["svm"], blocks(X, y), solver=HingeSieve(DualNewton(), budget=2000))
     with pytest.raises(ucm.DataError, match="gather"):
-        ucm.solve(ucm.models.psvm(1.5, 1.0), blocks(X, y))
+        ucm.solve(ucm.models.one_norm_svm(1.0), blocks(X, y))
 
 
 def test_the_default_classifier_reads_rows() -> None:
@@ -923,7 +1076,7 @@ def test_a_path_over_rows_looks_at_them_once() -> None:
         (LOSSES["p = 2"], {"C": [0.1, 1.0]}),
     ]
     for model, values in grids:
-        source = Losing(blocks(X, y, 500), set())
+        source = losing(blocks(X, y, 500), set())
         found = ucm.path(model, source, **values)
         memory = ucm.path(model, X, y, **values)
         assert [s.status for s in found] == ["optimal"] * len(memory)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import pickle
+import re
 from typing import Any
 
 import cvxpy as cp
@@ -355,17 +357,21 @@ def test_a_size_in_a_union_has_no_program() -> None:
     r, s = Param("r", 0.5), Param("s", 3.0)
     U = ((ucm.Ball(pos.mean, r) | pos.mean) & ucm.Ball(pos.mean, s)) - neg.mean
     words = r"got the variable r, .* choose values of r without relative=True, as in ucm.path"
+    both = ucm.admissible(U, X, y)
+    assert math.isinf(both["r"].lower) and re.search(words, both["r"].how)
+    assert both["s"] == interval_of(as_model(U, ""), bind(X, y), "s")
     with pytest.raises(CompositionError, match=words):
-        ucm.admissible(U, X, y)
+        ucm.admissible(
+            ((ucm.Ball(pos.mean, r) | pos.mean) & ucm.Ball(pos.mean, 3.0)) - neg.mean, X, y
+        )
     part = ucm.Ball(pos.mean, Param("r", 0.5, relative=True)) | pos.mean
     relative = (part & ucm.Ball(pos.mean, 3.0)) - neg.mean
     with pytest.raises(CompositionError, match=words):
         ucm.solve(relative, X, y)
     assert len(list(ucm.path(U, X, y, r=[0.1, 0.2]))) == 2  # as the message says
     # the other size, the union's own being a number
-    data = bind(X, y)
     far = ((ucm.Ball(pos.mean, r) | pos.mean) & ucm.Ball(neg.mean, s)) - neg.mean
-    found = interval_of(as_model(far, ""), data, "s")
+    found = ucm.admissible(far, X, y)["s"]
     apart = np.linalg.norm(X[y > 0].mean(axis=0) - X[y < 0].mean(axis=0))
     assert found.lower == pytest.approx(apart - 0.5, rel=1e-6)
 

@@ -478,7 +478,9 @@ def _declared(options: argparse.Namespace) -> Any:
         model: Any = from_json(Path(options.declaration).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:  # UCM's own among them
         what = error.strerror if isinstance(error, OSError) else error
-        raise DataError(f"{options.declaration}: cannot be read ({what})") from None
+        raise DataError(
+            f"{options.declaration}: cannot be read ({what}); name a file of JSON that ucm.to_json wrote"
+        ) from None
     if not isinstance(model, Objective):
         as_model(model, options.declaration)  # or it is none
     return model.with_params(**_values(options.set))

@@ -24,7 +24,7 @@ from ucm.errors import MissingExtraError
 from ucm.language.models import nu_svm
 from ucm.solvers import NewtonHull
 
-__all__ = ["beside_memory", "kills"]
+__all__ = ["Watched", "beside_memory", "kills"]
 
 SIZE, CHUNKS, NU = (2_000_000, 20), 16, 0.5
 EMPTY, STEPS = 20, 10  # rounds; of ADMM, whose default of 100 takes minutes
@@ -153,28 +153,27 @@ def _dask_ml(client: Any, X: Any, y: Any, found: Any, processor: float) -> Itera
     }
 
 
-class _Losing(RowSource):
-    """A source that loses a worker before the round of a given number."""
+class Watched(RowSource):
+    """A source that calls `before(rounds, number)` before every round, from 1 on."""
 
-    def __init__(self, inner: RowSource, number: int, kill: Callable[[], None]) -> None:
-        self.inner, self.left, self.kill = inner, number, kill
+    def __init__(self, inner: RowSource, before: Callable[[Rounds, int], None]) -> None:
+        self.inner, self.before, self.number = inner, before, 0
         self.m, self.n, self.nbytes = inner.m, inner.n, inner.nbytes
 
     def rounds(self) -> Rounds:
-        return _LosingRounds(self, self.inner.rounds())
+        return _WatchedRounds(self, self.inner.rounds())
 
     def labels(self) -> Any:
         return self.inner.labels()
 
 
-class _LosingRounds(Rounds):
-    def __init__(self, source: _Losing, inner: Rounds) -> None:
+class _WatchedRounds(Rounds):
+    def __init__(self, source: Watched, inner: Rounds) -> None:
         self.source, self.inner = source, inner
 
     def _count(self) -> None:
-        self.source.left -= 1
-        if self.source.left == 0:
-            self.source.kill()
+        self.source.number += 1
+        self.source.before(self.inner, self.source.number)
 
     def run(self, kernel: Kernel, *message: Any) -> list[Any]:
         self._count()
@@ -196,16 +195,17 @@ def kills(quick: bool = False) -> Iterator[Row]:
         X, y = lazily(m, n, CHUNKS)
         whole = compile(model, row_source(X, y)).solve()
 
-        def kill() -> None:
-            os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
+        def kill(at: int, rounds: Rounds, number: int) -> None:
+            if number == at:
+                os.kill(next(iter(cluster.workers.values())).pid, signal.SIGKILL)
 
         for number in range(1, whole.stats.reads + 1):
             client.wait_for_workers(2, timeout=60)
-            source = _Losing(row_source(X, y), number, kill)
+            source = Watched(row_source(X, y), partial(kill, number))
             found, seconds = timed(partial(solve, model, source))
             gap, reads = found.certificate.relative_gap, found.stats.reads
             close = abs(found.objective - whole.objective) <= 2 * GAP * abs(whole.objective)
-            done = source.left <= 0 and gap <= GAP and close
+            done = source.number >= number and gap <= GAP and close
             yield {
                 **_killed(number, found.status, gap, reads, whole.stats.reads, seconds),
                 "within": done and reads <= whole.stats.reads + MORE and seconds <= SECONDS,

@@ -18,7 +18,7 @@ from ucm.compiler.pair import ToPair
 from ucm.compiler.plan import Plan, options_of
 from ucm.compiler.robust import ToDistance
 from ucm.compiler.route import check_asked, choose, named
-from ucm.compiler.row_losses import ToRowLosses, hinge_terms
+from ucm.compiler.row_losses import ToRowLosses, loss_terms
 from ucm.data.bound import Data, bind
 from ucm.data.gram import Gram
 from ucm.data.kernels import KERNEL_OPTIONS
@@ -35,6 +35,7 @@ from ucm.errors import (
     SolverError,
     unknown_option,
 )
+from ucm.evidence.matched import by_lam
 from ucm.evidence.relative import resolved
 from ucm.forms.monitor import check_time_limit, time_left
 from ucm.forms.objective import Composite, weighed
@@ -42,6 +43,7 @@ from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import UncertaintySet
+from ucm.language.domains import LossBall
 from ucm.language.losses import Hinge
 from ucm.language.objective import Objective
 from ucm.language.penalties.gathered import Gathered
@@ -51,11 +53,8 @@ from ucm.language.term_algebra import peeled
 
 __all__ = ["behind", "bound_rows", "compile", "in_its_space", "plan_of", "plan_of_rows", "solve"]
 
-
-_MANY, _LONG = (
-    200_000,
-    1000,
-)  # samples, and samples for each feature, from which on a sieve is faster
+_MANY = 200_000  # samples, from which on a sieve is faster where there are also
+_LONG = 1000  # for each feature
 
 
 def compile(
@@ -192,8 +191,8 @@ def bound_rows(
     DataError
         As `bind`; the model has no route over rows.
     """
-    terms = hinge_terms(model) if isinstance(model, Objective) else ()
-    if model.relative_names() or terms is None:
+    terms = loss_terms(model) if isinstance(model, Objective) else ()
+    if model.relative_names() or terms is None or any(by_lam(node) for node in model.walk()):
         refuse_gathering(rows, f"{model!r}")
     check_class_weight(class_weight)
     if isinstance(model, RobustMargin) and of_statistics(model.set):
@@ -211,7 +210,7 @@ def plan_of_rows(
     check_asked(solver)
     began = time.perf_counter()
     if isinstance(model, Objective):
-        terms: Any = hinge_terms(model)
+        terms: Any = loss_terms(model)
         lowering: Lowering[Any] = ToRowLosses(model, terms, data, solver)  # type: ignore[arg-type]
     elif isinstance(data, Data):
         lowering = _of_set(model, data, None, solver)
@@ -252,18 +251,21 @@ def plan_of(
     """The plan of a model for bound data."""
     check_asked(solver)
     began = time.perf_counter()
+    open_sizes, given = bool(model.relative_names()), {}
     for node in model.walk():
         if isinstance(node, SampleNode):
             node.rows(data)  # refuses a group without samples before anything is computed
+        elif isinstance(node, LossBall) and node.lam is not None:
+            open_sizes, given = True, model.params()
     with data.powers():
-        if model.relative_names():
+        if open_sizes:
             model = resolved(model, in_its_space(data, gram), time_limit)
         if isinstance(model, Objective):
             lowerings = _of_objective(model, data, gram, solver)
         else:
             lowerings = (_of_set(model, data, gram, solver),)
         plan = Plan.of(lowerings)
-    return replace(plan, setup_time=time.perf_counter() - began)
+    return replace(plan, setup_time=time.perf_counter() - began, given=given)
 
 
 def _of_objective(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.plan import Plan
-from ucm.compiler.recover import bias, summands
+from ucm.compiler.recover import bias
 from ucm.compiler.robust import ToDistance
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
@@ -27,6 +27,7 @@ from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Capped, Group
 from ucm.language.robust import RobustMargin
+from ucm.language.sets.combination import summands
 from ucm.language.sets.weights import OfWeights
 from ucm.solvers import NewtonHull
 from ucm.solvers.distance.newton_hull import HullChain
@@ -389,7 +390,7 @@ def classifiers(
         if not w.any() or not chain.proven:
             return [*found, *[None] * (len(values) - len(found))]
         known = [*known[-1:], (c, w)]
-        b, _ = bias(rule, hulls.at(value).set, hulls.form(value), data, hulls.blocks(q), w)
+        b, *_ = bias(rule, hulls.at(value).set, hulls.form(value), data, hulls.blocks(q), w)
         found.append(None if b is None else (w, b))
     return found
 

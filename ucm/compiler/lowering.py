@@ -98,6 +98,7 @@ class Parts:
     coefficients: Vec | None = None
     expansion: Expansion | None = None
     make_parts: Callable[[], tuple[Vec, ...]] | None = None
+    rho: float | None = None
 
     def over(self, weighing: Weighing) -> Parts:
         """The same over the samples that were given, those of weight 0 among them."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm import numerics
-from ucm.compiler.recover import midpoint_of, summands
+from ucm.compiler.recover import midpoint_of
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.data.moments import Moments, known_by
@@ -22,10 +22,11 @@ from ucm.language.contracts import UncertaintySet
 from ucm.language.node import value
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import Ellipsoid, Point
+from ucm.language.sets.combination import summands
 from ucm.language.statistics.samples import Samples
 from ucm.solvers.balls import one_ball, several
 
-__all__ = ["OfMoments", "at_sizes", "by_moments", "leave_one_out", "of_one_ellipsoid"]
+__all__ = ["OfMoments", "at_sizes", "leave_one_out", "of_ellipsoids", "of_one_ellipsoid"]
 
 Matrix = NDArray[np.float64]
 _TINY = 1e-150
@@ -45,7 +46,7 @@ class OfMoments(NamedTuple):
     b: Vec
 
 
-def by_moments(model: Any) -> bool:
+def of_ellipsoids(model: Any) -> bool:
     """Whether U is a sum of multiples of ellipsoids and points, all of means and covariances of whole
     classes, in the Euclidean norm."""
     if not isinstance(model, RobustMargin) or model.norm != 2.0:
@@ -112,8 +113,8 @@ def at_sizes(
 
 
 def of_one_ellipsoid(model: Any) -> bool:
-    """Whether `by_moments`, and U one ellipsoid: then leaving a sample out changes S by one outer product."""
-    return by_moments(model) and sum(1 for _ in summands(model.set)) == 1
+    """Whether `of_ellipsoids`, and U one: then leaving a sample out changes S by one outer product."""
+    return of_ellipsoids(model) and sum(1 for _ in summands(model.set)) == 1
 
 
 def leave_one_out(

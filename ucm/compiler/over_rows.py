@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from ucm.compiler.lowering import Given, Lowering, Parts, Proof, Regime, Verdict
 from ucm.compiler.recover import BIAS_RULES, bias, error_over_rows, moves
@@ -16,21 +17,23 @@ from ucm.compiler.robust import ToDistance, separates
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import ComposedMap
-from ucm.data.source import gathered
 from ucm.data.survey import ElsewhereMap, RowData, refuse_gathering
 from ucm.errors import EmptySetError, ParameterError
 from ucm.evidence.outside import of_weights
 from ucm.evidence.reference import twin
+from ucm.evidence.row_balls import balls_proven
 from ucm.evidence.rows import proven
 from ucm.evidence.verify import Verification, verify
 from ucm.forms.answer import Answer
 from ucm.forms.lazy import LazyVector
 from ucm.forms.monitor import Monitor
-from ucm.forms.rows import RowHulls
+from ucm.forms.rows import RowBalls, RowHulls
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Capped, UncertaintySet
-from ucm.language.domains import CappedSimplex
+from ucm.language.domains import CappedSimplex, CvxpyDomain
+from ucm.language.domains.copied import Copied
+from ucm.language.loss_sets import as_loss_ball
 from ucm.language.node import Node
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import Combination, LinearImage, is_number
@@ -38,6 +41,8 @@ from ucm.language.sets.hull import Hull, ReducedHull
 from ucm.language.sets.image import Image
 from ucm.language.sets.point import Point
 from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples, neg, pos
+from ucm.language.terms import ConvexLoss
+from ucm.solvers.blocks.band import WRITTEN
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -64,18 +69,21 @@ def stays(U: UncertaintySet) -> bool:
     return all(kind != "signed" for kind, _ in found) and sum(f for _, f in found) == 0.0
 
 
-def of_hulls(U: UncertaintySet) -> bool:
-    """Whether a set is a sum of multiples of hulls of samples, whose weights lie below one cap or none."""
+def of_hulls(U: UncertaintySet, curved: bool = False) -> bool:
+    """Whether a set is a sum of multiples of hulls of samples, whose weights lie below one cap or none; or,
+    where it may be curved, in a ball."""
     if isinstance(U, Combination):
-        return all(is_number(L) and of_hulls(V) for V, L in U.terms())
+        return all(is_number(L) and of_hulls(V, curved) for V, L in U.terms())
     if not isinstance(U, Hull | ReducedHull) or not isinstance(U.samples, Samples):
         return False
-    capped = isinstance(U, ReducedHull) or isinstance(U.weights, Capped | None)
-    return capped and U.samples.label is None
+    kinds = Capped | Copied | None if curved else Capped | None
+    known = isinstance(U, ReducedHull) or isinstance(U.weights, kinds)
+    return known and U.samples.label is None
 
 
-def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
-    """Two hulls of rows, from the declared set lowered over samples that are elsewhere.
+def row_hulls(model: RobustMargin, data: RowData) -> RowHulls | RowBalls:
+    """Two hulls of rows, from the declared set lowered over samples that are elsewhere: their weights below
+    caps, or in balls of conjugates of losses.
 
     Raises
     ------
@@ -85,27 +93,41 @@ def row_hulls(model: RobustMargin, data: RowData) -> RowHulls:
         The set is another one.
     """
     what = f"{model!r}"
-    if model.norm != 2.0 or not of_hulls(model.set):
+    if model.norm != 2.0 or not of_hulls(model.set, curved=True):
         refuse_gathering(data.source, what)
     model.set.dimension(data.n)
     why = model.set.emptiness(data)  # type: ignore[arg-type]
     if why is not None:
         raise EmptySetError(why)
     image = model.set.lower(data)  # type: ignore[arg-type]
-    found: dict[str, tuple[float, float, float]] = {}
+    found: dict[str, tuple[float, float, float]] = {}  # factor, mass, cap or place of the ball
+    balls: list[tuple[ConvexLoss, float]] = []
     for b in image.blocks:
         kind, factor = _kind(b.map)
         kinds = ("pos", "neg") if kind == "signed" else (kind,)
         groups = b.groups
-        if groups is None or not factor or any(not k or k in found for k in kinds):
+        ball = None if groups is not None else as_loss_ball(b.domain, data.count(kind))
+        known = groups is not None or ball is not None
+        if not known or not factor or any(not k or k in found for k in kinds):
             refuse_gathering(data.source, what)
-        for k, group in zip(kinds, groups, strict=True):
+        mass = 1.0 / len(kinds)
+        for i, k in enumerate(kinds):
             sign = -1.0 if kind == "signed" and k == "neg" else 1.0
-            found[k] = sign * factor, min(group.cap, group.mass), group.mass
-    if len(found) < 2:
+            if groups is not None:
+                mass, last = groups[i].mass, min(groups[i].cap, groups[i].mass)
+            else:
+                last = len(balls)
+            found[k] = sign * factor, mass, last
+        balls += [] if ball is None else [ball]
+    if len(found) < 2 or (balls and len(balls) < len(image.blocks)):
         refuse_gathering(data.source, what)
-    factors, caps, masses = zip(found["pos"], found["neg"], strict=True)
-    return RowHulls(data, factors, caps, masses)
+    factors, masses, caps = zip(found["pos"], found["neg"], strict=True)
+    if not balls:
+        return RowHulls(data, factors, caps, masses)
+    of = int(caps[0]), int(caps[1])
+    kinds = ("pos", "neg") if len(balls) > 1 else ("signed", "signed")
+    shares = [f / data.count(k) for f, k in zip(data.weighing.classes, kinds, strict=True)]
+    return RowBalls(data, factors, masses, (shares[0], shares[1]), tuple(balls), of)
 
 
 def _kind(A: LinearMap) -> tuple[str, float]:
@@ -116,7 +138,7 @@ def _kind(A: LinearMap) -> tuple[str, float]:
     return (A.kind, factor) if isinstance(A, ElsewhereMap) else ("", factor)
 
 
-class ToRows(Lowering[RowHulls]):
+class ToRows(Lowering[RowHulls | RowBalls]):
     """`min ||x||_2` over two reduced hulls of rows that are read block by block.
 
     Parameters
@@ -152,10 +174,14 @@ class ToRows(Lowering[RowHulls]):
 
     def lines(self) -> list[str]:
         data, form = self.rows, self.form
+        if isinstance(form, RowBalls):
+            each = [f"q in ball {k}" for k in form.of]
+        else:
+            each = [f"0 ≤ q ≤ {cap:.4g}" for cap in form.caps]
         hulls = ", ".join(
-            f"{size} samples of class {sign}, 0 ≤ q ≤ {cap:.4g}, Σ q = {mass:g}"
-            for size, sign, cap, mass in zip(
-                data.sizes, ("+1", "-1"), form.caps, form.masses, strict=True
+            f"{size} samples of class {sign}, {where}, Σ q = {mass:g}"
+            for size, sign, where, mass in zip(
+                data.sizes, ("+1", "-1"), each, form.masses, strict=True
             )
         )
         return [
@@ -180,7 +206,7 @@ class ToRows(Lowering[RowHulls]):
         return None  # a sample tells more than the solution of another size
 
     def run(
-        self, solver: Solver[RowHulls], monitor: Monitor, start: Answer | None, starts: int
+        self, solver: Solver[Any], monitor: Monitor, start: Answer | None, starts: int
     ) -> list[Answer]:
         return [self.answer(solver, monitor, start)]
 
@@ -189,13 +215,13 @@ class ToRows(Lowering[RowHulls]):
         if found is None:
             nothing = Certificate(np.inf, -np.inf, np.inf, np.inf, np.nan, "none")
             return Proof(answer, nothing, math.nan, np.zeros(self.form.n))
-        certificate, x = proven(self.form, found)
-        if x is None:
+        certificate, points = self._proven(found)
+        if points is None:
             return Proof(answer, certificate, certificate.primal, answer.w)
-        norm = -certificate.dual
+        norm, x = -certificate.dual, np.array(self.form.factors) @ points
         size = sum(
             abs(f) * float(np.linalg.norm(p))
-            for f, p in zip(self.form.factors, found.points, strict=True)
+            for f, p in zip(self.form.factors, points, strict=True)
         )
         near = self.data.space.resolution
         inside = certificate.violation <= max(10.0 * tol, 1e-6)
@@ -204,6 +230,12 @@ class ToRows(Lowering[RowHulls]):
             certificate = Certificate(0.0, -norm, norm, 0.0, certificate.violation, "global")
             return Proof(answer, certificate, 0.0, np.zeros(self.form.n), None, x, size)
         return Proof(answer, certificate, -norm, answer.w, None, x, size)
+
+    def _proven(self, found: Any) -> tuple[Certificate, Any]:
+        """The certificate of the last pass, and the point of each class; None before there is one."""
+        if isinstance(self.form, RowBalls):
+            return balls_proven(self.form, found)
+        return proven(self.form, found)[0], found.points
 
     def certify_given(self, given: Given) -> Certificate:
         if self.memory is None:
@@ -229,28 +261,30 @@ class ToRows(Lowering[RowHulls]):
 
     def recover(self, proof: Proof, bias_rule: str) -> Parts:
         form, found, w = self.form, proof.answer.rows, proof.w
-        if found is None or found.points is None or w is None or not w.any():
+        points = None if found is None else self._proven(found)[1]
+        if points is None or w is None or not w.any():
             return Parts(w, None, proof.x, None, "none")
         make = functools.partial(found.rows.weights, form.factors)
-        parts = functools.partial(self._parts, found.points)
+        parts = functools.partial(self._parts, points)
         weights: Any = make() if isinstance(self.data, Data) else LazyVector(self.data.m, make)
         if bias_rule not in _RULES and self.memory is not None:
             image = self.memory.image
-            b, rule = bias(
+            b, rule, _ = bias(
                 bias_rule, self.model.set, image, self.data, of_weights(image, weights), w
             )
             return Parts(w, b, proof.x, weights, rule, make_parts=parts)
-        b, rule = self._bias(bias_rule, found, w)
-        return Parts(w, b, proof.x, weights, rule, make_parts=parts)
+        if bias_rule in ("auto", "kkt"):
+            alpha, beta = (theta / f for theta, f in zip(found.theta, form.factors, strict=True))
+            b, rule, rho = -0.5 * (alpha + beta), "kkt", 0.5 * (alpha - beta)
+        else:
+            (b, rule), rho = self._bias(bias_rule, points, w), None
+        return Parts(w, b, proof.x, weights, rule, make_parts=parts, rho=rho)
 
-    def _bias(self, rule: str, found: Any, w: Vec) -> tuple[float, str]:
+    def _bias(self, rule: str, points: Any, w: Vec) -> tuple[float, str]:
         """As `ucm.compiler.recover.bias`: half-way between the thresholds or the points, or by errors."""
         form = self.form
         if rule == "zero":
             return 0.0, "zero"
-        if rule in ("auto", "kkt"):
-            levels = [theta / f for theta, f in zip(found.theta, form.factors, strict=True)]
-            return -0.5 * sum(levels), "kkt"
         if rule == "error":
             X, y = self.rows.sample
             scores = [np.asarray(X @ w).ravel()[y == s] for s in (1.0, -1.0)]
@@ -262,7 +296,7 @@ class ToRows(Lowering[RowHulls]):
             raise ParameterError(
                 f"bias={rule!r} does not apply to {self.model.set!r} over rows; use bias='auto'"
             )
-        return -0.5 * float(sum(w @ point for point in found.points)), "midpoint"
+        return -0.5 * float(sum(w @ point for point in points)), "midpoint"
 
     def _parts(self, points: Any) -> tuple[Vec, ...]:
         """The points of the summands, in the order in which they are written."""
@@ -295,10 +329,10 @@ class ToRows(Lowering[RowHulls]):
     def _band(self, solution: Solution) -> tuple[RobustMargin, Data]:
         """The declared set with the rows outside of the band held where they are: a point, and two hulls."""
         found, form = solution.answer.rows, self.form
+        if isinstance(form, RowBalls):
+            return self._some(solution, form)
         band = found.rows.band
-        X, y = gathered(
-            [(T, np.full(T.shape[0], s)) for T, s in zip(band.X, (1.0, -1.0), strict=True)]
-        )
+        X, y = band.table()
         held, U = solution.x.copy(), []
         for c, kind in enumerate((pos, neg)):
             p, f = band.p[c], form.factors[c]
@@ -307,6 +341,33 @@ class ToRows(Lowering[RowHulls]):
             cap = max(min(form.caps[c] / left, 1.0), 1.0 / p.size)
             U.append((f * left) * Hull(kind, weights=CappedSimplex(cap)))
         return RobustMargin(U[0] + U[1] + Point(held)), Data(X, y)
+
+    def _some(self, solution: Solution, form: RowBalls) -> tuple[RobustMargin, Data]:
+        """The set with the rows outside of a sample held: what they leave of the masses and of the balls."""
+        found, (X, y) = solution.answer.rows, self.rows.sample  # type: ignore[union-attr]
+        step = -(-y.size // WRITTEN)
+        X, y = X[::step], y[::step]
+        side, q = np.where(y > 0.0, 0, 1), found.rows.of(X, y)
+        share = np.array(form.shares)[side]
+        s = q / share  # near 1, which conic solvers need
+        A = (sparse.diags_array(np.array(form.factors)[side] * share) @ X).T
+        room, left = np.array([radius for _, radius in form.balls]), []
+        for c in (0, 1):
+            own = side == c
+            left.append((own, float(q[own].sum())))
+            height = form.balls[form.of[c]][0].conjugate(s[own]).sum()
+            room[form.of[c]] += form.shares[c] * height - found.heights[c]
+
+        def build(v: Any) -> list[Any]:
+            rows = [v >= 0.0, *(share[own] @ v[own] == mass for own, mass in left)]
+            for k, (loss, _) in enumerate(form.balls):
+                own = np.isin(side, [c for c in (0, 1) if form.of[c] == k])
+                height, inside = loss.conjugate_cvxpy(v[own])
+                rows += [*inside, share[own] @ height <= room[k]]
+            return rows
+
+        center = solution.x - A @ s
+        return RobustMargin(Image(A, CvxpyDomain(build), center=center)), Data(X, y)
 
 
 def _kinds(U: UncertaintySet) -> Iterator[str]:

@@ -16,6 +16,7 @@ from ucm.compiler.interval import Between, ErrorCurve, OverInterval, over_interv
 from ucm.compiler.plan import Plan, options_of
 from ucm.data.bound import Data, bind
 from ucm.data.kernels import KERNEL_OPTIONS
+from ucm.data.options import COUNT
 from ucm.data.sound import table
 from ucm.data.source import RowSource
 from ucm.data.stored import is_stored, row_source
@@ -256,7 +257,9 @@ def path(
     began = time.perf_counter()
     declared = model if isinstance(model, Objective) else as_model(model, "path")
     if on_empty not in ("raise", "skip"):
-        raise ParameterError(f'path: on_empty is "raise" or "skip", got {brief(on_empty)}')
+        raise ParameterError(
+            f'path: on_empty is "raise" or "skip", got {brief(on_empty)}; leave it out to raise'
+        )
     names: list[str] = []
     values: list[float] = []
     every = [
@@ -299,7 +302,8 @@ def path(
         raise unknown_option("path", unknown, [*own, *known_options])
     if progress is not None and not callable(progress):
         raise ParameterError(
-            f"path: progress is a function of a place and a solution, got {brief(progress)}"
+            f"path: progress is a function of a place and a solution, got {brief(progress)}; "
+            "write progress=lambda k, solution: None"
         )
     data: Any
     gram = None
@@ -408,8 +412,7 @@ def _of_rows(
 
 
 def _check_count(model: RobustMargin | Objective, num: Any, options: dict[str, Any]) -> None:
-    if isinstance(num, bool) or not isinstance(num, int | np.integer) or num < 1:
-        raise ParameterError(f"path: num is a positive whole number, got {brief(num)}")
+    COUNT.check("path", "num", num, "write num=10")
     given = [word for word in options if word in model.params()]
     if given:
         raise ParameterError(
@@ -481,7 +484,7 @@ def _grid(
         values = []
     if not values or isinstance(given, str):
         raise ParameterError(
-            f"path: {named[0]} takes one number or more in a sequence, got {brief(given)}"
+            f"path: {named[0]} takes one number or more in a sequence, got {brief(given)}; write [0.2, 0.3]"
         )
     return named[:1], values
 

@@ -6,7 +6,7 @@ import functools
 import inspect
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from ucm.compiler.robust import ToSphere
 from ucm.compiler.route import choose, table, unknown, verdicts
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
+from ucm.data.options import COUNT, FLAG, optional, within
 from ucm.data.survey import RowData, refuse_gathering
 from ucm.errors import (
     ConvergenceWarning,
@@ -47,9 +48,10 @@ __all__ = ["Plan", "options_of"]
 _REPRODUCED = 1e-9  # of the objective: the same minimum
 _UNLIMITED = 2**31 - 1  # iterations, and the most that foreign solvers count
 _OUTSIDE = 1e-2  # violation, relative: no accuracy of a solver that has converged
-_CONTRADICTED = (
-    1e-5  # of the bounds: further than a point outside of U can bring them past each other
-)
+_TOL = within("a number in (0, 1)", lambda x: 0.0 < x < 1.0)
+_RATIO = within("a number in (0, 1]", lambda x: 0.0 < x <= 1.0)
+_LIMIT = optional(COUNT)
+_CONTRADICTED = 1e-5  # of the bounds: further apart than a point outside of U can bring them
 _REGULAR = 1e-100  # sizes above it and below its inverse have powers that are numbers
 
 
@@ -63,12 +65,14 @@ class Plan:
     solver : the solver chosen
     setup_time : seconds of compiling
     others : lowerings that were looked at too
+    given : the parameters of the declaration that came to others with the data, as lam to a radius
     """
 
     lowering: Lowering[Any]
     solver: Solver[Any]
     setup_time: float = 0.0
     others: tuple[Lowering[Any], ...] = ()
+    given: Mapping[str, float] = field(default_factory=dict)
     _last: list[tuple[Solution, float]] = field(default_factory=list, init=False, compare=False)
     # one, with the tolerance it was solved to, for `verify`
 
@@ -190,32 +194,30 @@ class Plan:
         """
         if unknown:
             raise unknown_option("solve", unknown, options_of(Plan.solve))
-        if not isinstance(tol, float | np.floating) or not 0.0 < tol < 1.0:
-            raise ParameterError(f"solve: tol lies in (0, 1), got {brief(tol)}")
+        _TOL.check("solve", "tol", tol, "leave it out for 1e-6")
         for name, limit in (("max_iter", max_iter), ("starts", starts), ("trace", trace)):
-            whole = isinstance(limit, int | np.integer) and not isinstance(limit, bool)
-            if limit is not None and not (whole and limit >= 1):
-                raise ParameterError(
-                    f"solve: {name} is a positive whole number, got {brief(limit)}"
-                )
+            _LIMIT.check("solve", name, limit, "leave it out for what the solver has")
         check_time_limit(time_limit, "solve")
         if warm_start is not None and not isinstance(warm_start, Solution):
-            raise ParameterError(f"solve: warm_start is a Solution, got {brief(warm_start)}")
+            raise ParameterError(
+                f"solve: warm_start is a Solution, got {brief(warm_start)}; give what a solve returned"
+            )
         if callback is not None and not callable(callback):
             raise ParameterError(
-                f"solve: callback is a function of one record, got {brief(callback)}"
+                f"solve: callback is a function of one record, got {brief(callback)}; write "
+                "callback=lambda record: False"
             )
         if not isinstance(bias_rule, str) or bias_rule not in BIAS_RULES:
             raise ParameterError(
-                f"solve: bias_rule is one of {', '.join(BIAS_RULES)}, got {brief(bias_rule)}"
+                f"solve: bias_rule is one of {', '.join(BIAS_RULES)}, got {brief(bias_rule)}; leave it out "
+                "for the best that is known"
             )
         if bias_rule not in self.lowering.rules:
             raise ParameterError(
                 f"solve: bias_rule={bias_rule!r} does not apply: {self.lowering.ruled}; "
                 f"use {' or '.join(map(repr, self.lowering.rules))}"
             )
-        if not isinstance(bound, bool | np.bool_):
-            raise ParameterError(f"solve: bound is True or False, got {brief(bound)}")
+        FLAG.check("solve", "bound", bound, "leave it out for True")
         self._sealed()
         limit = None if max_iter is None else min(int(max_iter), _UNLIMITED)
         monitor = Monitor(
@@ -270,7 +272,7 @@ class Plan:
             ends=tuple(ends) if ends else (proof.objective,),
             size=proof.size,
             answer=proof.answer,
-            params=self.model.params(),
+            params={**self.given, **self.model.params()},
             **vars(parts),
         )
 
@@ -331,7 +333,7 @@ class Plan:
         bias_rule: str,
     ) -> Solution:
         """The solution of a second plan, which it refers to."""
-        second = Plan.of((further,), self.setup_time)
+        second = replace(Plan.of((further,), self.setup_time), given=self.given)
         if isinstance(further, type(self.lowering)):
             warm_start = None  # its vectors are in other coordinates
         else:
@@ -406,14 +408,15 @@ class Plan:
         >>> sol.certificate.kind, bool(sol.certificate.dual >= 0.5 * sol.objective)
         ('global', True)
         """
-        if not isinstance(ratio, float | int | np.floating) or not 0.0 < ratio <= 1.0:
-            raise ParameterError(f"bound: ratio lies in (0, 1], got {brief(ratio)}")
+        _RATIO.check("bound", "ratio", ratio, "leave it out for 0.99")
         check_time_limit(time_limit, "bound")
         self._sealed()
         if solution is None:
             solution = self._last[0][0] if self._last else self.solve()
         elif not isinstance(solution, Solution):
-            raise ParameterError(f"bound: solution is a Solution, got {brief(solution)}")
+            raise ParameterError(
+                f"bound: solution is a Solution, got {brief(solution)}; leave it out for the last one"
+            )
         plan = solution.plan or self
         tol = self._last[0][1] if self._last else 1e-6
         monitor = Monitor(tol, time_limit=time_limit)
@@ -587,7 +590,9 @@ class Plan:
         if solution is None:
             solution = self._last[0][0] if self._last else self.solve()
         elif not isinstance(solution, Solution):
-            raise ParameterError(f"guarantees: solution is a Solution, got {brief(solution)}")
+            raise ParameterError(
+                f"guarantees: solution is a Solution, got {brief(solution)}; leave it out for the last one"
+            )
         plan = solution.plan or self
         if isinstance(plan.data, RowData):
             refuse_gathering(plan.data.source, "a bound on the errors of new data")

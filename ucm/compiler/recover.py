@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.compiler.row_errors import undecided
+from ucm.compiler.row_errors import around_least, undecided
 from ucm.data.bound import Data, GramSpace
 from ucm.data.gram import Gram
 from ucm.data.linear import Vec
@@ -37,7 +37,6 @@ __all__ = [
     "moves",
     "sample_weights",
     "summand_points",
-    "summands",
 ]
 
 BIAS_RULES = ("auto", "kkt", "midpoint", "means", "error", "odds", "zero")
@@ -106,8 +105,9 @@ def bias(
     q: Sequence[Vec],
     w: Vec,
     side: str | None = None,
-) -> tuple[float | None, str]:
-    """The bias b of `w'x + b`, and the rule that gave it.
+) -> tuple[float | None, str, float | None]:
+    """The bias b of `w'x + b`, the rule that gave it and, of "kkt", rho: the margin `y (w'x + b)` at which
+    weights leave their bounds.
 
     Parameters
     ----------
@@ -131,11 +131,10 @@ def bias(
     if normal is None and side is not None:
         normal, one_map = feature_normal(U, w, side), False
     if normal is None or normal.size != data.n:
-        return None, "none"
+        return None, "none", None
     if rule == "zero" or not w.any():
-        return 0.0, "zero"
+        return 0.0, "zero", None
     rules = {
-        "kkt": lambda: _levels(form, w),
         "midpoint": lambda: _midpoint(U, data, q, w),
         "means": lambda: -0.5 * float(normal @ (data.mean("pos") + data.mean("neg"))),
         "error": lambda: _least_error(data, normal, data.weights),
@@ -145,27 +144,28 @@ def bias(
     automatic = ("kkt", "odds", "error") if weighted else ("kkt", "midpoint", "error")
     automatic = automatic if one_map else [n for n in automatic if n in ("odds", "error")]
     for name in automatic if rule == "auto" else (rule,):
-        b = rules[name]()
+        b, rho = _levels(form, w) if name == "kkt" else (rules[name](), None)
         if b is not None and math.isfinite(b):
-            return b - _to_origin(data, normal), name
+            return b - _to_origin(data, normal), name, rho
     raise ParameterError(
         f"bias={rule!r} does not apply to {U!r}; "
         'use bias="auto", or "error" for the least training error'
     )
 
 
-def _levels(form: MinNorm, w: Vec) -> float | None:
-    """b = -(alpha + beta) / 2, alpha and beta the scores w'x at which the weights of the two classes
-    leave their bounds. Needs one uncoupled hull per class, or one joint hull, and nothing beside them: the
-    boundary of `0.5 * pos.mean + 0.5 * Hull(pos)` is not where the samples of the hull end."""
+def _levels(form: MinNorm, w: Vec) -> tuple[float | None, float | None]:
+    """b = -(alpha + beta) / 2 and rho = (alpha - beta) / 2, alpha and beta the scores w'x at which the
+    weights of the two classes leave their bounds. Needs one uncoupled hull per class, or one joint hull, and
+    nothing beside them: the boundary of `0.5 * pos.mean + 0.5 * Hull(pos)` is not where the samples of
+    the hull end."""
     if form.couplings or form.center.any():
-        return None
+        return None, None
     found: dict[float, list[float]] = {1.0: [], -1.0: []}
     for b in form.blocks:
         if not b.carries:
             continue
         if not isinstance(b.domain, Leveled):
-            return None
+            return None, None
         levels = b.domain.levels(b.map.rmatvec(-w), classes=b.classes)
         # -A'w = -weight y w'x for signed samples, -weight w'x for one class
         labels = (1.0, -1.0) if b.classes is not None else (1.0,)
@@ -175,8 +175,9 @@ def _levels(form: MinNorm, w: Vec) -> float | None:
             if theta is not None and b.weight != 0.0:
                 found[label].append(-theta / (b.weight * (y if b.classes is not None else 1.0)))
     if any(len(scores) != 1 for scores in found.values()):
-        return None
-    return -0.5 * (found[1.0][0] + found[-1.0][0])
+        return None, None
+    (alpha,), (beta,) = found[1.0], found[-1.0]
+    return -0.5 * (alpha + beta), 0.5 * (alpha - beta)
 
 
 def _inside(low: float, high: float) -> float | None:
@@ -197,15 +198,6 @@ def _terms(
     else:
         x = U.rebuild(data, q)[0]
         yield U, x, x
-
-
-def summands(U: UncertaintySet, factor: float = 1.0) -> Iterator[tuple[UncertaintySet, float]]:
-    """The Minkowski summands, each with the number in front of it, nan under a matrix."""
-    if isinstance(U, Combination):
-        for V, L in U.terms():
-            yield from summands(V, factor * value(L) if is_number(L) else math.nan)
-    else:
-        yield U, factor
 
 
 def summand_points(U: UncertaintySet, data: Data, q: Sequence[Vec]) -> tuple[Vec, ...]:
@@ -320,9 +312,8 @@ def least_error(
 ) -> float:
     """The middle of the widest interval of b with the least weighted training error.
 
-    Of many scores only those near the least error are sorted. In `_BINS` parts of their range, with the cost
-    N of the negative samples in each, the error E before a part falls within it by N at most, so that no b
-    is best where E - N is above the least E.
+    Of many scores only those near the least error are sorted: in `_BINS` parts of their range see
+    `around_least`.
 
     Parameters
     ----------
@@ -350,18 +341,12 @@ def _by_parts(
     if among is not None:
         of_class[~among] = 2 * _BINS
     sums = np.bincount(of_class, costs, 2 * _BINS + 1)
-    N, P = sums[:_BINS], sums[_BINS : 2 * _BINS]
-    error = np.cumsum(P - N) - (P - N) + N.sum()  # before each part
-    filled = np.flatnonzero(N + P)
-    hair = 1e-12 * (P.sum() + N.sum())
-    least = error[filled].min()
-    near = np.flatnonzero((error - N)[filled] <= least + hair)
-    first, last = filled[max(near[0] - 1, 0)], filled[min(near[-1] + 1, filled.size - 1)]
+    first, last, before, least = around_least(sums[_BINS : 2 * _BINS], sums[:_BINS])
     rows = np.flatnonzero((part >= first) & (part <= last))
     rows = rows if among is None else rows[among[rows]]
     own = np.ones(rows.size) if costs is None else costs[rows]
-    b, found, inside = _by_sorting(scores[rows], positive[rows], own, float(error[first]))
-    return b if inside and found <= least + hair else None
+    b, found, inside = _by_sorting(scores[rows], positive[rows], own, before)
+    return b if inside and found <= least else None
 
 
 def _by_sorting(

@@ -140,24 +140,25 @@ class _Robust(Lowering[Form]):
         weights = None
         if proof.answer.q:
             weights = sample_weights(self.image, proof.answer.q, data.m)
-        b, rule = None, "none"
+        b, rule, rho = None, "none", None
         if w is not None and w.any():
             if (
                 bias_rule == "auto"
                 and abs(proof.objective) <= EuclideanSpace.resolution * proof.size
             ):
                 bias_rule = "error"
-            b, rule = bias(bias_rule, model.set, self.image, data, proof.answer.q, w)
+            b, rule, rho = bias(bias_rule, model.set, self.image, data, proof.answer.q, w)
         gram = data.gram
         if gram is None or w is None or x is None:
             known = gram is None and x is not None and len(proof.answer.q) == len(self.image.blocks)
             make = functools.partial(self._parts, proof.answer.q) if known else None
-            return Parts(w, b, x, weights, rule, make_parts=make)
+            return Parts(w, b, x, weights, rule, make_parts=make, rho=rho)
         c, point = coefficients_of(model, data, gram, proof.answer.q, w, x)
         if gram.kernel.name == "linear":  # then w and x are features too
             w, x = np.asarray(gram.X.T @ c), np.asarray(gram.X.T @ point)
-            return Parts(w, b, x, weights, rule, c)
-        return Parts(None, b, None, weights, rule, c, Expansion.of(gram.kernel, gram.X, c))
+            return Parts(w, b, x, weights, rule, c, rho=rho)
+        expansion = Expansion.of(gram.kernel, gram.X, c)
+        return Parts(None, b, None, weights, rule, c, expansion, rho=rho)
 
     def dual_reference(self) -> cp.Problem | None:
         return None

@@ -15,7 +15,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.nearest import NearestPoint
 from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver
 from ucm.forms.pair import HingeDual
-from ucm.forms.rows import RowHinge, RowHulls
+from ucm.forms.rows import RowBalls, RowHulls, RowLosses
 from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.language.contracts import Capped
@@ -44,6 +44,7 @@ from ucm.solvers import (
     KinkedNewton,
     Linearize,
     Newton,
+    NewtonBalls,
     NewtonHull,
     NewtonRows,
     PrimalAPG,
@@ -171,10 +172,11 @@ ROUTES = (
         Sieve(NewtonHull()),
         "two hulls of rows: a sample, the rows near the thresholds, a proof over all",
     ),
+    Route(NewtonBalls(), "weights of rows in balls: Newton steps from sums over all rows"),
     Route(
         HingeSieve(DualNewton()), "the hinge loss with l2 over rows: so too, around margins of 1"
     ),
-    Route(NewtonRows(), "its powers from 2 on: Newton steps from sums over all rows"),
+    Route(NewtonRows(), "smooth losses with l2 over rows: Newton steps from sums over all"),
     # 0 in U: the unit sphere
     Route(SecularSphere(), "one ellipsoid, p = 2: the global minimum by one scalar root"),
     Route(Facets(), "up to three dimensions, any norm: the global minimum"),
@@ -220,7 +222,8 @@ clip-mdm (inner products only) |
 | `MinNorm`, other norms | highs-distance (1 and inf, polyhedral), scaled-newton (with growing-ball), \
 clarabel |
 | `RowHulls` | sieve (rows that are read block by block) |
-| `RowHinge` | hinge-sieve (p = 1), newton-rows (p >= 2) |
+| `RowBalls` | newton-balls (the same, their weights in balls) |
+| `RowLosses` | hinge-sieve (the hinge loss), newton-rows (smooth losses) |
 | `UnitNorm` | secular-sphere, facets, faces: global minima; rapminos, linearize |
 | `HingeDual` | psmo (kernels, many features; with few features `Composite`) |
 | `Composite` | simplex, highs (piecewise linear, l1), prox-newton (smooth losses), newton-dual (one \
@@ -250,7 +253,8 @@ _WORDS = {
     MinNorm: "the minimum norm of a set",
     UnitNorm: "a set that holds 0",
     RowHulls: "two hulls of rows that are read block by block",
-    RowHinge: "hinge losses over rows that are read block by block",
+    RowBalls: "hulls of rows that are read block by block, their weights in balls",
+    RowLosses: "losses with the squared l2 norm over rows that are read block by block",
     HingeDual: "hinge losses with the squared l2 norm",
     Composite: "a convex loss with a convex penalty",
     DifferenceOfConvex: "a difference of convex losses and penalties",

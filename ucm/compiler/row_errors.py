@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ucm.data.linear import Vec
 from ucm.data.source import RowSource, as_double, told
 
-__all__ = ["undecided"]
+__all__ = ["around_least", "undecided"]
 
 _BINS = 1 << 16
 
@@ -40,14 +40,30 @@ def _bring(
     return state, (scores[rows], (np.asarray(y) > 0.0)[rows])
 
 
+def around_least(P: NDArray[Any], N: NDArray[Any]) -> tuple[int, int, float, float]:
+    """The first and the last of the parts of the scores between which the least error lies, the error with
+    all from the first on called positive, and the least that is known.
+
+    Before a part the error is known; within it falls by the cost of its class -1 at most. One part more comes
+    on either side.
+
+    Parameters
+    ----------
+    P, N : the costs of class +1 and class -1 in every part, in order
+    """
+    error = np.cumsum(P - N) - (P - N) + N.sum()  # before each part
+    filled = np.flatnonzero(N + P)
+    least = float(error[filled].min()) + 1e-12 * float(P.sum() + N.sum())
+    near = np.flatnonzero((error - N)[filled] <= least)
+    first, last = filled[max(near[0] - 1, 0)], filled[min(near[-1] + 1, filled.size - 1)]
+    return int(first), int(last), float(error[first]), least
+
+
 def undecided(
     source: RowSource, normal: Vec, costs: tuple[float, float], center: float, spread: float
 ) -> tuple[Vec, NDArray[np.bool_], float]:
     """The scores between which the least error lies, whether of class +1, and the error with all of them
     called positive: two rounds.
-
-    Before a bin the error is known; within it falls by the cost of its class -1 at most. One bin more comes
-    on either side.
 
     Parameters
     ----------
@@ -58,12 +74,7 @@ def undecided(
     width = 16.0 * max(spread, 1e-280) / _BINS
     first = center - 0.5 * _BINS * width
     counts = told(rounds, _count, normal, first, width, merge=_added)
-    P, N = costs[0] * counts[0], costs[1] * counts[1]
-    error = np.cumsum(P - N) - (P - N) + N.sum()
-    filled = np.flatnonzero(counts.any(axis=0))
-    least = error[filled].min() + 1e-12 * (P.sum() + N.sum())
-    near = np.flatnonzero((error - N)[filled] <= least)
-    low, high = filled[max(near[0] - 1, 0)], filled[min(near[-1] + 1, filled.size - 1)]
-    found = told(rounds, _bring, normal, first, width, int(low), int(high))
+    low, high, before, _ = around_least(costs[0] * counts[0], costs[1] * counts[1])
+    found = told(rounds, _bring, normal, first, width, low, high)
     scores = np.concatenate([s for s, _ in found])
-    return scores, np.concatenate([p for _, p in found]), float(error[low])
+    return scores, np.concatenate([p for _, p in found]), before

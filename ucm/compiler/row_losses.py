@@ -1,61 +1,80 @@
-"""Hinge losses with the squared l2 norm over row sources."""
+"""Convex losses with the squared l2 norm over row sources."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ucm.compiler.lowering import Given, Lowering, Parts, Proof, Regime, Verdict
+from ucm.data.bound import Data
+from ucm.data.linear import Vec
 from ucm.data.survey import RowData, refuse_gathering
-from ucm.evidence.row_hinge import hinge_proven
-from ucm.evidence.verify import Verification
+from ucm.errors import ParameterError
+from ucm.evidence.majorant import majorant
+from ucm.evidence.row_losses import at_rest, losses_proven
+from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.answer import Answer
 from ucm.forms.lazy import LazyVector
 from ucm.forms.monitor import Monitor
-from ucm.forms.rows import RowHinge
+from ucm.forms.objective import weighed
+from ucm.forms.rows import RowLosses
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
-from ucm.language.losses import Hinge
 from ucm.language.objective import Objective
 from ucm.language.penalties.gathered import Gathered
-from ucm.language.term_algebra import ScaledLoss
+from ucm.language.term_algebra import peeled
+from ucm.language.terms import ConvexLoss
+from ucm.solvers.blocks.band import WRITTEN, SievedRows
+from ucm.solvers.blocks.newton_rows import curve
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["ToRowLosses", "hinge_terms"]
+__all__ = ["ToRowLosses", "loss_terms"]
 
 
-def hinge_terms(model: Objective) -> tuple[float, float, float] | None:
-    """(p, C, lam) of `C * Hinge(p) + lam * L2()`; None for any other objective."""
+def loss_terms(model: Objective) -> tuple[tuple[ConvexLoss, ...], float] | None:
+    """The losses and lam of `losses + lam * L2()`, all convex; None for any other objective."""
     (losses, less), (penalties, taken) = model.loss.split(), model.penalty.split()
     lam = Gathered(penalties).square
-    if len(losses) != 1 or less or taken or lam is None:
-        return None
-    C, loss = 1.0, losses[0]
-    while isinstance(loss, ScaledLoss):
-        C, loss = C * loss.c(), loss.term
-    return (loss.p, C, lam) if isinstance(loss, Hinge) and loss.on is None else None
+    return None if less or taken or lam is None else (losses, lam)
 
 
-class ToRowLosses(Lowering[RowHinge]):
-    """`C sum max(0, 1 - margin)^p + lam ||w||_2^2` over rows that are read block by block."""
+class _Ends(NamedTuple):
+    """A sample of class +1 and one of class -1, with their weights; as `ucm.data.bound.Data`."""
+
+    y: Vec
+    factors: Vec
+    weights: Vec | None
+
+
+def _form(terms: tuple[tuple[ConvexLoss, ...], float], data: RowData) -> RowLosses:
+    factors = np.array(data.weighing.classes)
+    ends = _Ends(np.array([1.0, -1.0]), factors, None if data.weighing.plain else factors)
+    found = []
+    for loss, C in zip(*weighed(terms[0], ends), strict=True):  # type: ignore[arg-type]
+        c, base = peeled(loss)
+        plus, minus = c * (np.ones(2) if C is None else C)
+        found.append((base, (float(plus), float(minus))))
+    return RowLosses(data, tuple(found), terms[1])
+
+
+class ToRowLosses(Lowering[RowLosses]):
+    """Convex losses and `lam ||w||_2^2` over rows that are read block by block."""
 
     wrong = "a dual point above the primal one); the pass over the rows"
 
     def __init__(
         self,
         model: Objective,
-        terms: tuple[float, float, float],
+        terms: tuple[tuple[ConvexLoss, ...], float],
         data: RowData,
         asked: str | Solver[Any] = "auto",
     ) -> None:
         self.model, self.asked, self.rules = model, asked, ("auto",)
         self.data: Any = data  # of rows elsewhere
-        p, C, lam = terms
-        plus, minus = data.weighing.classes
-        self.form = RowHinge(data, p, (C * plus, C * minus), lam)
+        self.form = _form(terms, data)
 
     @property
     def regime(self) -> Regime:
@@ -79,7 +98,7 @@ class ToRowLosses(Lowering[RowHinge]):
         return None  # a sample tells more than the solution for other weights
 
     def run(
-        self, solver: Solver[RowHinge], monitor: Monitor, start: Answer | None, starts: int
+        self, solver: Solver[RowLosses], monitor: Monitor, start: Answer | None, starts: int
     ) -> list[Answer]:
         return [self.answer(solver, monitor, start)]
 
@@ -88,7 +107,7 @@ class ToRowLosses(Lowering[RowHinge]):
         if answer.rows is None:  # stopped before a pass was over
             nothing = Certificate(np.inf, 0.0, np.inf, np.inf, np.nan, "none")
             return Proof(answer, nothing, np.nan, w, b)
-        certificate = hinge_proven(self.form, answer.rows)
+        certificate = losses_proven(self.form, answer.rows)
         return Proof(answer, certificate, certificate.primal, w, b)
 
     def certify_given(self, given: Given) -> Certificate:
@@ -107,11 +126,48 @@ class ToRowLosses(Lowering[RowHinge]):
             weights = LazyVector(self.data.m, found.rows.weights)
         return Parts(proof.w, proof.b, None, weights, "variable")
 
+    # --- the twin ----------------------------------------------------------------------------------
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
-        refuse_gathering(self.data.source, "the CVXPY twin of a loss")
+        if at is None:
+            raise ParameterError(
+                "reference: over rows it is the program of some of them, and of what the slopes of the "
+                "others bound, which a solution knows; give one, reference(solution)"
+            )
+        data, others = self._written(at)
+        return majorant(self.model, data, None, 0.0, scaled=scaled, others=others)
 
     def dual_reference(self) -> cp.Problem | None:
         return None
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
-        refuse_gathering(self.data.source, "the CVXPY twin of a loss")
+        problem = self.reference(solution, True)
+        least = min(loss.lowest() for loss, _ in self.form.losses)
+        unit = at_rest(self.form)
+        return compared(
+            solution,
+            solved(problem, options),
+            tol,
+            objective=solution.objective,
+            unit=unit,
+            least=least,
+        )
+
+    def _written(self, solution: Solution) -> tuple[Data, tuple[Vec, float, float]]:
+        """Samples that are written out, of a band all, and the bound of the others by their slopes."""
+        found = None if solution.answer is None else solution.answer.rows
+        if found is None or found.slopes is None or solution.w is None:
+            raise ParameterError("verify: expected a solution with slopes, got none; solve first")
+        if isinstance(found.rows, SievedRows):
+            X, y = found.rows.band.table()
+            a = np.concatenate(found.rows.band.p)
+            gain = float(a.sum())
+        else:
+            X, y = self.data.sample
+            step = -(-y.size // WRITTEN)
+            X, y = X[::step], y[::step]
+            _, own = curve(X, y, None, found.w, found.b, self.form.losses)
+            a, gain = found.rows.of(X, y), float(own.gains.sum())
+        normal = found.points[0] - found.points[1] - np.asarray(X.T @ (y * a)).ravel()
+        slope = float(found.slopes[0] - found.slopes[1] - y @ a)
+        rest = normal, slope, float(np.sum(found.gains)) - gain
+        return Data(X, y, self.data.weighing), rest

@@ -490,7 +490,9 @@ def bind(
             "ucm.Classifier takes any two labels"
         ) from error
     if values.ndim != 1:
-        raise DataError(f"y: expected one label per sample, got shape {values.shape}")
+        raise DataError(
+            f"y: expected one label per sample, got shape {values.shape}; give one dimension"
+        )
     if values.size != X.shape[0]:
         raise DataError(
             f"y: expected {X.shape[0]} labels, one per row of X, got {values.size}; "

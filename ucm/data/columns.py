@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ucm.errors import DataError
 
-__all__ = ["Unlabelled", "chosen"]
+__all__ = ["LABELS", "Unlabelled", "chosen", "listed", "refuse_lost"]
 
-_LABELS = ("label", "class", "target", "y")
+LABELS = ("label", "class", "target", "y")
 
 
 class Unlabelled:
@@ -41,23 +41,21 @@ def chosen(kinds: Mapping[Any, str | None], y: Any) -> tuple[list[Any], Any]:
     names = list(kinds)
     label = y if isinstance(y, str) else None
     if y is None:
-        found = [name for name in names if str(name).lower() in _LABELS]
+        found = [name for name in names if str(name).lower() in LABELS]
         if len(found) != 1:
             raise DataError(
-                f"y: expected one column named {', '.join(_LABELS)}, got {len(found)} of them among "
-                f"{_listed(names)}; give the name of the column"
+                f"y: expected one column named {', '.join(LABELS)}, got {len(found)} of them among "
+                f"{listed(names)}; give the name of the column"
             )
         label = found[0]
     if label is not None and label not in names:
         raise DataError(
-            f"y: expected the name of a column, got {label!r}; there are {_listed(names)}"
+            f"y: expected the name of a column, got {label!r}; there are {listed(names)}"
         )
     features = [name for name in names if name != label]
     if isinstance(y, Unlabelled) and y.names is not None:
         features = y.names
-        if not set(features) <= set(names):
-            lost = sorted(set(features) - set(names))
-            raise DataError(f"X: expected the columns of the fit, got none named {', '.join(lost)}")
+        refuse_lost(features, names)
     if not features:
         raise DataError("X: expected features, got none beside the labels; add columns")
     for name in features:
@@ -69,5 +67,16 @@ def chosen(kinds: Mapping[Any, str | None], y: Any) -> tuple[list[Any], Any]:
     return features, label
 
 
-def _listed(names: list[Any]) -> str:
-    return ", ".join(map(str, names[:10]))
+def refuse_lost(names: Iterable[str], there: Iterable[Any]) -> None:
+    """Raises `DataError` where a table has not all columns of the fit."""
+    lost = sorted(set(names) - set(there))
+    if lost:
+        raise DataError(
+            f"X: expected the columns of the fit, got none named {', '.join(lost)}; "
+            "give a table that has them"
+        )
+
+
+def listed(names: list[Any]) -> str:
+    """The first ten."""
+    return ", ".join(map(str, names[:10])) + (", ..." if len(names) > 10 else "")

@@ -40,6 +40,7 @@ __all__ = ["dask_rows", "frame_kinds", "is_dask"]
 
 _TIMEOUT = 600.0  # seconds of a round, and of the wait for the next block to be computed
 _LOOK = 0.5  # seconds between two looks whether all workers are there
+_GONE = 10.0  # seconds that workers which had the blocks may all be away
 _LOSSES = 5  # of workers, in one round
 _PART = 4  # times the rows of a block in memory: fewer summaries come back
 _FEW = 127  # labels that an int8 tells apart
@@ -213,6 +214,7 @@ class _OnWorkers(RowSource):
         self.n, self.features, self.nbytes = about.n, about.features, 0
         self.blocks, self.resident = blocks, about.resident
         self.futures: list[Any] | None = None
+        self.computed = False
         self._refuse_size(about)
         self.m = _known(about.rows, lambda: self.rounds().merged(_rows, _added))
         self.nbytes = 8 * self.m * self.n
@@ -324,7 +326,13 @@ class _OnWorkers(RowSource):
                     break
             if done != before:
                 clock, before = time.monotonic(), done
-            if time.monotonic() - clock > self.options.timeout:
+            waited = time.monotonic() - clock
+            if self.computed and waited > _GONE and not self.workers():
+                raise DataError(
+                    f"Dask: expected workers that have the blocks, got none for {waited:.0f} s; "
+                    "start workers, and ask again"
+                )
+            if waited > self.options.timeout:
                 raise DataError(
                     f"Dask: no block was computed for {self.options.timeout:g} s, {done} of {len(futures)} "
                     f"are, on {len(self.workers())} workers; start workers, or raise "
@@ -332,6 +340,7 @@ class _OnWorkers(RowSource):
                 )
             time.sleep(pause)
             pause = min(1.5 * pause, 0.2)
+        self.computed = True
         places: dict[str, list[int]] = {}
         for k, address in enumerate(first):
             places.setdefault(address, []).append(k)
@@ -607,7 +616,9 @@ def _labels(X: Any, y: Any, rows: tuple[int | None, ...]) -> tuple[list[Any], An
         return _lazy_labels(X, y, rows), None
     y = np.asarray(y)
     if y.ndim != 1:
-        raise DataError(f"y: expected one label per sample, got shape {y.shape}")
+        raise DataError(
+            f"y: expected one label per sample, got shape {y.shape}; give one dimension"
+        )
     if any(r is None for r in rows):
         raise DataError(
             "y: expected labels of Dask beside blocks of unknown length, got them in memory; give the "
@@ -625,7 +636,9 @@ def _labels(X: Any, y: Any, rows: tuple[int | None, ...]) -> tuple[list[Any], An
 def _lazy_labels(X: Any, y: Any, rows: tuple[int | None, ...]) -> list[Any]:
     """Blocks of labels beside those of the samples."""
     if y.ndim != 1:
-        raise DataError(f"y: expected one label per sample, got shape {tuple(y.shape)}")
+        raise DataError(
+            f"y: expected one label per sample, got shape {tuple(y.shape)}; give one dimension"
+        )
     if hasattr(y, "chunks"):
         own = tuple(None if math.isnan(r) else int(r) for r in y.chunks[0])
         if None not in own and None not in rows and own != rows:

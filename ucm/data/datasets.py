@@ -121,10 +121,14 @@ def load_splits(name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     folder = _folder()
     file = None if folder is None else folder / f"{name}.npz"
     if file is None or not file.is_file():
-        raise DataError(f"load_splits({name!r}): no such set in the folder named by UCM_DATA")
+        raise DataError(
+            f"load_splits({name!r}): no such set in the folder named by UCM_DATA; see ucm.datasets.names()"
+        )
     with np.load(file, allow_pickle=False) as parts:
         if "train" not in parts or "test" not in parts:
-            raise DataError(f"load_splits({name!r}): the file holds no arrays train and test")
+            raise DataError(
+                f"load_splits({name!r}): the file holds no arrays train and test; save both"
+            )
         return parts["train"].astype(np.int64), parts["test"].astype(np.int64)
 
 
@@ -169,7 +173,7 @@ def _folder() -> Path | None:
         return None
     folder = Path(named)
     if not folder.is_dir():
-        raise DataError(f"UCM_DATA: {named} is no folder")
+        raise DataError(f"UCM_DATA: {named} is no folder; name one, or unset it")
     return folder
 
 

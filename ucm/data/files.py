@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ucm.data.columns import LABELS, listed
 from ucm.errors import DataError
 
 __all__ = ["Table", "read", "read_table"]
 
-_LABEL_NAMES = ("label", "class", "target", "y")
 _OPENERS: dict[re.Pattern[bytes], Callable[[Path], gzip.GzipFile | bz2.BZ2File]] = {
     re.compile(rb"\x1f\x8b"): gzip.GzipFile,
     # its first block, or its end, follows at once: a text may begin with BZ
@@ -112,7 +112,9 @@ def read(
         raise DataError(f"{path}: the file is empty; expected rows of LIBSVM or CSV")
     if any(_PAIR.fullmatch(token) for i in rows[:10] for token in lines[i].split()[1:]):
         if label is not None:
-            raise DataError(f"{path}: a LIBSVM file has its labels first, got label={label!r}")
+            raise DataError(
+                f"{path}: a LIBSVM file has its labels first, got label={label!r}; leave it out"
+            )
         return _libsvm(path, text, lines, rows, zero_based)
     return _csv(path, text, label, features)
 
@@ -128,7 +130,7 @@ def _text(path: Path) -> str:
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
     except IsADirectoryError:
-        raise DataError(f"{path}: a directory, not a file") from None
+        raise DataError(f"{path}: a directory, not a file; name a file in it") from None
     except (OSError, EOFError, zlib.error, ValueError) as error:  # a name can hold no NUL
         raise DataError(f"{path}: cannot be read ({error})") from None
     if b"\x00" in content:
@@ -162,7 +164,9 @@ def _libsvm(
         raise DataError(f"{path}: no row has a feature; expected index:value pairs")
     occurs = bool((X.indices == 0).any())
     if zero_based is False and occurs:
-        raise DataError(f"{path}: index 0, where the classifier was fitted on indices from 1")
+        raise DataError(
+            f"{path}: index 0, where the classifier was fitted on indices from 1; count from 1"
+        )
     zero_based = occurs if zero_based is None else zero_based
     return Table(X if zero_based else X[:, 1:], y, zero_based)
 
@@ -197,11 +201,14 @@ def _csv(path: Path, text: str, label: str | None, features: int | None) -> Tabl
     if header is not None:
         rows = rows[1:]
         if not rows:
-            raise DataError(f"{path}: a header and no rows")
+            raise DataError(f"{path}: a header and no rows; add rows of samples")
     width = len(names)
     for line, cells in rows:
         if len(cells) != width:
-            raise DataError(f"{path}, line {line}: {_count(len(cells))}, the first row has {width}")
+            raise DataError(
+                f"{path}, line {line}: {_count(len(cells))}, the first row has {width}; "
+                "give every row as many"
+            )
     bare = width == features
     if features is not None and width not in (features, features + 1):
         raise DataError(
@@ -258,9 +265,9 @@ def _label_column(
         if header is None:
             raise DataError(f"{path}: no header, so no column named {label!r}; use first or last")
         if label not in header:
-            raise DataError(f"{path}: no column named {label!r}; the header has {_listed(header)}")
+            raise DataError(f"{path}: no column named {label!r}; the header has {listed(header)}")
         return header.index(label)
-    named = [j for j, name in enumerate(header or []) if name.lower() in _LABEL_NAMES]
+    named = [j for j, name in enumerate(header or []) if name.lower() in LABELS]
     if len(named) == 1:
         return named[0]
     text = [j for j in range(width) if all(_number(cells[j]) is None for _, cells in rows)]
@@ -279,7 +286,9 @@ def _label_column(
 def _labels(path: Path, column: list[tuple[int, str]]) -> NDArray[Any]:
     for line, cell in column:
         if not cell:
-            raise DataError(f"{path}, line {line}: the label is missing")
+            raise DataError(
+                f"{path}, line {line}: the label is missing; fill it in, or leave the row out"
+            )
     numbers = [_number(cell) for _, cell in column]
     if all(number is not None for number in numbers):
         return np.array(numbers, dtype=np.float64)
@@ -301,7 +310,3 @@ def _wrong(cell: str) -> str:
 
 def _count(cells: int) -> str:
     return "1 value" if cells == 1 else f"{cells} values"
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")

@@ -139,7 +139,9 @@ def _number(name: str, number: Any) -> float:
             raise TypeError
         return float(number)
     except (TypeError, OverflowError):
-        raise ParameterError(f"{name}: expected a number, got {brief(number)}") from None
+        raise ParameterError(
+            f"{name}: expected a number, got {brief(number)}; leave it out for the default"
+        ) from None
 
 
 def _variance(X: Any, weights: Vec | None) -> float:
@@ -182,13 +184,16 @@ def kernel_of(
         raise unknown_option("kernel", unknown, KERNEL_OPTIONS)
     size = _number("cache_size", options.get("cache_size", 200.0))
     if not 0.0 < size < np.inf:
-        raise ParameterError(f"cache_size: expected a positive number of megabytes, got {size:g}")
+        raise ParameterError(
+            f"cache_size: expected a positive number of megabytes, got {size:g}; leave it out for the default"
+        )
     limit = int(size * MEGABYTE)
     gamma: Any = options.get("gamma", "scale")
     if isinstance(gamma, str):
         if gamma not in ("scale", "auto"):
             raise ParameterError(
-                f'gamma: expected "scale", "auto" or a positive number, got {gamma!r}'
+                f'gamma: expected "scale", "auto" or a positive number, got {gamma!r}; '
+                'leave it out for "scale"'
             )
         spread = 1.0
         if gamma == "scale":
@@ -207,10 +212,12 @@ def kernel_of(
         )
     degree = _number("degree", options.get("degree", 3))
     if not degree.is_integer() or degree < 0:
-        raise ParameterError(f"degree: expected a whole number >= 0, got {degree:g}")
+        raise ParameterError(
+            f"degree: expected a whole number >= 0, got {degree:g}; leave it out for 3"
+        )
     coef0 = _number("coef0", options.get("coef0", 0.0))
     if not np.isfinite(coef0):
-        raise ParameterError(f"coef0: expected a finite number, got {coef0:g}")
+        raise ParameterError(f"coef0: expected a finite number, got {coef0:g}; leave it out for 0")
     if callable(kernel):
         return Kernel("callable", gamma, int(degree), coef0, kernel), limit
     if not isinstance(kernel, str) or kernel not in KERNELS:

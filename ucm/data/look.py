@@ -85,7 +85,7 @@ def joined(a: Look, b: Look) -> Look:
 
 def refuse_empty() -> NoReturn:
     """Raises `DataError`: there is no row."""
-    raise DataError("X: expected samples, got none (0 rows)")
+    raise DataError("X: expected samples, got none (0 rows); add rows")
 
 
 def refuse_bad(found: Look) -> None:

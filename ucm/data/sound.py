@@ -10,6 +10,7 @@ from scipy import sparse
 
 from ucm import numerics
 from ucm.data.linear import Vec
+from ucm.data.look import refuse_empty
 from ucm.errors import DataError
 
 __all__ = ["Seal", "finite", "malformed", "read", "refuse_entry", "refuse_unsound", "table"]
@@ -99,9 +100,9 @@ def read(X: Any) -> Any:
             "reshape one feature with X.reshape(-1, 1)"
         )
     if X.shape[0] == 0:
-        raise DataError("X: expected samples, got none (0 rows)")
+        refuse_empty()
     if X.shape[1] == 0:
-        raise DataError(f"X: expected features, got none (shape {X.shape})")
+        raise DataError(f"X: expected features, got none (shape {X.shape}); add columns")
     return X
 
 

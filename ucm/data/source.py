@@ -196,7 +196,8 @@ class BlockSource(RowSource):
 
     @abstractmethod
     def check(self) -> None:
-        """Raises `DataError` where the rows are no longer what they were: asked before every round."""
+        """Raises `DataError` where the rows are no longer what they were: asked before and
+        after every round."""
 
     def rounds(self) -> Rounds:
         return _LocalRounds(self)
@@ -230,6 +231,7 @@ class _LocalRounds(Rounds):
         every = range(self.source.blocks)
         if threads == 1 or len(every) == 1:
             yield from map(work, every)
+            self.source.check()
             return
         with ThreadPoolExecutor(threads) as pool:
             ahead: deque[Any] = deque()  # so that summaries do not pile up
@@ -239,6 +241,7 @@ class _LocalRounds(Rounds):
                     yield ahead.popleft().result()
             while ahead:
                 yield ahead.popleft().result()
+        self.source.check()
 
     def recover(self) -> None:
         self.states = [{} for _ in self.states]

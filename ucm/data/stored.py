@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +15,10 @@ from scipy import sparse
 
 from ucm.data.columns import Unlabelled, chosen
 from ucm.data.dask_rows import dask_rows, is_dask
+from ucm.data.options import COUNT, SECONDS, optional
 from ucm.data.sound import refuse_unsound
 from ucm.data.source import BlockSource, RowSource, block_rows, refuse_lengths
-from ucm.errors import DataError, MissingExtraError, ParameterError, brief
+from ucm.errors import DataError, MissingExtraError, brief
 
 __all__ = ["feature_rows", "is_stored", "row_source"]
 
@@ -88,18 +90,15 @@ def row_source(
     'optimal'
     """
     for name, number in (("threads", threads), ("block", block)):
-        whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-        if number is not None and not (whole and number >= 1):
-            raise ParameterError(
-                f"row_source: {name} is a positive whole number, got {brief(number)}"
-            )
-    if timeout is not None and not timeout > 0.0:
-        raise ParameterError(
-            f"row_source: timeout is a positive number of seconds, got {brief(timeout)}"
+        optional(COUNT).check(
+            "row_source", name, number, "leave it out for what fits the processor"
         )
+    optional(SECONDS).check("row_source", "timeout", timeout, "leave it out for ten minutes")
     if isinstance(X, RowSource):
         if y is not None:
-            raise DataError("y: expected none beside a row source, which has its own, got one")
+            raise DataError(
+                "y: expected none beside a row source, which has its own, got one; leave it out"
+            )
         return X
     if is_dask(X):
         return dask_rows(X, y, block, timeout)
@@ -141,6 +140,14 @@ def _opened(X: Any, y: Any, block: int | None) -> BlockSource:
 
 
 def _of_file(path: Path, kind: str, y: Any, block: int | None) -> BlockSource:
+    kept = _Kept(path)  # as it is before anything is read
+    found = _of_format(path, kind, y, block)
+    if isinstance(found, _Rows):
+        found.kept = (kept, *found.kept)
+    return found
+
+
+def _of_format(path: Path, kind: str, y: Any, block: int | None) -> BlockSource:
     if kind == "numpy":
         try:
             X = np.load(path, mmap_mode="r")
@@ -198,7 +205,9 @@ def _of_arrays(X: Any, y: Any, block: int | None) -> BlockSource:
         raise DataError("y: expected one label per row of X, got none; give the labels")
     if isinstance(y, str | Path):
         if not Path(y).exists():
-            raise DataError(f"y: expected labels or a .npy file of them, got {str(y)!r}")
+            raise DataError(
+                f"y: expected labels or a .npy file of them, got {str(y)!r}; save them with numpy.save"
+            )
         try:
             y = np.load(y, mmap_mode="r")
         except (ValueError, OSError) as error:
@@ -221,16 +230,69 @@ def _of_arrays(X: Any, y: Any, block: int | None) -> BlockSource:
     y = y.zeros(X.shape[0]) if isinstance(y, Unlabelled) else y
     y = y if hasattr(y, "shape") and hasattr(y, "dtype") else np.asarray(y)
     if len(y.shape) != 1:
-        raise DataError(f"y: expected one label per sample, got shape {tuple(y.shape)}")
+        raise DataError(
+            f"y: expected one label per sample, got shape {tuple(y.shape)}; give one dimension"
+        )
     refuse_lengths(X.shape[0], y.shape[0])
     return _ArrayRows(X, y, block)
 
 
-class _ArrayRows(BlockSource):
+@dataclass(frozen=True)
+class _Kept:
+    """A file, or a folder of files, that has to stay as it is."""
+
+    path: Path
+    signature: tuple[int, int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "signature", _signature(self.path))
+
+    def check(self) -> None:
+        if _signature(self.path) != self.signature:
+            self.refuse("one that was changed since it was opened")
+
+    def refuse(self, got: str) -> NoReturn:
+        raise DataError(
+            f"{self.path}: expected a file that stays as it is, got {got}; finish writing it, and solve again"
+        )
+
+
+def _signature(path: Path) -> tuple[int, int, int]:
+    """Files, bytes, and the sum of the times of their last changes."""
+    try:
+        parts = [p.stat() for p in path.rglob("*")] if path.is_dir() else [path.stat()]
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read any more ({error}); put it back") from error
+    sizes, times = [part.st_size for part in parts], [part.st_mtime_ns for part in parts]
+    return len(parts), sum(sizes), sum(times)
+
+
+def _file_of(X: Any) -> tuple[_Kept, ...]:
+    """The file of a dataset of HDF5, or the folder of an array of Zarr, where it is known."""
+    library = type(X).__module__.split(".")[0]
+    if library == "h5py":
+        return (_Kept(Path(X.file.filename)),) if Path(X.file.filename).is_file() else ()
+    root = getattr(getattr(X, "store", None), "root", None) if library == "zarr" else None
+    return (_Kept(Path(root)),) if root is not None and Path(root).is_dir() else ()
+
+
+class _Rows(BlockSource):
+    """Rows of files that are looked at before and after every round."""
+
+    kept: tuple[_Kept, ...] = ()
+
+    def check(self) -> None:
+        for file in self.kept:
+            file.check()
+
+
+class _ArrayRows(_Rows):
     """What gives rows by slices: arrays, CSR matrices, memory maps, datasets of HDF5 and Zarr."""
 
     def __init__(self, X: Any, y: Any, block: int | None) -> None:
         self.X, self.y = _part(X), _part(y)
+        mapped = [part.file for part in (self.X, self.y) if isinstance(part, _MappedFile)]
+        self.kept = (*mapped, *_file_of(X), *_file_of(y))
         self.m, self.n = X.shape
         per_row = X.shape[1] * X.dtype.itemsize
         if sparse.issparse(X):
@@ -246,11 +308,6 @@ class _ArrayRows(BlockSource):
         start, end = block * self.step, min((block + 1) * self.step, self.m)
         yield self.X[start:end], np.asarray(self.y[start:end])
 
-    def check(self) -> None:
-        for part in (self.X, self.y):
-            if isinstance(part, _MappedFile):
-                part.check()
-
     def labels(self) -> NDArray[Any]:
         if isinstance(self.y, np.ndarray):
             return np.unique(self.y)
@@ -265,16 +322,8 @@ def _part(X: Any) -> Any:
     """A memory map as the file that it is of: where that shrinks, reading it through the map ends the
     process."""
     whole = isinstance(X, np.memmap) and isinstance(X.base, mmap.mmap) and X.mode in ("r", "r+")
-    return _MappedFile(X) if whole and X.flags.c_contiguous and X.filename else X
-
-
-def _signature(path: Path) -> tuple[int, int]:
-    """Size and time of the last change."""
-    try:
-        found = path.stat()
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read any more ({error}); put it back") from error
-    return found.st_size, found.st_mtime_ns
+    ordered = whole and (X.flags.c_contiguous or X.flags.f_contiguous)
+    return _MappedFile(X) if ordered and X.filename else X
 
 
 class _MappedFile:
@@ -283,29 +332,26 @@ class _MappedFile:
     def __init__(self, X: np.memmap) -> None:
         self.path, self.offset = Path(X.filename), X.offset  # type: ignore[arg-type]
         self.shape, self.dtype = X.shape, X.dtype
-        self.row = X.dtype.itemsize * int(np.prod(X.shape[1:], dtype=np.int64))
-        self.needed = self.offset + self.row * self.shape[0]
+        self.by_rows = X.flags.c_contiguous
         X.flush()
-        self.signature = _signature(self.path)
+        self.file = _Kept(self.path)
 
-    def check(self) -> None:
-        if _signature(self.path) != self.signature:
-            self._refuse("one that was changed since it was opened")
-
-    def _refuse(self, got: str) -> None:
-        raise DataError(
-            f"{self.path}: expected a file of {self.needed} bytes that stays as it is, got {got}; "
-            "finish writing it, and solve again"
-        )
+    def _read(self, first: int, count: int) -> NDArray[Any]:
+        """Entries in the order of the file."""
+        at = self.offset + first * self.dtype.itemsize
+        found = np.fromfile(self.path, self.dtype, count, offset=at)
+        if found.size < count:
+            self.file.refuse(f"one that ends after {_signature(self.path)[1]} bytes")
+        return found
 
     def __getitem__(self, rows: slice) -> NDArray[Any]:
         start, end, _ = rows.indices(self.shape[0])
-        shape = (end - start, *self.shape[1:])
-        count, at = int(np.prod(shape, dtype=np.int64)), self.offset + start * self.row
-        found = np.fromfile(self.path, self.dtype, count, offset=at)
-        if found.size < count:
-            self._refuse(f"one that ends after {_signature(self.path)[0]} bytes")
-        return found.reshape(shape)
+        count, rest = end - start, self.shape[1:]
+        if self.by_rows:
+            width = int(np.prod(rest, dtype=np.int64))
+            return self._read(start * width, count * width).reshape(count, *rest)
+        columns = [self._read(j * self.shape[0] + start, count) for j in range(rest[0])]
+        return np.column_stack(columns)
 
 
 # --- columns -----------------------------------------------------------------------------------
@@ -337,7 +383,7 @@ def _dense(table: Any, features: list[str]) -> NDArray[Any]:
     )
 
 
-class _Columns(BlockSource):
+class _Columns(_Rows):
     """What Arrow tables and Parquet files share.
 
     Attributes
@@ -402,9 +448,6 @@ class _ArrowRows(_Columns):
         part = self.table.slice(start, self.step)
         yield _dense(part, self.columns), self._labels_at(part, start)
 
-    def check(self) -> None:
-        pass  # tables of Arrow do not change
-
     def labels(self) -> NDArray[Any]:
         return np.unique(self._labels_at(self.table, 0))
 
@@ -422,7 +465,7 @@ class _ParquetRows(_Columns):
             ) from error
         sizes = [file.metadata.row_group(k).num_rows for k in range(file.metadata.num_row_groups)]
         self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
-        self.parquet, self.signature = parquet, _signature(path)
+        self.parquet = parquet
         self._begin(file.schema_arrow, self.starts[-1], y, block)
 
     @property
@@ -447,13 +490,6 @@ class _ParquetRows(_Columns):
                 f"{self.path}: expected a file that stays as it is, got an error in row group {block} "
                 f"({error}); finish writing it, and solve again"
             ) from error
-
-    def check(self) -> None:
-        if _signature(self.path) != self.signature:
-            raise DataError(
-                f"{self.path}: expected a file that stays as it is, got one that was changed since it was "
-                "opened; finish writing it, and solve again"
-            )
 
     def labels(self) -> NDArray[Any]:
         if self.label is None:

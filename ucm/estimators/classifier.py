@@ -16,36 +16,32 @@ from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
 from ucm.data.dask_rows import is_dask
 from ucm.data.gram import Expansion
-from ucm.data.groups import groups_of
 from ucm.data.kernels import Kernel
 from ucm.data.rows import in_double
 from ucm.data.sound import refuse_unsound
 from ucm.data.stored import is_stored, row_source
 from ucm.data.survey import refuse_gathering
-from ucm.data.weighing import read_weights
 from ucm.errors import SolverError
-from ucm.estimators.declared import OfModel
+from ucm.estimators.declared import OfModel, fitted_anew
 from ucm.estimators.lazily import lazy_accuracy, lazy_answers
 from ucm.estimators.multiclass import Pair, one_vs_one_scores, pairs_of, solve_pairs
-from ucm.estimators.options import check_options, kernel_options
+from ucm.estimators.options import check_options, kernel_options, solve_options
 from ucm.estimators.over_rows import fit_rows, score_rows
 from ucm.estimators.probability import agreeing, calibrated
 from ucm.estimators.validation import (
     class_weights,
     counted,
     data_errors,
-    labels_of,
     normal_in_features,
+    samples_of,
     with_bias,
 )
 from ucm.evidence.sparsity import sparsity
-from ucm.forms.monitor import time_left
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
-from ucm.language import models
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective
-from ucm.language.robust import RobustMargin, as_model
+from ucm.language.robust import RobustMargin
 
 __all__ = ["Classifier"]
 
@@ -258,33 +254,16 @@ class Classifier(ClassifierMixin, OfModel):
             fold by fold, after `sklearn.set_config(enable_metadata_routing=True)` and
             `set_fit_request(subgroup=True)`.
         """
-        former = dict(vars(self))
-        try:
-            for name in [name for name in former if name.endswith("_")]:
-                delattr(self, name)
+        with fitted_anew(self):
             return self._fit(X, y, sample_weight, subgroup)
-        except BaseException:  # Ctrl-C too
-            vars(self).clear()
-            vars(self).update(former)
-            raise
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, subgroup: Any) -> Self:
         check_options(self)
         began = time.perf_counter()
-        model = models.psvm(2.0, 0.1) if self.model is None else self.model
-        if not isinstance(model, Objective):
-            model = as_model(model, "Classifier")
+        model = self._declared
         if is_stored(X):
             return self._fit_rows(model, X, y, sample_weight, subgroup)
-        with data_errors("fit"):
-            refuse_unsound(X, "Classifier: X")
-            refuse_unsound(y, "Classifier: y")
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C")
-            classes, index = labels_of(y)
-        given = read_weights(sample_weight, index.size)
-        labels = None
-        if subgroup is not None:
-            labels = np.array(groups_of(subgroup, index.size).labels, dtype=object)
+        X, y, classes, index, given, labels = samples_of(self, X, y, sample_weight, subgroup)
         counts = counted(given, classes, index)
         weights = class_weights(self.class_weight, classes, counts)[index]
         kernel, options = kernel_options(self, X, given)
@@ -309,13 +288,7 @@ class Classifier(ClassifierMixin, OfModel):
                 subgroup=None if labels is None else labels[pair.rows],
                 **options,
             )
-            solution = plan.solve(
-                tol=self.tol,
-                max_iter=self.max_iter,
-                time_limit=time_left(self.time_limit, began),
-                verbose=bool(self.verbose),
-                bias_rule=self.bias,
-            )
+            solution = plan.solve(**solve_options(self, began))
             direction = solution.coefficients if solution.w is None else solution.w
             if isinstance(model, RobustMargin) and (direction is None or not direction.any()):
                 # 0 lies in the set, or the set is empty: nothing to classify by

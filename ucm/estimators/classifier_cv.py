@@ -14,27 +14,23 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import LeaveOneOut, StratifiedKFold, check_cv
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ucm.compiler.compile import behind, in_its_space
 from ucm.compiler.moments import of_one_ellipsoid
 from ucm.data.bound import Data, bind
-from ucm.data.groups import groups_of
-from ucm.data.sound import refuse_unsound
-from ucm.data.weighing import read_weights
 from ucm.errors import DataError, ParameterError, SolverError, brief
 from ucm.estimators.classifier import Classifier
-from ucm.estimators.declared import OfModel
+from ucm.estimators.declared import OfModel, fitted_anew
 from ucm.estimators.held_out import Fold, Search, held_out, left_out
 from ucm.estimators.multiclass import one_vs_one_scores, pairs_of
 from ucm.estimators.options import check_options, kernel_options
 from ucm.estimators.sizes import candidates, chosen_names, simple_first
-from ucm.estimators.validation import class_weights, counted, data_errors, labels_of
+from ucm.estimators.validation import class_weights, counted, samples_of
 from ucm.forms.solver import Solver
-from ucm.language import models
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective
-from ucm.language.robust import RobustMargin, as_model
+from ucm.language.robust import RobustMargin
 
 __all__ = ["ClassifierCV"]
 
@@ -208,34 +204,19 @@ decision_function_shape, class_weight, side, n_jobs, probability, verbose
         X, y, sample_weight, subgroup
             As for `Classifier.fit`; weights count in the scores too.
         """
-        former = dict(vars(self))
-        try:
-            for name in [name for name in former if name.endswith("_")]:
-                delattr(self, name)
+        with fitted_anew(self):
             return self._fit(X, y, sample_weight, subgroup)
-        except BaseException:  # Ctrl-C too
-            vars(self).clear()
-            vars(self).update(former)
-            raise
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, subgroup: Any) -> Self:
         check_options(self)
         if self.rule not in ("best", "1se"):
-            raise ParameterError(f'ClassifierCV: rule is "best" or "1se", got {brief(self.rule)}')
+            raise ParameterError(
+                f'ClassifierCV: rule is "best" or "1se", got {brief(self.rule)}; leave it out for "best"'
+            )
         began = time.perf_counter()
-        model = models.psvm(2.0, 0.1) if self.model is None else self.model
-        if not isinstance(model, Objective):
-            model = as_model(model, "ClassifierCV")
+        model = self._declared
         given_X = X
-        with data_errors("fit"):
-            refuse_unsound(X, "Classifier: X")
-            refuse_unsound(y, "Classifier: y")
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C")
-            classes, index = labels_of(y)
-        given = read_weights(sample_weight, index.size)
-        groups = None
-        if subgroup is not None:
-            groups = np.array(groups_of(subgroup, index.size).labels, dtype=object)
+        X, y, classes, index, given, groups = samples_of(self, X, y, sample_weight, subgroup)
         class_weights(self.class_weight, classes, counted(given, classes, index))  # refuses
         datas = self._datas(X, index, classes.size, given, groups)
         names = chosen_names(model, datas[0], self.param)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 
 from ucm.errors import ParameterError
+from ucm.language import models
 from ucm.language.node import Node
+from ucm.language.objective import Objective
+from ucm.language.robust import RobustMargin, as_model
 
-__all__ = ["OfModel"]
+__all__ = ["OfModel", "fitted_anew"]
 
 _NESTED = "model__"
 
@@ -25,6 +30,12 @@ class OfModel(BaseEstimator):
 
     model: Any
     kernel: Any
+
+    @property
+    def _declared(self) -> RobustMargin | Objective:
+        """What is fitted: `model`, or where there is none a psvm."""
+        model = models.psvm(2.0, 0.1) if self.model is None else self.model
+        return model if isinstance(model, Objective) else as_model(model, type(self).__name__)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name; with `deep`, `model__<name>` for every `Param` of the model."""
@@ -59,3 +70,17 @@ class OfModel(BaseEstimator):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = self.kernel != "precomputed"
         return tags
+
+
+@contextmanager
+def fitted_anew(estimator: BaseEstimator) -> Iterator[None]:
+    """A fit, which finds nothing of the one before; where it raises, the estimator is as it was."""
+    former = dict(vars(estimator))
+    try:
+        for name in [name for name in former if name.endswith("_")]:
+            delattr(estimator, name)
+        yield
+    except BaseException:  # Ctrl-C too
+        vars(estimator).clear()
+        vars(estimator).update(former)
+        raise

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from ucm import numerics
 from ucm.compiler.compile import compile
 from ucm.compiler.interval import classifiers
-from ucm.compiler.moments import at_sizes, by_moments, leave_one_out, of_one_ellipsoid
+from ucm.compiler.moments import at_sizes, leave_one_out, of_ellipsoids, of_one_ellipsoid
 from ucm.compiler.path import path
-from ucm.compiler.recover import least_error, summands
+from ucm.compiler.recover import least_error
 from ucm.data.bound import bind
 from ucm.data.linear import Vec
 from ucm.data.moments import Moments, known_by, without_each
@@ -38,13 +38,12 @@ from ucm.forms.monitor import time_left
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
+from ucm.language.sets.combination import summands
 from ucm.language.sets.weights import OfWeights
 
 __all__ = ["Search", "held_out", "left_out"]
 
-_COARSE = (
-    1e-4  # relative gap of hulls in a fold, of so many samples that it moves less than their noise
-)
+_COARSE = 1e-4  # relative gap of hulls in a fold; moves less than the noise of so many samples
 _MANY = 5000
 Scores = NDArray[np.float64]
 Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -117,7 +116,7 @@ class Search:
     @property
     def by_moments(self) -> bool:
         """Whether means and covariances are all that its models ask of the samples, and the bias scores."""
-        if not self._plain or not by_moments(self.model):
+        if not self._plain or not of_ellipsoids(self.model):
             return False
         if self.rule not in ("auto", "error", "means", "midpoint", "zero"):
             return False

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ucm.data.columns import refuse_lost
 from ucm.data.dask_rows import is_dask
 from ucm.errors import DataError
 
@@ -47,9 +48,7 @@ def lazy_answers(classifier: Any, method: str, X: Any) -> Any:
     n, names = classifier.n_features_in_, getattr(classifier, "feature_names_in_", None)
     frame = hasattr(X, "columns")
     if frame and names is not None:
-        lost = sorted(set(names) - set(X.columns))
-        if lost:
-            raise DataError(f"X: expected the columns of the fit, got none named {', '.join(lost)}")
+        refuse_lost(names, X.columns)
         X = X[list(names)]
     elif not frame and X.ndim == 2 and X.numblocks[1] > 1:
         raise DataError(

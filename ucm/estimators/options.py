@@ -8,9 +8,9 @@ from ucm.data.gram import check_gram
 from ucm.data.kernels import Kernel, kernel_of
 from ucm.data.linear import Vec
 from ucm.errors import ParameterError
-from ucm.forms.monitor import check_time_limit
+from ucm.forms.monitor import check_time_limit, time_left
 
-__all__ = ["check_options", "kernel_options"]
+__all__ = ["check_options", "kernel_options", "solve_options"]
 
 _OF_KERNELS = ("gamma", "degree", "coef0")
 
@@ -21,14 +21,20 @@ def check_options(classifier: Any) -> None:
     check_time_limit(classifier.time_limit, "Classifier")
     side = classifier.side
     if side not in (None, "pos", "neg"):
-        raise ParameterError(f'Classifier: side is None, "pos" or "neg", got {side!r}')
+        raise ParameterError(
+            f'Classifier: side is None, "pos" or "neg", got {side!r}; '
+            "leave it out where all samples are under one matrix"
+        )
     for name, known in (
         ("multi_class", ("ovo", "ovr")),
         ("decision_function_shape", ("ovr", "ovo")),
     ):
         got = getattr(classifier, name)
         if got not in known:
-            raise ParameterError(f'Classifier: {name} is "{known[0]}" or "{known[1]}", got {got!r}')
+            raise ParameterError(
+                f'Classifier: {name} is "{known[0]}" or "{known[1]}", got {got!r}; '
+                f'leave it out for "{known[0]}"'
+            )
 
 
 def kernel_options(
@@ -44,3 +50,14 @@ def kernel_options(
         check_gram(X)
     settled = {name: getattr(kernel, name) for name in _OF_KERNELS}
     return kernel, {"kernel": classifier.kernel, **settled}
+
+
+def solve_options(classifier: Any, began: float) -> dict[str, Any]:
+    """What `Plan.solve` is told in a fit that began then."""
+    return {
+        "tol": classifier.tol,
+        "max_iter": classifier.max_iter,
+        "time_limit": time_left(classifier.time_limit, began),
+        "verbose": bool(classifier.verbose),
+        "bias_rule": classifier.bias,
+    }

@@ -14,8 +14,8 @@ from ucm.data.source import Labelled, RowSource, as_double, told
 from ucm.data.stored import feature_rows, row_source
 from ucm.data.survey import refuse_gathering
 from ucm.errors import DataError, ParameterError
+from ucm.estimators.options import solve_options
 from ucm.estimators.validation import class_weights
-from ucm.forms.monitor import time_left
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
@@ -61,14 +61,7 @@ def fit_rows(
             f"Classifier: bias={classifier.bias!r} does not apply over rows; take one of "
             f"{', '.join(plan.lowering.rules)}"
         )
-    solution = plan.solve(
-        tol=classifier.tol,
-        max_iter=classifier.max_iter,
-        time_limit=time_left(classifier.time_limit, began),
-        verbose=bool(classifier.verbose),
-        bias_rule=classifier.bias,
-    )
-    return source, classes, plan, solution
+    return source, classes, plan, plan.solve(**solve_options(classifier, began))
 
 
 def _scores(X: Any, y: Any, state: Any, W: NDArray[np.float64]) -> tuple[Any, Any]:

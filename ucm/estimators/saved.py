@@ -75,7 +75,9 @@ class Saved:
         try:
             tree = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
-            raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+            raise DataError(
+                f"{path}: cannot be read ({error.strerror}); name a file that ucm fit --save wrote"
+            ) from None
         except (ValueError, RecursionError):
             raise DataError(f"{path}: {wrong} (no JSON)") from None
         known = {f.name for f in fields(Saved)}

@@ -6,16 +6,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
 
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import bias, feature_normal
 from ucm.compiler.robust import ToDistance, ToSphere
+from ucm.data.groups import groups_of
 from ucm.data.linear import Vec
+from ucm.data.sound import refuse_unsound
+from ucm.data.weighing import read_weights
 from ucm.errors import CompositionError, DataError, ParameterError, UCMError, brief
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
@@ -27,6 +32,7 @@ __all__ = [
     "data_errors",
     "labels_of",
     "normal_in_features",
+    "samples_of",
     "with_bias",
 ]
 
@@ -55,6 +61,40 @@ def labels_of(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
             "add samples of the other class"
         )
     return classes, index
+
+
+class _Samples(NamedTuple):
+    """X as float64, y, its labels in order and the place of every sample's among them; weights and groups,
+    None where none are given."""
+
+    X: Any
+    y: Any
+    classes: NDArray[Any]
+    places: NDArray[np.intp]
+    weights: Vec | None
+    groups: NDArray[Any] | None
+
+
+def samples_of(
+    estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, subgroup: Any
+) -> _Samples:
+    """What `fit` is given, looked through.
+
+    Raises
+    ------
+    DataError
+        X, y, weights or groups cannot be used.
+    """
+    with data_errors("fit"):
+        refuse_unsound(X, "Classifier: X")
+        refuse_unsound(y, "Classifier: y")
+        X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, order="C")
+        classes, index = labels_of(y)
+    weights = read_weights(sample_weight, index.size)
+    groups = None
+    if subgroup is not None:
+        groups = np.array(groups_of(subgroup, index.size).labels, dtype=object)
+    return _Samples(X, y, classes, index, weights, groups)
 
 
 def normal_in_features(
@@ -91,8 +131,8 @@ def with_bias(
         or not q
     ):
         return solution
-    b, named = bias(rule, model.set, lowering.image, lowering.data, q, solution.w, side)
-    return replace(solution, b=b, bias_rule=named)
+    b, named, rho = bias(rule, model.set, lowering.image, lowering.data, q, solution.w, side)
+    return replace(solution, b=b, bias_rule=named, rho=rho)
 
 
 def class_weights(class_weight: Any, classes: NDArray[Any], counts: Vec) -> Vec:

@@ -179,6 +179,11 @@ def admissible(
     SolverError
         An end was not found, or not in time.
 
+    Notes
+    -----
+    Of several hyperparameters one without an answer is `(-inf, inf)`, and `how` says why not; the error is
+    raised where none has one.
+
     Examples
     --------
     >>> import ucm
@@ -198,7 +203,16 @@ def admissible(
     data = bind(X, y, class_weight, sample_weight, subgroup)
     robust.set.dimension(data.n)
     data = _in_their_span(robust, data)
-    return {name: _interval(robust, data, name, time_limit) for name in robust.params()}
+    names, found, failed = list(robust.params()), {}, []
+    for name in names:
+        try:
+            found[name] = _interval(robust, data, name, time_limit)
+        except (CompositionError, SolverError) as error:
+            failed.append(error)
+            found[name] = Interval(-math.inf, math.inf, f"not known: {error}")
+    if failed and len(failed) == len(names):
+        raise failed[0]
+    return found
 
 
 def _of_objective(model: Objective, data: Data, name: str) -> Interval:
@@ -309,7 +323,9 @@ def smallest_by_rule(model: RobustMargin, data: Data, name: str, size: Size) -> 
         high *= 2.0
     else:
         why = model.set.emptiness(data)
-        raise EmptySetError(f"admissible: U is empty for every {name} ({why})")
+        raise EmptySetError(
+            f"admissible: U is empty for every {name} ({why}); change another parameter"
+        )
     if nonempty(0.0):
         return 0.0, "any size has a point"
     low = 0.0

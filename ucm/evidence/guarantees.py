@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -20,6 +20,7 @@ from scipy.special import betaincinv, ndtr
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
+from ucm.data.options import POSITIVE
 from ucm.errors import DataError, ParameterError, brief
 from ucm.evidence.support import vector_of
 from ucm.forms.display import Raw, sheet
@@ -33,7 +34,7 @@ from ucm.language.objective import Objective
 from ucm.language.parameter import Derived
 from ucm.language.robust import RobustMargin, dual_exponent
 from ucm.language.sets import Ball, Ellipsoid, Hull, Intersection, ReducedHull
-from ucm.language.sets.combination import Combination, is_number
+from ucm.language.sets.combination import summands
 from ucm.language.statistics.matrices import ConstantMatrix, MatrixNode, MatrixSum
 from ucm.language.statistics.samples import Samples, neg, pos, signed
 from ucm.language.statistics.vectors import Origin
@@ -138,7 +139,9 @@ def guarantees(
 ) -> Guarantees:
     """The bounds of a solution: see `Plan.guarantees`."""
     if not isinstance(level, float) or not 0.0 < level < 1.0:
-        raise ParameterError(f"guarantees: level lies in (0, 1), got {brief(level)}")
+        raise ParameterError(
+            f"guarantees: level lies in (0, 1), got {brief(level)}; leave it out for 0.95"
+        )
     if (X_test is None) != (y_test is None):
         raise ParameterError(
             "guarantees: expected X_test and y_test together, got one of them; give both or none"
@@ -203,23 +206,41 @@ def margin_loss(margins: Vec, rho: float = 1.0, p: float = 1.0) -> Vec:
 
     Its mean is the empirical margin loss. Sun (2024), equations (5) and (6).
 
+    Raises
+    ------
+    DataError
+        The margins are no vector of finite numbers.
+    ParameterError
+        rho or p is no positive number.
+
     Examples
     --------
     >>> from ucm.evidence.guarantees import margin_loss
     >>> margin_loss([-3.0, 0.5, 2.0], p=2.0).tolist()
     [1.0, 0.25, 0.0]
     """
-    return np.clip(1.0 - np.asarray(margins, dtype=np.float64) / rho, 0.0, 1.0) ** p
+    for name, number in (("rho", rho), ("p", p)):
+        POSITIVE.check("margin_loss", name, number, "leave it out for 1.0")
+    t = vector_of(margins, None, "margin_loss: margins")
+    return np.clip(1.0 - t / rho, 0.0, 1.0) ** p
 
 
-def coherent_loss(margins: Vec) -> float:
+def coherent_loss(margins: Vec, family: Callable[[float], Domain] | None = None) -> float:
     """The least coherent classification loss that is no smaller than the share of negative margins:
-    `max {t : the t smallest margins have a negative sum} / m`.
+    `max {t : the t smallest margins have a negative sum} / m`; or that of a family of risks.
 
     It is 0 exactly where no margin is negative, 1 where all are, falls as margins grow, and knows neither
     their order nor their scale; its level sets are convex. The classifier with the least of it is a nu-SVM:
     that of the least `nu = (t + 1) / m` with a margin that is not negative. Ito, Takeda and Toh (2015),
     Definition 2 and Proposition 4.
+
+    Parameters
+    ----------
+    margins : (m,)
+    family : from k in [0, 1] to domains Q_k of distributions, which grow from the uniform one to all
+        Of the loss `1 - sup {k : max over Q_k of -<q, margins> <= 0}`, which every coherent one is (Lemma 4).
+        The classifier with the least of it is that of `Hull(signed, weights=Q_k)` at the k at which 0 enters
+        (Proposition 3). None for caps `1 / (m - ceil(m k) + 1)`, those of (29).
 
     Raises
     ------
@@ -228,12 +249,24 @@ def coherent_loss(margins: Vec) -> float:
 
     Examples
     --------
+    >>> import ucm
     >>> from ucm.evidence.guarantees import coherent_loss
     >>> coherent_loss([-1.0, 0.4, 0.5, 2.0])
     0.75
+    >>> balls = lambda k: ucm.KLBall(4.0**-k).on_simplex()
+    >>> round(coherent_loss([-1.0, 0.4, 0.5, 2.0], balls), 4)
+    0.8276
     """
-    sums = np.cumsum(np.sort(vector_of(margins, None, "coherent_loss: margins")))
-    return int(np.count_nonzero(sums < 0.0)) / max(sums.size, 1)
+    u = vector_of(margins, None, "coherent_loss: margins")
+    if family is None:
+        return int(np.count_nonzero(np.cumsum(np.sort(u)) < 0.0)) / max(u.size, 1)
+    if u.size == 0 or u.min() >= 0.0:
+        return 0.0
+    low, high = 0.0, 1.0
+    while high - low > 1e-12:
+        k = 0.5 * (low + high)
+        low, high = (low, k) if family(k).support(-u)[0] > 0.0 else (k, high)
+    return 1.0 - low
 
 
 def _by_margin(
@@ -335,29 +368,15 @@ class _Fitted:
 
 
 # --- the set ---------------------------------------------------------------------------------------
-def _summands(U: UncertaintySet, c: float = 1.0) -> Iterator[tuple[UncertaintySet, float]] | None:
-    """The Minkowski summands with their factors; None under a matrix."""
-    if not isinstance(U, Combination):
-        return iter([(U, c)])
-    found: list[tuple[UncertaintySet, float]] = []
-    for V, L in U.terms():
-        inner = _summands(V, c * value(L)) if is_number(L) else None
-        if inner is None:
-            return None
-        found += inner
-    return iter(found)
-
-
 def _kinds(U: UncertaintySet) -> set[Samples]:
     return {node for node in U.walk() if isinstance(node, Samples)}
 
 
 def _of_set(U: UncertaintySet, fitted: _Fitted) -> Iterator[Guarantee]:
     """What the summands of each class promise, and those of both."""
-    summands = _summands(U)
-    if summands is None:
+    terms = list(summands(U))
+    if any(math.isnan(c) for _, c in terms):  # under a matrix
         return
-    terms = list(summands)
     for label, samples in _CLASSES.items():
         own = [(V, label * c) for V, c in terms if _kinds(V) == {samples}]
         balls = [V for V, c in terms if isinstance(V, Ball) and c == label and not _kinds(V)]

@@ -30,6 +30,7 @@ def majorant(
     b: float,
     features: Any = None,
     scaled: bool = True,
+    others: tuple[Vec, float, float] | None = None,
 ) -> cp.Problem:
     """`min G(z) - <gamma, z> + <gamma, z_k> - H(z_k)`, gamma in dH(z_k): the objective itself when H = 0,
     else the convex problem that DCA solves at z_k = (w, b), above the objective and equal to it there.
@@ -42,6 +43,7 @@ def majorant(
     w : None for 0; the twin of a convex objective is the same everywhere
     features : (m, r) in place of the samples: behind a kernel any root of the Gram matrix
     scaled : whether the variable is w times max |X|
+    others : (v, s, h) for samples that are not written out, bounded from below by `h - <v, w> - s b`
     """
     import cvxpy as cp
 
@@ -71,6 +73,8 @@ def majorant(
     if H.penalties:
         u = cp.Parameter(w.size, name="tilt_normal", value=plane.normal / scale)
         total = total - u @ omega
+    if others is not None:
+        total = total + others[2] - others[0] @ inner - others[1] * bias
     return cp.Problem(cp.Minimize(total - plane.height + scope.named()), [equation])
 
 

@@ -131,7 +131,9 @@ class BehindKernel(Normal):
 
     def tangent(self, penalties: Sequence[SubtractedPenalty]) -> tuple[Vec, float]:
         if penalties:
-            raise SolverError(f"certify: {penalties!r} need the coordinates that a kernel hides")
+            raise SolverError(
+                f"certify: {penalties!r} need the coordinates that a kernel hides; solve without a kernel"
+            )
         return np.zeros(0), 0.0
 
     def conjugates(self, R: Gathered, d: Vec, u: Vec) -> list[tuple[float, float, float]]:
@@ -152,7 +154,8 @@ def _multiple(R: Gathered) -> float:
     """lam of `R(w) = lam ||w||_2^2`."""
     if R.square is None:
         raise SolverError(
-            f"certify: {R.terms!r} is no multiple of L2(), and a kernel hides the coordinates of w"
+            f"certify: {R.terms!r} is no multiple of L2(), and a kernel hides the coordinates of w; "
+            "solve without a kernel"
         )
     return R.square
 

@@ -11,6 +11,7 @@ from ucm.data.bound import Data
 from ucm.errors import CompositionError, EmptySetError, SolverError
 from ucm.evidence.admissible import Interval, interval_of, size_of, sizes_of, smallest_by_rule
 from ucm.evidence.boundary import boundary
+from ucm.evidence.matched import by_lam, with_radii
 from ucm.evidence.trivial import largest, multiplies
 from ucm.forms.monitor import Monitor
 from ucm.language.contracts import Domain, Size, UncertaintySet
@@ -25,7 +26,8 @@ Model = TypeVar("Model", bound=RobustMargin | Objective)
 
 
 def resolved(model: Model, data: Data, time_limit: float = math.inf) -> Model:
-    """The model with numbers in place of its relative `Param`s.
+    """The model with numbers in place of its relative `Param`s, and radii in place of the lam of balls of
+    losses.
 
     One is the point at its fraction of its admissible interval, the others at their values. Several are
     points on a ray of sizes, which goes from the smallest that leave a point by multiples of themselves
@@ -37,13 +39,17 @@ def resolved(model: Model, data: Data, time_limit: float = math.inf) -> Model:
     CompositionError
         A relative `Param` without an interval.
     EmptySetError, SolverError
-        As `ucm.admissible`.
+        As `ucm.admissible`; as `ucm.evidence.matched.with_radii`.
+    ParameterError
+        As `with_radii`.
     """
     names = model.relative_names()
-    if not names:
-        return model
-    found = intervals_of(model, data, time_limit)
-    return model.settled({n: found[n].at(x) for n, x in model.params().items() if n in names})
+    if names:
+        found = intervals_of(model, data, time_limit)
+        model = model.settled({n: found[n].at(x) for n, x in model.params().items() if n in names})
+    if isinstance(model, RobustMargin) and any(by_lam(node) for node in model.walk()):
+        model = with_radii(model, data)  # type: ignore[assignment]
+    return model
 
 
 def intervals_of(

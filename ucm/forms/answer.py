@@ -103,7 +103,9 @@ class Answer:
             It gave no normal.
         """
         if self.w is None:
-            raise SolverError("the solver gave no normal w: its `Answer` needs one for this form")
+            raise SolverError(
+                "the solver gave no normal w: its `Answer` needs one for this form; give Answer(w=...)"
+            )
         return self.w, self.b or 0.0
 
 

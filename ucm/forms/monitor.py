@@ -8,17 +8,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.errors import ParameterError, brief
+from ucm.data.options import SECONDS, optional
 from ucm.numerics.states import SEPARATED
 
 __all__ = ["Monitor", "check_time_limit", "time_left"]
 
+_LIMIT = optional(SECONDS)
 _LEAST = 1e-6  # seconds: a limit is positive
 
 _HEADER = (
@@ -200,11 +200,7 @@ class Monitor:
 
 def check_time_limit(time_limit: object, where: str) -> None:
     """Raises ParameterError unless it is a positive number of seconds, or None."""
-    number = isinstance(time_limit, Real) and not isinstance(time_limit, bool | np.bool_)
-    if time_limit is not None and not (number and time_limit > 0.0):  # type: ignore[operator]
-        raise ParameterError(
-            f"{where}: time_limit is a positive number of seconds or None, got {brief(time_limit)}"
-        )
+    _LIMIT.check(where, "time_limit", time_limit, "leave it out to solve to the end")
 
 
 def time_left(time_limit: float | None, began: float) -> float | None:

@@ -15,12 +15,13 @@ from ucm.data.bound import GramSpace
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.linear import Vec
+from ucm.data.options import Wanted
 from ucm.errors import brief
 from ucm.forms.distance import MinNorm
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Block
 
-__all__ = ["HullsByRows", "NearestPoint"]
+__all__ = ["NEAREST", "HullsByRows", "NearestPoint"]
 
 
 @dataclass(frozen=True)
@@ -210,3 +211,8 @@ class NearestPoint(Solver[MinNorm]):
 
     def predicted_passes(self, form: MinNorm) -> float:
         return float("nan")
+
+
+NEAREST = Wanted(
+    "a solver by inner products, as ucm.solvers.ClipMDM()", lambda x: isinstance(x, NearestPoint)
+)

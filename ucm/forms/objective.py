@@ -14,6 +14,7 @@ from scipy.optimize import minimize_scalar
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
+from ucm.data.options import Wanted
 from ucm.forms.answer import Answer, Expected
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
@@ -30,6 +31,7 @@ from ucm.language.terms import (
 )
 
 __all__ = [
+    "INNER",
     "Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt", "curvature", "weighed",
 ]  # fmt: skip
 
@@ -461,3 +463,8 @@ class Following(InnerSolver):
             self.session = self.inner.open(form, monitor)
         self.session.monitor = monitor
         return self.session
+
+
+INNER = Wanted(
+    "a solver of composite problems, as ucm.solvers.HiGHS()", lambda x: isinstance(x, InnerSolver)
+)

@@ -1,4 +1,4 @@
-"""Two reduced hulls, and hinge losses, over samples that are read block by block."""
+"""Hulls of weighted samples, and losses, over samples that are read block by block."""
 
 from __future__ import annotations
 
@@ -6,12 +6,28 @@ from dataclasses import dataclass
 
 from ucm.data.survey import RowData
 from ucm.forms.answer import Expected
+from ucm.language.losses import Hinge
+from ucm.language.terms import ConvexLoss
 
-__all__ = ["RowHulls"]
+__all__ = ["RowBalls", "RowHulls", "RowLosses"]
 
 
 @dataclass(frozen=True)
-class RowHulls:
+class _OfRows:
+    data: RowData
+
+    @property
+    def n(self) -> int:
+        return self.data.n
+
+    @property
+    def expected(self) -> Expected:
+        """What an answer is made of."""
+        return Expected(w=self.n)
+
+
+@dataclass(frozen=True)
+class RowHulls(_OfRows):
     """`min ||x||_2` over `x = sum_c f_c sum_i q_i x_i`, i over the samples of class c, with
     `0 <= q_i <= cap_c` and `sum q_i = mass_c`.
 
@@ -21,43 +37,49 @@ class RowHulls:
     factors, caps, masses : of class +1 and class -1
     """
 
-    data: RowData
     factors: tuple[float, float]
     caps: tuple[float, float]
     masses: tuple[float, float]
 
-    @property
-    def n(self) -> int:
-        return self.data.n
-
-    @property
-    def expected(self) -> Expected:
-        """What an answer is made of."""
-        return Expected(w=self.n)
-
 
 @dataclass(frozen=True)
-class RowHinge:
-    """`min lam ||w||_2^2 + sum_c C_c sum_i max(0, 1 - y_i (w'x_i + b))^p`, i over the samples of class c.
+class RowBalls(_OfRows):
+    """`min ||x||_2` over `x = sum_c f_c sum_i q_i x_i`, i over the samples of class c, with `q >= 0`,
+    `sum q_i = mass_c`, and for each ball k
+
+        sum over the classes of k of share_c sum_i l_k*(q_i / share_c)  <=  radius_k.
 
     Attributes
     ----------
     data : where the samples are, and what one pass over them told
-    p : the power of the loss
-    C : weights of the losses of class +1 and class -1
+    factors, masses, shares : of class +1 and class -1
+    balls : l_k and radius_k
+    of : the ball of class +1 and of class -1
+    """
+
+    factors: tuple[float, float]
+    masses: tuple[float, float]
+    shares: tuple[float, float]
+    balls: tuple[tuple[ConvexLoss, float], ...]
+    of: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class RowLosses(_OfRows):
+    """`min lam ||w||_2^2 + sum_k sum_c C_kc sum_i l_k(o_k - y_i (w'x_i + b))`, i over the samples of class c.
+
+    Attributes
+    ----------
+    data : where the samples are, and what one pass over them told
+    losses : l_k, and its weights C_k of class +1 and class -1
     lam : of the penalty
     """
 
-    data: RowData
-    p: float
-    C: tuple[float, float]
+    losses: tuple[tuple[ConvexLoss, tuple[float, float]], ...]
     lam: float
 
     @property
-    def n(self) -> int:
-        return self.data.n
-
-    @property
-    def expected(self) -> Expected:
-        """What an answer is made of."""
-        return Expected(w=self.n)
+    def hinge(self) -> tuple[float, float] | None:
+        """C where the hinge loss is the one loss."""
+        (loss, C), *more = self.losses
+        return None if more or not isinstance(loss, Hinge) or loss.p != 1.0 else C

@@ -134,6 +134,9 @@ class Solution:
         of the start that it belongs to). With `trace=k` one per k-th iterate, and what the solver says of it
     ends : the objective at the end of every start, of models that are not convex
     bias_rule : the rule that b came from
+    rho : where b is by "kkt", the margin `y (w'x + b)` at which the weights of the samples leave their
+        bounds: the rho of a nu-SVM or, of weights in a ball of l*, of its `l(rho - y (w'x + b))`, in the unit
+        of w; of a `KLBall` above that of `exp` by the multiplier of the ball
     size : how large the points of U are that the solve met, `||c|| + sum ||A_k q_k||`; the unit in
         which "0 lies in U" is judged
     answer : what the solver said, for a warm start
@@ -166,6 +169,7 @@ class Solution:
     )
     plan: Any = field(default=None, repr=False, compare=False)
     ends: tuple[float, ...] = ()
+    rho: float | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "plan": None, "make_parts": None}
@@ -211,6 +215,7 @@ class Solution:
             "proof": str(proof),
             "parameters": ", ".join(f"{n} = {x:.6g}" for n, x in self.params.items()) or None,
             "bias": self.b,
+            "rho": self.rho,
             "samples with weight": None
             if self.weights is None
             else f"{np.count_nonzero(self.weights)} of {self.weights.size}",

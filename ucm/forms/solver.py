@@ -8,13 +8,14 @@ beside this page, `ucm.forms.distance` first, and what it returns in `ucm.forms.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Generic, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
+from ucm.data.options import Wanted
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 
-__all__ = ["Solver"]
+__all__ = ["Solver", "solver_of", "solvers_of"]
 
 Form = TypeVar("Form")
 
@@ -63,3 +64,19 @@ class Solver(ABC, Generic[Form]):
         monitor : counts passes, records every iteration, and says when to stop
         start : an answer to a form of the same shape to start from; it need not be feasible
         """
+
+
+def solver_of(form: type) -> Wanted:
+    """A solver of this form, as the option of another."""
+    return Wanted(
+        f"a solver of {form.__name__}", lambda x: isinstance(x, Solver) and x.takes is form
+    )
+
+
+def solvers_of(form: type) -> Wanted:
+    """Solvers of this form, one or more."""
+
+    def holds(x: Any) -> bool:
+        return isinstance(x, tuple) and len(x) > 0 and all(map(solver_of(form).holds, x))
+
+    return Wanted(f"a tuple of solvers of {form.__name__}, as (Newton(), APG())", holds)

@@ -30,7 +30,10 @@ def axes(x: Any, where: str) -> int:
     try:
         return np.ndim(x)
     except ValueError as error:
-        raise CompositionError(f"{where}: expected rows of equal length, got {brief(x)}") from error
+        raise CompositionError(
+            f"{where}: expected rows of equal length, got {brief(x)}; "
+            "give every row as many numbers as the first"
+        ) from error
 
 
 def in_parentheses(text: str) -> str:

@@ -36,7 +36,9 @@ def check_fields(cls: type[Node], given: dict[str, Any]) -> None:
         loose = name in cls._converters and _is_array(x)  # the converter judges it
         if not (loose or _admits(hint, x)):
             shown = hint.__name__ if isinstance(hint, type) else hint
-            raise CompositionError(f"{cls.__name__}: {name}: expected {shown}, got {brief(x)}")
+            raise CompositionError(
+                f"{cls.__name__}: {name}: expected {shown}, got {brief(x)}; give one"
+            )
 
 
 @functools.cache

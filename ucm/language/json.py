@@ -46,7 +46,9 @@ def to_json(node: Node, *, indent: int | None = None) -> str:
     True
     """
     if not isinstance(node, Node):
-        raise CompositionError(f"to_json: expected a declaration, got {type(node).__name__}")
+        raise CompositionError(
+            f"to_json: expected a declaration, got {type(node).__name__}; give a set, a loss or an objective"
+        )
     return json.dumps({"ucm": _FORMAT, "model": _encode(node)}, indent=indent, allow_nan=False)
 
 
@@ -67,7 +69,9 @@ def from_json(text: str) -> Node:
     try:
         document = json.loads(text, parse_constant=_refuse_constant)
     except (TypeError, ValueError, RecursionError) as error:
-        raise CompositionError(f"from_json: not JSON text ({error})") from error
+        raise CompositionError(
+            f"from_json: not JSON text ({error}); write it with to_json"
+        ) from error
     if not isinstance(document, dict) or document.get("ucm") != _FORMAT or "model" not in document:
         raise CompositionError(
             f'from_json: expected {{"ucm": {_FORMAT}, "model": ...}}; write the file with to_json'
@@ -84,9 +88,13 @@ def from_json(text: str) -> Node:
         ValueError,
         RecursionError,
     ) as error:
-        raise CompositionError(f"from_json: malformed declaration ({error})") from error
+        raise CompositionError(
+            f"from_json: malformed declaration ({error}); write the text with to_json"
+        ) from error
     if not isinstance(node, Node):
-        raise CompositionError(f"from_json: expected a declaration, got {type(node).__name__}")
+        raise CompositionError(
+            f"from_json: expected a declaration, got {type(node).__name__}; write the text with to_json"
+        )
     return node
 
 
@@ -131,7 +139,9 @@ def _encode(x: Any) -> Any:
 def _decode(x: Any) -> Any:
     if not isinstance(x, dict):
         if isinstance(x, list):
-            raise CompositionError("from_json: a bare list stands where a declaration should")
+            raise CompositionError(
+                "from_json: a bare list stands where a declaration should; write the text with to_json"
+            )
         return x
     if "node" in x:
         name, given = _entry(x, node=str, fields=dict)
@@ -174,7 +184,9 @@ def _decode(x: Any) -> Any:
         return _numbers(rows)
     if "float" in x and x["float"] in _INFINITE:
         return _INFINITE[x["float"]]
-    raise CompositionError(f"from_json: unknown entry {brief(sorted(x))}")
+    raise CompositionError(
+        f"from_json: unknown entry {brief(sorted(x))}; write the text with to_json"
+    )
 
 
 def _function(module: str, name: str) -> FunctionType | None:
@@ -200,7 +212,9 @@ def _numbers(rows: list[Any]) -> Any:
     for _ in array.shape[1:]:
         each = [item for row in each for item in row]
     if not all(type(item) in (int, float) for item in each):
-        raise CompositionError(f"from_json: expected an array of numbers, got {brief(rows)}")
+        raise CompositionError(
+            f"from_json: expected an array of numbers, got {brief(rows)}; write the text with to_json"
+        )
     return array
 
 

@@ -17,6 +17,7 @@ Which radius belongs to which lam is known only at the optimum (their Lemma 5): 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,16 +27,20 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language.contracts import Domain, UncertaintySet, operator
 from ucm.language.domains import CappedSimplex, ChiSquareBall, KLBall, LossBall, NormBall
+from ucm.language.domains.chi_square import SimplexChiSquare
+from ucm.language.domains.divergence import SimplexKL
+from ucm.language.domains.loss_ball import SimplexLoss
+from ucm.language.domains.norm_ball import SimplexBall, SimplexNear
 from ucm.language.losses.exponential import Exponential
 from ucm.language.losses.hinge import Hinge
-from ucm.language.node import Tunable
+from ucm.language.node import Tunable, value
 from ucm.language.robust import dual_exponent
 from ucm.language.sets.hull import Hull, ReducedHull
 from ucm.language.statistics.samples import SampleNode, neg, pos, signed
 from ucm.language.term_algebra import peeled
 from ucm.language.terms import ConvexLoss
 
-__all__ = ["to_loss", "to_set"]
+__all__ = ["as_loss_ball", "to_loss", "to_set"]
 
 
 @operator("to_set")
@@ -147,3 +152,27 @@ def to_loss(U: UncertaintySet) -> ConvexLoss:
         f"{U!r}: no loss is known for it; a loss belongs to Hull(signed, weights=...) with a capped "
         "simplex, a norm ball, a KL ball or a LossBall, and to two reduced hulls"
     )
+
+
+def as_loss_ball(D: Domain, count: float) -> tuple[ConvexLoss, float] | None:
+    """The loss and the radius with which a domain of `count` copies, on the simplex, is a `SimplexLoss`; None
+    where it is none."""
+    if isinstance(D, SimplexLoss):
+        return D.loss, value(D.radius)
+    if isinstance(D, SimplexKL):
+        return Exponential() / math.e, -math.log(value(D.alpha))
+    if isinstance(D, SimplexChiSquare):
+        root = D.ball().size().number
+        return _around_uniform(root * root / (1.0 if D.level is None else count))
+    if isinstance(D, SimplexNear) and D.p == 2.0:
+        return _around_uniform(value(D.radius) ** 2 * count)
+    if isinstance(D, SimplexBall) and 1.0 < D.p < math.inf:
+        dual = D.p / (D.p - 1.0)
+        power = (value(D.radius) * count ** (1.0 / dual)) ** D.p
+        return Hinge(dual), (dual - 1.0) * dual**-D.p * power
+    return None
+
+
+def _around_uniform(rho: float) -> tuple[ConvexLoss, float]:
+    """Of `(1/N) sum (N q_i - 1)^2 <= rho`: on the simplex the mean of `(N q_i)^2` is at most rho + 1."""
+    return Hinge(2.0), 0.25 * (rho + 1.0)

@@ -7,17 +7,19 @@ arithmetic of some, stays what it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any
 
 from ucm.errors import CompositionError, brief
 from ucm.language.contracts import UncertaintySet
-from ucm.language.domains import KLBall, NormBall
-from ucm.language.losses import Hinge, Ramp
+from ucm.language.domains import KLBall, LossBall, NormBall
+from ucm.language.losses import Exponential, Hinge, Ramp, SquaredHinge
 from ucm.language.node import Param, Scalar, Tunable
 from ucm.language.objective import Objective
 from ucm.language.penalties import L1, L2, CappedL1, ExpL0
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import ConvexUnion, CVaR, Ellipsoid, Hull, ReducedHull
 from ucm.language.statistics.samples import neg, pos, signed
+from ucm.language.terms import ConvexLoss
 
 __all__ = [
     "biased_l2_nu_svm",
@@ -25,6 +27,7 @@ __all__ = [
     "coherent_mm_fda",
     "coherent_mm_mpm",
     "enu_svm",
+    "generalised_nu_svm",
     "group_dro",
     "kl_svm",
     "l2_nu_svm",
@@ -86,7 +89,7 @@ def enu_svm(nu: Scalar, norm: float = 2.0) -> RobustMargin:
     >>> ucm.models.enu_svm(0.2, norm=1.5).params()
     {'nu': 0.2}
     """
-    return RobustMargin(nu_svm(nu), float(norm))
+    return RobustMargin(nu_svm(nu), norm)
 
 
 def mm_mpm(kappa: Scalar) -> UncertaintySet:
@@ -116,23 +119,65 @@ def mm_fda(kappa: Scalar) -> UncertaintySet:
     return Ellipsoid(pos.mean - neg.mean, pos.cov + neg.cov, _param("kappa", kappa))
 
 
-def l2_nu_svm(kappa: Scalar) -> UncertaintySet:
+def generalised_nu_svm(loss: ConvexLoss, lam: Scalar = 1.0) -> UncertaintySet:
+    """The generalised nu-SVM: `min -rho + (1/m) sum l(rho - margin_i)` over `||w||_2 <= lam`, b and rho.
+
+    The set is the hull whose weights lie in the ball of l* of the radius of its optimum (Lemma 5), which is
+    found where the model meets data. `Solution.w`, `b` and `rho` are those of norm 1: times lam they solve
+    the problem. Ito, Takeda and Toh (2015), equations (22) and (25).
+
+    Parameters
+    ----------
+    loss : ConvexLoss
+        l without an offset, `max(0, u)^p` for `Hinge(p)`. `Hinge() / nu` is the nu-SVM, whatever lam.
+    lam : float
+        Positive, and below the value from which on w = 0 is optimal.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> model = ucm.models.generalised_nu_svm(ucm.Exponential(), lam=0.5)
+    >>> sol = ucm.solve(model, [[0.0], [1.0], [3.0], [4.0]], [-1, -1, 1, 1])
+    >>> round(0.5 * sol.rho, 4), round(sol.params["radius"], 4)
+    (0.7191, -0.9694)
+    """
+    return Hull(signed, weights=LossBall(loss, lam=_param("lam", lam)))
+
+
+def l2_nu_svm(kappa: Scalar | None = None, *, nu: Scalar | None = None) -> UncertaintySet:
     """The l2-loss nu-SVM: weights with mass 1/2 per class and `||q||_2 <= kappa`.
 
-    Ito, Takeda and Toh (2015), equation (38).
+    By nu it is `min -rho + (1/(m nu)) sum xi_i^2` over `||w||_2 <= 1`, whose kappa is found with the data.
+    Ito, Takeda and Toh (2015), equations (38) and (40).
 
     Parameters
     ----------
     kappa : float
         The size of the set.
+    nu : float
+        In place of kappa: positive; the larger, the smaller the set.
+
+    Raises
+    ------
+    CompositionError
+        Both or neither are given.
     """
-    return Hull(signed, weights=NormBall(_param("kappa", kappa)))
+    if _by("l2_nu_svm", {"kappa": kappa}, {"nu": nu}):
+        return Hull(signed, weights=NormBall(_param("kappa", kappa)))
+    return Hull(signed, weights=LossBall(SquaredHinge() / _param("nu", nu), lam=1.0))
 
 
-def biased_l2_nu_svm(kappa_pos: Scalar, kappa_neg: Scalar) -> UncertaintySet:
+def biased_l2_nu_svm(
+    kappa_pos: Scalar | None = None,
+    kappa_neg: Scalar | None = None,
+    *,
+    nu_pos: Scalar | None = None,
+    nu_neg: Scalar | None = None,
+) -> UncertaintySet:
     """The biased l2-loss nu-SVM: one norm bound per class.
 
-    The kappas are twice those of Ito, Takeda and Toh (2015), equation (42): mass 1 per class.
+    The kappas are twice those of Ito, Takeda and Toh (2015), equation (42): mass 1 per class. By the nus it
+    is their (44), `min -rho + sum_o (1/(m nu_o)) sum_{i in o} xi_i^2` over `||w||_2 <= 1`.
 
     Parameters
     ----------
@@ -140,22 +185,56 @@ def biased_l2_nu_svm(kappa_pos: Scalar, kappa_neg: Scalar) -> UncertaintySet:
         The bound for class +1.
     kappa_neg : float
         The bound for class -1.
+    nu_pos, nu_neg : float
+        In place of these.
+
+    Raises
+    ------
+    CompositionError
+        Other than two kappas or two nus are given.
     """
-    positive = Hull(pos, weights=NormBall(_param("kappa_pos", kappa_pos)))
-    return positive - Hull(neg, weights=NormBall(_param("kappa_neg", kappa_neg)))
+    kappas = {"kappa_pos": kappa_pos, "kappa_neg": kappa_neg}
+    nus = {"nu_pos": nu_pos, "nu_neg": nu_neg}
+    if _by("biased_l2_nu_svm", kappas, nus):
+        plus, minus = (NormBall(_param(name, k)) for name, k in kappas.items())
+    else:
+        losses = (SquaredHinge() / _param(name, nu) for name, nu in nus.items())
+        plus, minus = (LossBall(loss, lam=1.0) for loss in losses)
+    return Hull(pos, weights=plus) - Hull(neg, weights=minus)
 
 
-def kl_svm(alpha: Scalar) -> UncertaintySet:
+def kl_svm(alpha: Scalar | None = None, *, lam: Scalar | None = None) -> UncertaintySet:
     """The exponential-loss model: weights within `-log alpha` of uniform in divergence.
 
-    Ito, Takeda and Toh (2015), equation (46).
+    By lam it is `min -rho + (1/m) sum exp(rho - margin_i)` over `||w||_2 <= lam`. Ito, Takeda and Toh (2015),
+    equations (46) and (48).
 
     Parameters
     ----------
     alpha : float
         In (0, 1]; the smaller, the larger the set.
+    lam : float
+        In place of alpha: positive; the larger, the larger the set.
+
+    Raises
+    ------
+    CompositionError
+        Both or neither are given.
     """
-    return Hull(signed, weights=KLBall(_param("alpha", alpha)))
+    if _by("kl_svm", {"alpha": alpha}, {"lam": lam}):
+        return Hull(signed, weights=KLBall(_param("alpha", alpha)))
+    return generalised_nu_svm(Exponential(), _param("lam", lam))
+
+
+def _by(model: str, sizes: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
+    """Whether a model is given by the sizes of its set, not by the parameters of its problem."""
+    given = [name for name, x in {**sizes, **own}.items() if x is not None]
+    if given not in (list(sizes), list(own)):
+        raise CompositionError(
+            f"{model}: expected {' and '.join(sizes)}, or {' and '.join(own)}, got "
+            f"{', '.join(given) or 'none'}; give the ones or the others"
+        )
+    return given == list(sizes)
 
 
 def psvm(p: float = 1.5, C: Scalar = 1.0) -> Objective:
@@ -226,8 +305,8 @@ def group_dro(groups: Sequence[str | float], beta: Scalar = 1.0) -> UncertaintyS
     Raises
     ------
     CompositionError
-        Fewer than two groups, a string or no sequence in the place of their labels, or a label that is
-        neither a string nor a number.
+        Fewer than two groups, one of them twice, a string or no sequence in the place of their labels, or a
+        label that is neither a string nor a number.
 
     Examples
     --------
@@ -245,6 +324,10 @@ def group_dro(groups: Sequence[str | float], beta: Scalar = 1.0) -> UncertaintyS
         )
     b = _param("beta", beta)
     plus, minus = (ConvexUnion(*(CVaR(S.group(g), b) for g in labels)) for S in (pos, neg))
+    if len(set(labels)) < len(labels):
+        raise CompositionError(
+            f"group_dro: expected labels that differ, got {brief(groups)}; name every group once"
+        )
     return plus - minus
 
 

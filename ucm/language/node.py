@@ -71,7 +71,9 @@ def _frozen_array(x: Any, where: str) -> Any:
             ) from error
         kept.flags.writeable = False
     if not np.isfinite(finite).all():
-        raise CompositionError(f"{where}: the array holds NaN or inf; give finite entries")
+        raise CompositionError(
+            f"{where}: expected finite entries, got NaN or inf in {brief(x)}; leave them out"
+        )
     return kept
 
 
@@ -88,7 +90,9 @@ def _freeze(x: Any, where: str, kind: type | None = float) -> Any:
     number = as_number(x, where)
     if kind is int:
         if not number.is_integer():
-            raise CompositionError(f"{where}: expected a whole number, got {brief(x)}")
+            raise CompositionError(
+                f"{where}: expected a whole number, got {brief(x)}; write one without a fraction"
+            )
         return int(number)
     return number
 
@@ -184,7 +188,8 @@ class Node(metaclass=Kind):
                 object.__setattr__(self, name, frozen)
             if name in self._scalars and not isinstance(frozen, _NUMBERS):
                 raise CompositionError(
-                    f"{type(self).__name__}: {name}: expected a real number or a Param, got {brief(given)}"
+                    f"{type(self).__name__}: {name}: expected a real number or a Param, got {brief(given)}; "
+                    "write 0.3 or Param('nu', 0.3)"
                 )
         below = tuple(_among(self.operands()))
         object.__setattr__(self, "_below", below)

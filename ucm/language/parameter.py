@@ -392,10 +392,12 @@ def as_number(x: Any, where: str) -> float:
         number = math.nan if isinstance(x, bool) or not isinstance(x, Real) else float(x)
     except OverflowError:
         raise CompositionError(
-            f"{where}: expected a number below 1e308, got a longer one"
+            f"{where}: expected a number below 1e308, got a longer one; write math.inf where that is meant"
         ) from None
     if math.isnan(number):
-        raise CompositionError(f"{where}: expected a real number or a Param, got {brief(x)}")
+        raise CompositionError(
+            f"{where}: expected a real number or a Param, got {brief(x)}; write 0.3 or Param('nu', 0.3)"
+        )
     return number
 
 

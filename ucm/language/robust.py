@@ -57,7 +57,8 @@ class RobustMargin(Node):
         super().__post_init__()
         if not isinstance(self.norm, float) or not self.norm >= 1.0:
             raise CompositionError(
-                f"RobustMargin: the norm is a number p >= 1 (or inf), got {brief(self.norm)}"
+                f"RobustMargin: the norm is a number p >= 1 (or inf), got {brief(self.norm)}; write "
+                "2.0 for the Euclidean one"
             )
 
     @property

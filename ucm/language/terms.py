@@ -414,7 +414,8 @@ class Excess(SubtractedPenalty):
         super().__post_init__()
         if not isinstance(self.penalty, FoldedConcave):
             raise CompositionError(
-                f"Excess: expected a folded concave penalty, got {self.penalty!r}"
+                f"Excess: expected a folded concave penalty, got {self.penalty!r}; "
+                "write for example CappedL1(1.0)"
             )
 
     def _steepest(self) -> float:

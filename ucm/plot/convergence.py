@@ -98,11 +98,13 @@ class ConvergenceDisplay(Display):
         )
         if not named or not all(isinstance(s, Solution) for s in named.values()):
             raise ParameterError(
-                f"ConvergenceDisplay: expected a Solution or {{name: Solution}}, got {brief(solution)}"
+                f"ConvergenceDisplay: expected a Solution or {{name: Solution}}, got {brief(solution)}; "
+                "give what ucm.solve returns"
             )
         if work not in _WORK:
             raise ParameterError(
-                f"ConvergenceDisplay: work is among {', '.join(_WORK)}, got {work!r}"
+                f"ConvergenceDisplay: work is among {', '.join(_WORK)}, got {work!r}; "
+                "leave it out for the first"
             )
         if of != "gap":
             found = {name: _numbers(name, s, work, of) for name, s in named.items()}

@@ -110,7 +110,8 @@ class DescentDisplay(Display):
         runs = [run for s in found if isinstance(s, Solution) for run in _descents(s)]
         if not runs:
             raise ParameterError(
-                f"DescentDisplay: expected solutions of DCA with a history, got {brief(solution)}"
+                f"DescentDisplay: expected solutions of DCA with a history, got {brief(solution)}; "
+                "solve with trace=1"
             )
         return cls(runs, min(float(h[-1]) for h, _ in runs)).plot(ax)
 

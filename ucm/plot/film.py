@@ -113,7 +113,9 @@ class SetFilm(Display):
         show : "both", "classes" or "set"
         """
         if show not in ("both", *_PANELS):
-            raise ParameterError(f'SetFilm: show is "both", "classes" or "set", got {show!r}')
+            raise ParameterError(
+                f'SetFilm: show is "both", "classes" or "set", got {show!r}; leave it out for "both"'
+            )
         chosen = np.unique(np.linspace(0, len(self.values) - 1, max(count, 1)).round().astype(int))
         rows = [
             w

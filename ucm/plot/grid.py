@@ -49,7 +49,7 @@ def grid_of(
         values = []
     if not values or isinstance(given, str):
         raise ParameterError(
-            f"{who}: {name} takes one number or more in a sequence, got {brief(given)}"
+            f"{who}: {name} takes one number or more in a sequence, got {brief(given)}; write [0.2, 0.3]"
         )
     return name, values
 

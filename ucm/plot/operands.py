@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 from operator import add
 from typing import Any
@@ -12,8 +13,7 @@ from ucm.compiler.recover import class_points
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.language.contracts import UncertaintySet
-from ucm.language.node import value
-from ucm.language.sets.combination import Combination, is_number
+from ucm.language.sets.combination import summands
 from ucm.language.sets.hull import Hull
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
@@ -27,25 +27,16 @@ __all__ = ["class_extremes", "class_sets", "joint_means", "parts_of", "without_m
 _SIGN = {"pos": 1.0, "neg": -1.0}
 
 
-def _summands(U: UncertaintySet, factor: Any = 1.0) -> list[tuple[UncertaintySet, Any]]:
-    """U as a sum of multiples of sets that are no sums."""
-    if isinstance(U, Combination):
-        return [pair for V, L in U.terms() for pair in _summands(V, factor * value(L))]
-    return [(U, factor)]
-
-
 def without_matrices(U: UncertaintySet) -> bool:
     """Whether no matrix stands above a summand."""
-    if not isinstance(U, Combination):
-        return True
-    return all(is_number(L) and without_matrices(V) for V, L in U.terms())
+    return not any(math.isnan(c) for _, c in summands(U))
 
 
 def class_sets(U: UncertaintySet) -> dict[int, UncertaintySet]:
     """Each class's own set, U their difference and perhaps a set without samples; empty where some summand
     takes samples of both."""
     found: dict[int, list[UncertaintySet]] = {1: [], -1: []}
-    for V, c in _summands(U):
+    for V, c in summands(U):
         kinds = kinds_of(V)
         if len(kinds) > 1 or kinds == {"signed"}:
             return {}

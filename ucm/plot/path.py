@@ -165,7 +165,8 @@ class PathDisplay(Display):
         labels = np.unique(np.asarray(y))
         if labels.size != 2:
             raise ParameterError(
-                f"PathDisplay: a path is of two classes, and y has {labels.size} labels"
+                f"PathDisplay: a path is of two classes, and y has {labels.size} labels; "
+                "take the samples of two"
             )
         signs = np.where(np.asarray(y) == labels[1], 1.0, -1.0)
         if options.get("y_test") is not None:
@@ -220,7 +221,8 @@ class PathDisplay(Display):
         wrong = [word for word in show if word not in _PICTURES]
         if wrong or not show:
             raise ParameterError(
-                f"PathDisplay: show is among {', '.join(_PICTURES)}, got {brief(show)}"
+                f"PathDisplay: show is among {', '.join(_PICTURES)}, got {brief(show)}; "
+                "leave it out for the first"
             )
         there = {"support": self.support is not None, "score": bool(self.scores)}
         shown = [word for word in show if there.get(word, True)]

@@ -111,7 +111,9 @@ def _across_normal(data: Data, w: Vec | None, who: str) -> Plane:
             f'{who}: plane="normal" needs a normal, and w is 0; give a (2, n) array'
         )
     if n == 1:
-        raise ParameterError(f"{who}: a picture has two axes, and the samples have one feature")
+        raise ParameterError(
+            f"{who}: a picture has two axes, and the samples have one feature; add a feature"
+        )
     if w.size != n:
         raise ParameterError(
             f'{who}: plane="normal" needs w among the features, and it lives in R^{w.size}; give a '

@@ -244,7 +244,9 @@ class SetDisplay(Display):
 
     def _shown(self, show: str) -> tuple[str, ...]:
         if show not in ("both", *_PANELS):
-            raise ParameterError(f'SetDisplay: show is "both", "classes" or "set", got {show!r}')
+            raise ParameterError(
+                f'SetDisplay: show is "both", "classes" or "set", got {show!r}; leave it out for "both"'
+            )
         if show == "classes" and not len(self.points):
             raise ParameterError(
                 "SetDisplay: U lives in another space than the samples, so that there is no picture of the "

@@ -1,6 +1,7 @@
 """Algorithms for the standard forms: one file a method, and what several of them share."""
 
 from ucm.solvers.blocks.hinge_sieve import HingeSieve
+from ucm.solvers.blocks.newton_balls import NewtonBalls
 from ucm.solvers.blocks.newton_rows import NewtonRows
 from ucm.solvers.blocks.sieve import Sieve
 from ucm.solvers.distance.alm import ALM
@@ -58,6 +59,7 @@ __all__ = [
     "KinkedNewton",
     "Linearize",
     "Newton",
+    "NewtonBalls",
     "NewtonHull",
     "NewtonRows",
     "PrimalAPG",

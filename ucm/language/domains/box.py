@@ -28,7 +28,8 @@ def _as_bound(x: Any, where: str = "") -> Any:
         bounds = np.array(x, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise CompositionError(
-            f"{where}: expected a number, a Param, or one number for each coordinate, got {brief(x)}"
+            f"{where}: expected a number, a Param, or one number for each coordinate, got {brief(x)}; "
+            "write Box(0.0, 1.0)"
         ) from error
     if bounds.ndim != 1 or bounds.size == 0 or np.isnan(bounds).any():
         raise CompositionError(

@@ -26,7 +26,7 @@ from ucm.language.domains.simplex import Simplex, WeightedSimplex
 from ucm.language.masses import no_entries
 from ucm.language.node import Notation
 
-__all__ = ["FAR", "Curve", "CutSimplex", "Point", "scaled", "solve"]
+__all__ = ["FAR", "Curve", "CutSimplex", "Point", "scaled", "soft", "solve"]
 
 _EPS = float(np.finfo(np.float64).eps)
 FAR = 1e100
@@ -156,6 +156,15 @@ def solve(
                 break
             lam = after
     return _unscaled(_filled(_join(low, high, radius, curve), parts), unit)
+
+
+def soft(curve: Curve, g: Vec, parts: list[tuple[Any, float]], lam: float) -> Point:
+    """The maximiser of `<g, q> - lam h(q)` among q with these masses."""
+    equations = [curve.equation(False, index) for index, _ in parts]
+    tops = [float(g[index].max()) for index, _ in parts]
+    with np.errstate(all="ignore"):
+        point = _mix(equations, g, parts, tops, [np.nan] * len(parts), lam, curve.exponent)
+    return _filled(point, parts)
 
 
 def scaled(v: Vec, parts: list[tuple[Any, float]], prox: bool) -> tuple[Vec, float]:

@@ -65,7 +65,9 @@ class DomainIntersection(Weighable):
         if problem.status == cp.UNBOUNDED:
             return np.inf, self.center(g.size, classes=classes)
         if q.value is None:
-            raise SolverError(f"{self!r}: no support, the conic solver says {problem.status}")
+            raise SolverError(
+                f"{self!r}: no support, the conic solver says {problem.status}; scale the operands"
+            )
         bounds = [d.support(g, classes=classes)[0] for d in (self.left, self.right)]
         for s in (scale * meet.dual_value, -scale * meet.dual_value):
             one = self.left.support(g - s, classes=classes)[0]
@@ -78,7 +80,9 @@ class DomainIntersection(Weighable):
     def center(self, dim: int, *, classes: Vec | None = None) -> Vec:
         q = self._center(dim, classes)
         if q is None:
-            raise SolverError(f"{self!r}: no centre, the operands have no common point")
+            raise SolverError(
+                f"{self!r}: no centre, the operands have no common point; make one of them larger"
+            )
         return q
 
     def _center(self, dim: int, classes: Vec | None) -> Vec | None:

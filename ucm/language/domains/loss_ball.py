@@ -14,7 +14,7 @@ from ucm.language.contracts import Capped, Domain, Size
 from ucm.language.domains import curved
 from ucm.language.domains.copied import Copied
 from ucm.language.domains.simplex import CappedSimplex, WeightedSimplex
-from ucm.language.node import Notation, Scalar, value
+from ucm.language.node import Notation, Scalar, Tunable, value
 from ucm.language.parameter import named, subject
 from ucm.language.terms import ConvexLoss
 
@@ -72,17 +72,21 @@ class LossBall(Copied):
         Or a positive multiple of one, such as `Hinge() / nu`.
     radius : float or Param
         May be negative: at least `-l(0)`.
+    lam : float or Param, positive
+        In place of it: that radius with which the hull has the classifier of the generalised nu-SVM
+        `min -rho + (1/m) sum l(rho - margin_i)` over `||w||_2 <= lam`. It is found where the model meets
+        data, for `Hull(signed, weights=...)` and `Hull(pos, ...) - Hull(neg, ...)`.
     copies : (N,) array, optional
         How often each entry counts; None for once.
 
     Raises
     ------
     CompositionError
-        `loss` is no loss, or falls somewhere (`LeastSquares`).
+        `loss` is no loss, or falls somewhere (`LeastSquares`); both or neither of `radius` and `lam`.
 
     Notes
     -----
-    Ito, Takeda and Toh (2015), section 5.2: the generalised nu-SVM with the loss l.
+    Ito, Takeda and Toh (2015), section 5.2: the generalised nu-SVM with the loss l, (22), and Lemma 5.
 
     Examples
     --------
@@ -92,11 +96,38 @@ class LossBall(Copied):
     """
 
     loss: ConvexLoss
-    radius: Scalar
+    radius: Scalar | None = None
+    lam: Scalar | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check(self, self.loss)
+        for name, given in (("radius", self.radius), ("lam", self.lam)):
+            if not isinstance(given, float | Tunable | None):
+                raise CompositionError(
+                    f"LossBall: {name}: expected a real number or a Param, got {brief(given)}"
+                )
+        if (self.radius is None) == (self.lam is None):
+            raise CompositionError(
+                f"LossBall({self.loss!r}): expected one of radius and lam, got radius={self.radius!r} and "
+                f"lam={self.lam!r}; give the other up"
+            )
+
+    @property
+    def bound(self) -> Scalar:
+        """The radius.
+
+        Raises
+        ------
+        CompositionError
+            There is none yet, as the ball is given by lam.
+        """
+        if self.radius is None:
+            raise CompositionError(
+                f"{self!r}: expected a radius, got lam, which has one together with data; compile the model "
+                "of a hull, whose plan.model has it"
+            )
+        return self.radius
 
     def curve(self, dim: int) -> ConjugateCurve:
         """The mean of l*."""
@@ -105,7 +136,7 @@ class LossBall(Copied):
     def support(self, g: Vec, *, classes: Vec | None = None) -> tuple[float, Vec]:
         g = masses.vector(g)
         curve = self.curve(g.size)
-        radius = value(self.radius)
+        radius = value(self.bound)
         rest = self.center(g.size)  # where l* is smallest
         with np.errstate(invalid="ignore"):
             flat = np.where(g > 0.0, curve.caps, np.where(g < 0.0, 0.0, rest))
@@ -119,7 +150,7 @@ class LossBall(Copied):
 
     def _pinned(self, dim: int) -> bool:
         """Whether the centre is the only point: near it powers of l* do not tell others from it."""
-        if value(self.radius) > self.curve(dim).value(self.center(dim)):
+        if value(self.bound) > self.curve(dim).value(self.center(dim)):
             return False
         ends = [self.support(s * np.ones(dim))[1] for s in (1.0, -1.0)]
         return all(np.array_equal(q, self.center(dim)) for q in ends)
@@ -127,7 +158,7 @@ class LossBall(Copied):
     def violation(self, q: Vec, *, classes: Vec | None = None) -> float:
         """How far the mean of l* is above its bound, and how far q is outside the domain of l*; from the only
         point where there is one."""
-        q, radius = masses.vector(q), value(self.radius)
+        q, radius = masses.vector(q), value(self.bound)
         if self._pinned(q.size):
             return masses.snap(float(np.abs(q - self.center(q.size)).sum()))
         curve = self.curve(q.size)
@@ -145,14 +176,15 @@ class LossBall(Copied):
         if why is not None:
             return why
         least = self.curve(dim).value(self.center(dim))
-        return _emptiness(self.bare, self.radius, least)
+        return _emptiness(self.bare, self.bound, least)
 
-    def size(self) -> Size:
-        return Size(self.radius)
+    def size(self) -> Size | None:
+        return None if self.radius is None else Size(self.radius)
 
     def constraints(
         self, q: cp.Expression, size: Any, *, classes: Vec | None = None
     ) -> list[cp.Constraint]:
+        size = self.bound if size is None else size
         told = isinstance(size, float) and isinstance(q.size, int)  # not in source text
         if told and self._pinned(q.size):
             return [q == self.center(q.size)]
@@ -164,7 +196,7 @@ class LossBall(Copied):
         return [*inside, self.copies @ height / count <= size]
 
     def on_simplex(self) -> Domain | None:
-        return SimplexLoss(self.loss, self.radius, copies=self.copies)
+        return SimplexLoss(self.loss, self.bound, copies=self.copies)
 
     def formula(self, notation: Notation) -> str:
         c = "" if self.copies is None else notation.sub("c", "i")
@@ -173,6 +205,8 @@ class LossBall(Copied):
             f"{c} " * bool(c) + notation.power("l", "*") + f"(N {notation.sub('q', 'i')}{over})"
         )
         mean = notation.fraction("1", "N") + " " + notation.sum_over("i", conjugate)
+        if self.radius is None:
+            return f"{mean}{notation.leq}r({notation.scalar(self.lam)})"
         return mean + notation.leq + notation.scalar(self.radius)
 
 

@@ -133,7 +133,8 @@ def _check(owner: NormBall | SimplexBall | SimplexNear) -> None:
         )
     if not isinstance(p, float) or not p >= 1.0:
         raise CompositionError(
-            f"{type(owner).__name__}: p must be a number of at least 1 (inf allowed), got {brief(p)}"
+            f"{type(owner).__name__}: p must be a number of at least 1 (inf allowed), got {brief(p)}; "
+            "write 2.0 for the Euclidean norm"
         )
 
 
@@ -175,7 +176,7 @@ class NormBall(Copied, SemiSmooth, Polyhedral):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check(self)
-        if self.around not in (None, "uniform"):
+        if not (self.around is None or (isinstance(self.around, str) and self.around == "uniform")):
             raise CompositionError(
                 f'NormBall: around is None (the ball around 0) or "uniform", got {brief(self.around)}; '
                 "the ball around another point is Image(A, NormBall(radius), center=...)"

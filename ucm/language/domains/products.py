@@ -48,7 +48,10 @@ class Product(SemiSmooth, Polyhedral):
         super().__post_init__()
         parts, sizes = self.parts, self.sizes
         if not isinstance(parts, tuple) or not parts:
-            raise CompositionError(f"Product: parts is a tuple of domains, got {brief(parts)}")
+            raise CompositionError(
+                f"Product: parts is a tuple of domains, got {brief(parts)}; write "
+                "Product((Simplex(), NormBall(1.0)), (3, 2))"
+            )
         for part in parts:
             if not isinstance(part, SemiSmooth):
                 raise CompositionError(
@@ -60,7 +63,8 @@ class Product(SemiSmooth, Polyhedral):
         )
         if not whole or len(sizes) != len(parts):
             raise CompositionError(
-                f"Product: sizes is a tuple of {len(parts)} positive integers, got {brief(sizes)}"
+                f"Product: sizes is a tuple of {len(parts)} positive integers, got {brief(sizes)}; "
+                "write one for each part"
             )
 
     def pieces(self, classes: Vec | None) -> list[tuple[SemiSmooth, slice, Vec | None]]:

@@ -230,7 +230,9 @@ class GroupExcess(SubtractedPenalty):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.penalty, GroupMCP):
-            raise CompositionError(f"GroupExcess: expected a GroupMCP, got {brief(self.penalty)}")
+            raise CompositionError(
+                f"GroupExcess: expected a GroupMCP, got {brief(self.penalty)}; write GroupMCP(groups)"
+            )
 
     def value(self, w: Vec) -> float:
         added = self.penalty.split()[0][0]

@@ -90,7 +90,9 @@ def scale(c: Any, a: UncertaintySet) -> UncertaintySet:
         )
     if isinstance(factor, float):
         if not np.isfinite(factor):
-            raise CompositionError(f"{c!r} * {a!r}: the factor must be finite")
+            raise CompositionError(
+                f"{c!r} * {a!r}: the factor must be finite; write a number below 1e308"
+            )
         if isinstance(a, Scaled) and not isinstance(a.factor, Tunable):
             return scale(factor * a.factor, a.operand)
         if factor == 1.0:
@@ -115,7 +117,7 @@ def transform(M: Any, a: Any) -> LinearImage:
     """`{M x : x in A}`."""
     if isinstance(M, Node) or not (isinstance(M, np.ndarray | list | tuple) or sparse.issparse(M)):
         raise CompositionError(
-            f"{brief(M)} @ {brief(a)}: `@` takes a matrix on its left and a set on its right"
+            f"{brief(M)} @ {brief(a)}: `@` takes a matrix on its left and a set on its right; write M @ U"
         )
     return LinearImage(M, a)
 

@@ -178,7 +178,8 @@ def Spectral(samples: SampleNode, betas: Any, weights: Any) -> UncertaintySet:
     betas, weights = _sequence("betas", betas), _sequence("weights", weights)
     if len(betas) != len(weights):
         raise CompositionError(
-            f"Spectral: expected one weight for each beta, got {len(betas)} betas and {len(weights)} weights"
+            f"Spectral: expected a weight for each beta, got {len(betas)} betas and {len(weights)} weights; "
+            "give as many of both"
         )
     weights = [
         _number("Spectral", "each weight", c, 0.0, math.inf, "[0, 1]", closed=True) for c in weights

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
@@ -42,7 +43,7 @@ from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.union import ConvexUnion
 from ucm.language.sets.weights import below, placed
 
-__all__ = ["Combination", "LinearImage", "Scaled", "Sum", "is_number", "times"]
+__all__ = ["Combination", "LinearImage", "Scaled", "Sum", "is_number", "summands", "times"]
 
 
 class Combination(Measured):
@@ -213,6 +214,15 @@ class LinearImage(Combination):
     def formula(self, notation: Notation) -> str:
         inner = in_parentheses(self.operand.formula(notation))
         return f"{notation.array(self.matrix)} {inner}"
+
+
+def summands(U: UncertaintySet, factor: float = 1.0) -> Iterator[tuple[UncertaintySet, float]]:
+    """The Minkowski summands, each with the number in front of it, nan under a matrix."""
+    if isinstance(U, Combination):
+        for V, L in U.terms():
+            yield from summands(V, factor * value(L) if is_number(L) else math.nan)
+    else:
+        yield U, factor
 
 
 def is_number(L: Any) -> bool:

@@ -59,12 +59,14 @@ class Image(OfWeights):
     def __post_init__(self) -> None:
         object.__setattr__(self, "A", as_linear_map(self.A, "Image"))
         if not isinstance(self.domain, Domain):
-            raise CompositionError(f"Image: expected a domain, got {brief(self.domain)}")
+            raise CompositionError(
+                f"Image: expected a domain, got {brief(self.domain)}; write Image(A, NormBall(1.0))"
+            )
         super().__post_init__()
         if self.center.dimension(None) not in (None, self.A.shape[0]):
             raise CompositionError(
-                f"{self!r}: the center has {self.center.dimension(None)} entries and A has "
-                f"{self.A.shape[0]} rows; both must be equal"
+                f"{self!r}: expected a center of {self.A.shape[0]} entries, one for each row of A, got "
+                f"{self.center.dimension(None)}; both must be equal"
             )
 
     def dimension(self, n: int | None) -> int | None:

@@ -58,7 +58,8 @@ class MatrixNode(Statistic):
             factor = coefficient(a, self)
             if factor < 0.0:
                 raise CompositionError(
-                    f"{factor:g} * {self!r}: a covariance takes factors >= 0 only"
+                    f"{factor:g} * {self!r}: a covariance takes factors >= 0 only; "
+                    "multiply the set by -1 instead"
                 )
             return _matrix_sum((factor, self))
         if symbol == "/":
@@ -83,7 +84,7 @@ class ConstantMatrix(ConstantStatistic, MatrixNode):
         if not isinstance(S, np.ndarray) or S.ndim != 2 or S.shape[0] != S.shape[1]:
             shape = getattr(S, "shape", ())
             raise CompositionError(
-                f"the shape of an ellipsoid is a square matrix, got shape {shape}"
+                f"the shape of an ellipsoid is a square matrix, got shape {shape}; give a covariance"
             )
         top = np.abs(S).max(initial=0.0)
         if np.abs(S - S.T).max(initial=0.0) > 1e-10 * top:

@@ -81,7 +81,8 @@ def coefficient(c: Any, node: Node) -> float:
     factor = as_factor(c)
     if not isinstance(factor, float) or not np.isfinite(factor):
         raise CompositionError(
-            f"{node!r}: a statistic is multiplied by finite numbers only, got {brief(c)}"
+            f"{node!r}: a statistic is multiplied by finite numbers only, got {brief(c)}; "
+            "write 2.0 * pos.mean"
         )
     return factor
 

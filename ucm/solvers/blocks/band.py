@@ -14,15 +14,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear import Vec
-from ucm.data.source import Rounds, StateLostError, as_double, told
+from ucm.data.source import Rounds, StateLostError, as_double, gathered, told
 from ucm.evidence.rows import below
 
 __all__ = [
-    "NARROWINGS", "WIDE", "Band", "SievedRows", "Sifted", "narrowed", "reach_of", "sift", "stacked",
+    "NARROWINGS", "WIDE", "WRITTEN", "Band", "SievedRows", "Sifted", "narrowed", "reach_of", "sift",
+    "stacked",
 ]  # fmt: skip
 
 _HELD, _BAND = np.int8(1), np.int8(2)  # the state of a row; 0: held at weight 0
 _DROPPED = 0.1  # part of rows below which a sum takes them out
+WRITTEN = 1000  # rows of a twin, where there is no band
 WIDE = 3.0  # standard errors of a sample that the band covers
 
 
@@ -121,6 +123,15 @@ class Band:
     @property
     def nbytes(self) -> int:
         return sum(12 * X.nnz if sparse.issparse(X) else X.nbytes for X in self.X if X is not None)
+
+    def table(self) -> tuple[Any, Vec]:
+        """The rows and their labels, class +1 first."""
+        met = [
+            (T, np.full(T.shape[0], s))
+            for T, s in zip(self.X, (1.0, -1.0), strict=True)
+            if T is not None
+        ]
+        return gathered(met)
 
 
 def stacked(tables: list[Any]) -> Any:

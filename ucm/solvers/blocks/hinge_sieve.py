@@ -14,13 +14,13 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.linear import Vec
+from ucm.data.options import COUNT, check_fields
 from ucm.data.source import StateLostError, once_more
-from ucm.errors import ParameterError
-from ucm.evidence.row_hinge import HingeProof, hinge_proven
+from ucm.evidence.row_losses import LossProof, losses_proven
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite
-from ucm.forms.rows import RowHinge
+from ucm.forms.objective import INNER, Composite
+from ucm.forms.rows import RowLosses
 from ucm.forms.solver import Solver
 from ucm.language.losses import Hinge
 from ucm.language.penalties import L2
@@ -37,7 +37,7 @@ _SIGNS = (1.0, -1.0)
 
 
 @dataclass(frozen=True)
-class HingeSieve(Solver[RowHinge]):
+class HingeSieve(Solver[RowLosses]):
     """Sample, sieve, solve, verify.
 
     Parameters
@@ -53,27 +53,25 @@ class HingeSieve(Solver[RowHinge]):
     name: ClassVar[str] = "hinge-sieve"
 
     def __post_init__(self) -> None:
-        if self.budget < 1:
-            raise ParameterError(
-                f"HingeSieve: budget is a positive number of bytes, got {self.budget}"
-            )
+        check_fields(self, inner=INNER, budget=COUNT)
 
-    def refuse(self, form: RowHinge) -> str | None:
-        if form.p != 1.0:
+    def refuse(self, form: RowLosses) -> str | None:
+        if form.hinge is None:
             return "it takes the hinge loss itself, p = 1"
         nothing = np.broadcast_to(0.0, (2 * form.n, form.n))
         y = np.repeat(_SIGNS, form.n)
         return self.inner.refuse(_composite(nothing, y, np.ones(y.size), form.lam))
 
-    def predicted_passes(self, form: RowHinge) -> float:
+    def predicted_passes(self, form: RowLosses) -> float:
         return 4.0
 
-    def solve(self, form: RowHinge, monitor: Monitor, start: Answer | None = None) -> Answer:
+    def solve(self, form: RowLosses, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(0, form.data.stored):
             return self._solve(form, monitor)
 
-    def _solve(self, form: RowHinge, monitor: Monitor) -> Answer:
+    def _solve(self, form: RowLosses, monitor: Monitor) -> Answer:
         monitor.passes, monitor.reads = 1.0, 1  # that of the survey
+        C = _weights(form)
         w, b, reach = self._sample(form, monitor)
         first, exact = reach.copy(), 0.3 * monitor.tol
         rounds, band = form.data.source.rounds(), Band()
@@ -90,18 +88,18 @@ class HingeSieve(Solver[RowHinge]):
                 continue
             monitor.passes += 1.0
             monitor.reads += 1
-            new = band.add(found, form.C)
+            new = band.add(found, C)
             counts = np.sum([part.counts for part in found], axis=0)
             points = np.sum([part.points for part in found], axis=0)
             losses = np.sum([part.below for part in found], axis=0)
-            at = form.C if held is None else (float(held[0]), float(held[1]))
+            at = C if held is None else (float(held[0]), float(held[1]))
             rows = SievedRows(
                 rounds, band, at, (int(counts[0]), int(counts[1])), (w, theta, _SIGNS)
             )
-            proof = HingeProof(w, b, losses, rows=rows)
+            proof = LossProof(w, b, float(np.dot(C, losses)), rows=rows)
             if held is not None:
                 proof = _with_slopes(proof, band, held, counts, points)
-            certificate = hinge_proven(form, proof)
+            certificate = losses_proven(form, proof)
             answer = Answer(w=w, b=b, rows=proof)
             stop = monitor.report(k, certificate.primal, certificate.relative_gap)
             if certificate.relative_gap <= monitor.tol:
@@ -126,11 +124,13 @@ class HingeSieve(Solver[RowHinge]):
             "max_iter", f"{monitor.limit(_LIMIT)} rounds did not reach the tolerance"
         )
 
-    def _sample(self, form: RowHinge, monitor: Monitor) -> tuple[Vec, float, Vec]:
+    def _sample(self, form: RowLosses, monitor: Monitor) -> tuple[Vec, float, Vec]:
         """w, b, and how far from 1 the band goes."""
         X, y = form.data.sample
         counts = [max(1, int((y == s).sum())) for s in _SIGNS]
-        weights = [c * m / k for c, m, k in zip(form.C, form.data.sizes, counts, strict=True)]
+        weights = [
+            c * m / k for c, m, k in zip(_weights(form), form.data.sizes, counts, strict=True)
+        ]
         problem = _composite(X, y, np.where(y > 0.0, *weights), form.lam)
         answer = self._inside(form, monitor, problem, None, max(_COARSE, monitor.tol))
         w, b = answer.plane
@@ -142,7 +142,12 @@ class HingeSieve(Solver[RowHinge]):
         return w, b, np.array([reach_of(off[y == s], part, 2 * form.n) for s in _SIGNS])
 
     def _inside(
-        self, form: RowHinge, monitor: Monitor, problem: Composite, start: Answer | None, tol: float
+        self,
+        form: RowLosses,
+        monitor: Monitor,
+        problem: Composite,
+        start: Answer | None,
+        tol: float,
     ) -> Answer:
         own = monitor.below(tol)
         answer = self.inner.solve(problem, own, start)
@@ -154,7 +159,7 @@ class HingeSieve(Solver[RowHinge]):
 
     def _band(
         self,
-        form: RowHinge,
+        form: RowLosses,
         monitor: Monitor,
         band: Band,
         counts: Any,
@@ -164,19 +169,19 @@ class HingeSieve(Solver[RowHinge]):
         tol: float,
     ) -> tuple[Vec, float, Vec]:
         """w, b and the slopes of the held rows by class; those of the band, in it."""
-        tables, labels, weights = [], [], []
+        C, tables, labels, weights = _weights(form), [], [], []
         for c, sign in enumerate(_SIGNS):
             if band.p[c].size:
                 tables.append(band.X[c])
                 labels.append(np.full(band.p[c].size, sign))
-                weights.append(np.full(band.p[c].size, form.C[c]))
+                weights.append(np.full(band.p[c].size, C[c]))
         inside = sum(v.size for v in labels)
         for c, sign in enumerate(_SIGNS):
             if counts[c]:
                 mean = points[c : c + 1] / counts[c]
                 tables.append(sparse.csr_matrix(mean) if sparse.issparse(tables[0]) else mean)
                 labels.append(np.array([sign]))
-                weights.append(np.array([form.C[c] * counts[c]]))
+                weights.append(np.array([C[c] * counts[c]]))
         problem = _composite(
             stacked(tables), np.concatenate(labels), np.concatenate(weights), form.lam
         )
@@ -189,15 +194,21 @@ class HingeSieve(Solver[RowHinge]):
         return w, b, np.array([rest.pop(0) / counts[c] if counts[c] else 0.0 for c in range(2)])
 
 
+def _weights(form: RowLosses) -> tuple[float, float]:
+    if form.hinge is None:
+        raise TypeError("the hinge loss alone")
+    return form.hinge
+
+
 def _composite(X: Any, y: Vec, weights: Vec, lam: float) -> Composite:
     return Composite(X, y, (Hinge(),), (ScaledPenalty(lam, L2()),), (weights,))
 
 
-def _with_slopes(proof: HingeProof, band: Band, held: Vec, counts: Any, points: Any) -> HingeProof:
+def _with_slopes(proof: LossProof, band: Band, held: Vec, counts: Any, points: Any) -> LossProof:
     """With the slopes of the held rows, the same for all of a class, and of the band."""
     sums, at = held * counts, held[:, None] * points
     for c in range(2):
         if band.p[c].size:
             sums[c] += band.p[c].sum()
             at[c] += band.X[c].T @ band.p[c]
-    return HingeProof(proof.w, proof.b, proof.losses, sums, (0.0, 0.0), at, proof.rows)
+    return LossProof(proof.w, proof.b, proof.loss, sums, sums, at, proof.rows)

@@ -1,8 +1,8 @@
-"""Newton's method for hinge losses of a power p >= 2 with the squared l2 norm, one pass over rows a step.
+"""Newton's method for smooth losses with the squared l2 norm, one pass over rows a step.
 
-The Hessian is `2 lam I + sum over margins below 1 of C_c p (p - 1) r_i^(p-2) z_i z_i'`, z_i a sample and a 1,
-`r_i = 1 - margin`: a sum over rows, as are the gradient, the value, and the slopes of the dual point. A
-sample gives the start, so that two or three steps are left.
+The Hessian is `2 lam I + sum_i d_i z_i z_i'`, z_i a sample and a 1, `d_i = sum_k C_k l_k''(o_k - t_i)` the
+curvature at its margin t_i: a sum over rows, as are the gradient, the value and the slopes of the dual point.
+A sample gives the start, so that two or three steps are left.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear import Vec
-from ucm.data.source import StateLostError, as_double, once_more, told
-from ucm.errors import ParameterError
-from ucm.evidence.row_hinge import HingeProof, hinge_proven
+from ucm.data.options import COUNT, check_fields
+from ucm.data.source import as_double, told
+from ucm.evidence.row_losses import LossProof, at_rest, losses_proven
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.rows import RowHinge
+from ucm.forms.objective import curvature
+from ucm.forms.rows import RowLosses
 from ucm.forms.solver import Solver
+from ucm.language.losses import Hinge
+from ucm.language.terms import ConvexLoss
 from ucm.solvers.palm import ridge_solve
 from ucm.solvers.threads import blas_threads
 
@@ -30,54 +33,61 @@ __all__ = ["NewtonRows"]
 _LIMIT = 40  # steps
 _BIAS = 1e-12  # of the curvature in b
 _COARSE = 1e-8  # relative gap over the sample
+_SHORTER = 0.25  # part of a step that leads up
+
+Weighed = tuple[tuple[ConvexLoss, tuple[float, float]], ...]
 
 
 class _Sums(NamedTuple):
-    """By class the losses, slopes, conjugates and points of `ucm.evidence.row_hinge`; the Hessian of all."""
+    """Those of `ucm.evidence.row_losses.LossProof`; the Hessian of all."""
 
-    losses: Vec
+    loss: float
     slopes: Vec
-    conjugates: Vec
+    gains: Vec
     points: NDArray[np.float64]
     hessian: NDArray[np.float64]
 
 
-def curve(
-    X: Any, y: Any, state: Any, w: Vec, b: float, C: tuple[float, float], p: float
-) -> tuple[Any, _Sums]:
+def _margins(X: Any, y: Vec, w: Vec, b: float) -> Vec:
+    return y * (np.asarray(as_double(X) @ w).ravel() + b)
+
+
+def curve(X: Any, y: Any, state: Any, w: Vec, b: float, losses: Weighed) -> tuple[Any, _Sums]:
     """The kernel of a step."""
-    X, y = as_double(X), np.asarray(y, dtype=np.float64)
-    r = 1.0 - y * (np.asarray(X @ w).ravel() + b)
-    rows = np.flatnonzero(~(r <= 0.0))  # NaN too, which the value then shows
-    X, r, positive = X[rows], r[rows], y[rows] > 0.0
-    c = np.where(positive, *C)
-    a, d = p * c * r ** (p - 1.0), p * (p - 1.0) * c * r ** (p - 2.0)
-    n = w.size
-    sums = np.empty((3, 2))
-    points = np.empty((2, n))
-    for k, own in enumerate((positive, ~positive)):
-        loss = float((r[own] ** p).sum())
-        sums[:, k] = loss, a[own].sum(), C[k] * (p - 1.0) * loss
-        points[k] = np.asarray(X.T @ np.where(own, a, 0.0)).ravel()
+    X, y, n = as_double(X), np.asarray(y, dtype=np.float64), w.size
+    t = _margins(X, y, w, b)
+    values = [loss.each(t) for loss, _ in losses]
+    rows = np.flatnonzero(~(sum(values) == 0.0))  # those that cost nothing have no slope
+    X, t, positive = X[rows], t[rows], y[rows] > 0.0
+    a, d, gain, total = np.zeros(t.size), np.zeros(t.size), np.zeros(t.size), 0.0
+    for (loss, C), value in zip(losses, values, strict=True):
+        c, s = np.where(positive, *C), loss.gradient(loss.offset - t)
+        a += c * s
+        d += c * curvature(loss, t)
+        gain += c * (s * t + value[rows])
+        total += float(c @ value[rows])
+    ends = np.array([positive, ~positive], dtype=np.float64)
     H = np.empty((n + 1, n + 1))
     Xd = X.multiply(d[:, None]).tocsr() if sparse.issparse(X) else X * d[:, None]
     inner = X.T @ Xd
     H[:n, :n] = inner.toarray() if sparse.issparse(inner) else inner
     H[n, :n] = H[:n, n] = np.asarray(Xd.sum(axis=0)).ravel()
     H[n, n] = d.sum()
-    return state, _Sums(sums[0], sums[1], sums[2], points, H)
+    points = np.stack([np.asarray(X.T @ (own * a)).ravel() for own in ends])
+    return state, _Sums(total, ends @ a, ends @ gain, points, H)
 
 
 def _added(a: _Sums, b: _Sums) -> _Sums:
     return _Sums(*(u + v for u, v in zip(a, b, strict=True)))
 
 
-def _slopes(
-    X: Any, y: Any, state: Any, w: Vec, b: float, C: tuple[float, float], p: float
-) -> tuple[Any, Vec]:
+def _slopes(X: Any, y: Any, state: Any, w: Vec, b: float, losses: Weighed) -> tuple[Any, Vec]:
     y = np.asarray(y, dtype=np.float64)
-    r = np.maximum(0.0, 1.0 - y * (np.asarray(as_double(X) @ w).ravel() + b))
-    return state, p * np.where(y > 0.0, *C) * r ** (p - 1.0)
+    t, positive = _margins(X, y, w, b), y > 0.0
+    return state, sum(
+        (np.where(positive, *C) * loss.gradient(loss.offset - t) for loss, C in losses),
+        start=np.zeros(t.size),
+    )
 
 
 @dataclass(frozen=True)
@@ -90,9 +100,13 @@ class _Slopes:
     def weights(self) -> Vec:
         return np.concatenate(told(self.rounds, _slopes, *self.message))
 
+    def of(self, X: Any, y: Vec) -> Vec:
+        """The slopes of these rows."""
+        return _slopes(X, y, None, *self.message)[1]
+
 
 @dataclass(frozen=True)
-class NewtonRows(Solver[RowHinge]):
+class NewtonRows(Solver[RowLosses]):
     """Newton steps from sums over all rows.
 
     Parameters
@@ -105,45 +119,39 @@ class NewtonRows(Solver[RowHinge]):
     name: ClassVar[str] = "newton-rows"
 
     def __post_init__(self) -> None:
-        if self.max_order < 1:
-            raise ParameterError("NewtonRows: max_order must be at least 1")
+        check_fields(self, max_order=COUNT)
 
-    def refuse(self, form: RowHinge) -> str | None:
-        if form.p < 2.0:
-            return "it takes powers of at least 2, which have a curvature"
+    def refuse(self, form: RowLosses) -> str | None:
+        if not all(loss.smooth() or _power(loss) for loss, _ in form.losses):
+            return "it takes smooth losses, and powers of the hinge loss above 1"
         if form.n > self.max_order:
             return f"its linear systems would have order {form.n}, above {self.max_order}"
         return None
 
-    def predicted_passes(self, form: RowHinge) -> float:
+    def predicted_passes(self, form: RowLosses) -> float:
         return 4.0
 
-    def solve(self, form: RowHinge, monitor: Monitor, start: Answer | None = None) -> Answer:
+    def solve(self, form: RowLosses, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(0, form.data.stored):
             return self._solve(form, monitor)
 
-    def _solve(self, form: RowHinge, monitor: Monitor) -> Answer:
+    def _solve(self, form: RowLosses, monitor: Monitor) -> Answer:
         monitor.passes, monitor.reads = 1.0, 1  # that of the survey
         z = _of_sample(form, monitor)
         rounds = form.data.source.rounds()
-        before: tuple[Vec, float] | None = None
-        losses = 0
+        before = np.zeros(z.size), at_rest(form)
         answer = Answer(w=z[:-1], b=float(z[-1]))
         for k in range(monitor.limit(_LIMIT) + 1):
-            message = (z[:-1], float(z[-1]), form.C, form.p)
-            try:
-                sums = rounds.merged(curve, _added, *message)
-            except StateLostError:
-                losses = once_more(rounds, losses)
-                continue
+            message = (z[:-1], float(z[-1]), form.losses)
+            sums = told(rounds, curve, *message, merge=_added)
             monitor.passes += 1.0
             monitor.reads += 1
-            proof = HingeProof(*message[:2], *sums[:4], rows=_Slopes(rounds, message))
-            certificate = hinge_proven(form, proof)
-            if before is not None and certificate.primal > before[1] * (1.0 + 1e-14):
+            proof = LossProof(*message[:2], *sums[:4], rows=_Slopes(rounds, message))
+            certificate = losses_proven(form, proof)
+            if not certificate.primal <= before[1] * (1.0 + 1e-14):
                 if np.array_equal(z, before[0]):
                     return answer.ended("stalled", "no step leads down")
-                z = 0.5 * (z + before[0])
+                z = before[0] + _SHORTER * (z - before[0])
                 continue
             answer = Answer(w=z[:-1], b=float(z[-1]), rows=proof)
             stop = monitor.report(k, certificate.primal, certificate.relative_gap)
@@ -159,6 +167,11 @@ class NewtonRows(Solver[RowHinge]):
         )
 
 
+def _power(loss: ConvexLoss) -> bool:
+    """Whether it has slopes, and curvature but at its kink."""
+    return isinstance(loss, Hinge) and loss.p > 1.0
+
+
 def _step(lam: float, sums: _Sums, z: Vec) -> Vec:
     """Newton's step."""
     g = np.append(
@@ -170,22 +183,23 @@ def _step(lam: float, sums: _Sums, z: Vec) -> Vec:
     return -ridge_solve(H, g)
 
 
-def _of_sample(form: RowHinge, monitor: Monitor) -> Vec:
+def _of_sample(form: RowLosses, monitor: Monitor) -> Vec:
     """Normal and bias of the sample, each of its rows for as many as it stands for."""
     X, y = form.data.sample
-    counts = float((y > 0.0).sum()), float((y < 0.0).sum())
-    C = tuple(c * m / max(k, 1.0) for c, m, k in zip(form.C, form.data.sizes, counts, strict=True))
+    counts = [float((y > 0.0).sum()), float((y < 0.0).sum())]
+    parts = [m / max(k, 1.0) for m, k in zip(form.data.sizes, counts, strict=True)]
+    losses = tuple((loss, (C[0] * parts[0], C[1] * parts[1])) for loss, C in form.losses)
     z = np.zeros(form.n + 1)
-    before: tuple[Vec, float] = z, np.inf
+    before = z, np.inf
     share = y.size / form.data.m
     for _ in range(_LIMIT):
-        sums = curve(X, y, None, z[:-1], float(z[-1]), C, form.p)[1]  # type: ignore[arg-type]
+        sums = curve(X, y, None, z[:-1], float(z[-1]), losses)[1]
         monitor.passes += share
-        value = form.lam * float(z[:-1] @ z[:-1]) + float(np.dot(C, sums.losses))
-        if value > before[1]:
+        value = form.lam * float(z[:-1] @ z[:-1]) + sums.loss
+        if not value <= before[1]:
             if np.abs(z - before[0]).max() <= 1e-9 * np.abs(z).max():
                 return before[0]
-            z = 0.5 * (z + before[0])
+            z = before[0] + _SHORTER * (z - before[0])
             continue
         if before[1] - value <= _COARSE * value or monitor.late:
             return z

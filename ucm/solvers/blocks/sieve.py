@@ -17,15 +17,15 @@ from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.data.maps import ComposedMap, SampleMap
+from ucm.data.options import COUNT, check_fields
 from ucm.data.source import Rounds, StateLostError, once_more
 from ucm.data.survey import taken
-from ucm.errors import ParameterError
 from ucm.evidence.rows import RowProof, proven
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.rows import RowHulls
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Solver, solver_of
 from ucm.language.contracts import Block
 from ucm.language.domains import CappedSimplex
 from ucm.language.masses import order_interval
@@ -76,8 +76,7 @@ class Sieve(Solver[RowHulls]):
     name: ClassVar[str] = "sieve"
 
     def __post_init__(self) -> None:
-        if self.budget < 1:
-            raise ParameterError(f"Sieve: budget is a positive number of bytes, got {self.budget}")
+        check_fields(self, inner=solver_of(MinNorm), budget=COUNT)
 
     def refuse(self, form: RowHulls) -> str | None:
         nothing = np.broadcast_to(0.0, (form.n, form.n))  # as many rows as features

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
+from ucm.data.options import COUNT, check_fields, within
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Solver, solver_of
 from ucm.language.contracts import Projectable
 
 __all__ = ["ALM"]
@@ -45,8 +45,13 @@ class ALM(Solver[MinNorm]):
     name: ClassVar[str] = "alm"
 
     def __post_init__(self) -> None:
-        if not self.growth > 1.0 or not 0.0 < self.decrease < 1.0:
-            raise ParameterError("ALM: growth > 1 and 0 < decrease < 1")
+        check_fields(
+            self,
+            inner=solver_of(MinNorm),
+            growth=within("a number above 1", lambda x: 1.0 < x < math.inf),
+            decrease=within("a number in (0, 1)", lambda x: 0.0 < x < 1.0),
+            inner_limit=COUNT,
+        )
 
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm != 2.0:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
+from ucm.data.options import FLAG, POSITIVE, STOP, check_fields, optional, within
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
@@ -78,16 +78,19 @@ class APG(Solver[MinNorm]):
     name: ClassVar[str] = "apg"
 
     def __post_init__(self) -> None:
-        if self.stop not in ("gap", "paper"):
-            raise ParameterError(f'APG: stop is "gap" or "paper", got {self.stop!r}')
-        if not self.eta >= self.eta_min >= 1.0 or not self.eta > 1.0:
-            raise ParameterError(
-                f"APG: eta > 1 and eta >= eta_min >= 1, got {self.eta} and {self.eta_min}"
-            )
-        if not 0.0 < self.delta < 1.0:
-            raise ParameterError(f"APG: delta lies in (0, 1), got {self.delta}")
-        if not self.eps > 0.0 or (self.L is not None and not self.L > 0.0):
-            raise ParameterError(f"APG: eps and L are positive, got {self.eps} and {self.L}")
+        check_fields(
+            self,
+            stop=STOP,
+            eps=POSITIVE,
+            backtracking=FLAG,
+            decrease_L=FLAG,
+            restart=FLAG,
+            decrease_eta=FLAG,
+            eta=within("a number above 1", lambda x: 1.0 < x < math.inf),
+            delta=within("a number in (0, 1)", lambda x: 0.0 < x < 1.0),
+            eta_min=within(f"a number from 1 to eta = {self.eta}", lambda x: 1.0 <= x <= self.eta),
+            L=optional(POSITIVE),
+        )
 
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm != 2.0:

@@ -17,11 +17,11 @@ import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.data.maps import IdentityMap
-from ucm.errors import ParameterError
+from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Solver, solvers_of
 from ucm.language.contracts import Block
 from ucm.language.domains import NormBall
 from ucm.language.robust import dual_exponent
@@ -50,8 +50,7 @@ class GrowingBall(Solver[MinNorm]):
     name: ClassVar[str] = "growing-ball"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.inner, tuple) or not self.inner:
-            raise ParameterError("GrowingBall: inner is a tuple of solvers, as (Newton(), APG())")
+        check_fields(self, inner=solvers_of(MinNorm), inner_limit=COUNT)
 
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm == 2.0:

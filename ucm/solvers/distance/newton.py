@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ucm.data.linear import LinearMap, Vec
-from ucm.errors import ParameterError
+from ucm.data.options import COUNT, FLAG, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
@@ -67,8 +67,7 @@ class Newton(Solver[MinNorm]):
         return "newton-cg" if self.iterative else "newton"
 
     def __post_init__(self) -> None:
-        if self.max_order < 1 or self.max_inner < 1:
-            raise ParameterError("Newton: max_order and max_inner must be at least 1")
+        check_fields(self, max_order=COUNT, max_inner=COUNT, iterative=FLAG)
 
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm != 2.0:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ucm import numerics
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import ComposedMap, SampleMap
+from ucm.data.options import COUNT, check_fields
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
@@ -51,8 +52,7 @@ class NewtonHull(Solver[MinNorm]):
     name: ClassVar[str] = "newton-hull"
 
     def __post_init__(self) -> None:
-        if self.max_order < 1 or self.coarse < 1:
-            raise ParameterError("NewtonHull: max_order and coarse must be at least 1")
+        check_fields(self, max_order=COUNT, coarse=COUNT)
 
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm != 2.0:

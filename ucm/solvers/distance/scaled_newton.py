@@ -17,11 +17,11 @@ from scipy import optimize, sparse
 
 from ucm.data.linear import Vec
 from ucm.data.maps import ComposedMap
-from ucm.errors import ParameterError
+from ucm.data.options import check_fields, optional
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Solver, solver_of, solvers_of
 from ucm.language.robust import dual_exponent
 from ucm.numerics.steps import PATIENCE, idle
 
@@ -50,8 +50,7 @@ class ScaledNewton(Solver[MinNorm]):
     name: ClassVar[str] = "scaled-newton"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.inner, tuple) or not self.inner:
-            raise ParameterError("ScaledNewton: inner is a tuple of solvers, as (Newton(), APG())")
+        check_fields(self, inner=solvers_of(MinNorm), rest=optional(solver_of(MinNorm)))
 
     def refuse(self, form: MinNorm) -> str | None:
         if not 1.0 < form.norm < np.inf or form.norm == 2.0:

@@ -27,12 +27,13 @@ from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
 from ucm.data.maps import scaled
+from ucm.data.options import COUNT, check_fields, optional, within
 from ucm.data.spectrum import Spectrum, known, spectrum
-from ucm.errors import ParameterError, brief
+from ucm.errors import brief
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Solver, solver_of
 from ucm.language.domains import NormBall
 from ucm.solvers.balls import one_ball, several
 from ucm.solvers.distance.basis import columns, coordinates, factoring
@@ -70,10 +71,13 @@ class Secular(Solver[MinNorm]):
     name: ClassVar[str] = "secular"
 
     def __post_init__(self) -> None:
-        if not self.max_forming >= 0.0 or min(self.max_order, self.max_subspace) < 1:
-            raise ParameterError(
-                "Secular: max_forming is not negative, max_order and max_subspace are at least 1"
-            )
+        check_fields(
+            self,
+            max_forming=within("a number from 0 on", lambda x: x >= 0.0),
+            max_order=COUNT,
+            max_subspace=COUNT,
+            rest=optional(solver_of(MinNorm)),
+        )
 
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm != 2.0:

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from ucm.data.bound import EuclideanSpace
 from ucm.data.linear import Vec
 from ucm.data.maps import MatrixMap
-from ucm.errors import ParameterError
+from ucm.data.options import check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.solver import Solver
+from ucm.forms.solver import Solver, solver_of
 from ucm.language.contracts import Block, Coupling
 from ucm.solvers.distance.basis import columns, coordinates, factoring
 from ucm.solvers.threads import blas_threads
@@ -49,8 +49,7 @@ class InSpan(Solver[MinNorm]):
     name: ClassVar[str] = "newton-span"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.inner, Solver):
-            raise ParameterError("InSpan: inner is a solver, as InSpan(Newton())")
+        check_fields(self, inner=solver_of(MinNorm))
 
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm != 2.0:

@@ -11,10 +11,11 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.linear import Vec
+from ucm.data.options import COUNT, POSITIVE, SEED, STOP, check_fields, optional
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer, checked
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, DifferenceOfConvex, InnerSolver, Session, Tilt
+from ucm.forms.objective import INNER, Composite, DifferenceOfConvex, InnerSolver, Session, Tilt
 from ucm.forms.solver import Solver
 from ucm.language.penalties import ScaledPenalty
 
@@ -67,18 +68,16 @@ class DCA(Solver[DifferenceOfConvex]):
     name: ClassVar[str] = "dca"
 
     def __post_init__(self) -> None:
-        if self.inner is not None and not isinstance(self.inner, InnerSolver):
-            raise ParameterError(
-                f"DCA: inner is a solver of composite problems, got {self.inner!r}; "
-                "for example ucm.solvers.HiGHS()"
-            )
-        if self.max_outer < 1 or self.starts < 1 or self.draws < 1:
-            raise ParameterError("DCA: max_outer, starts and draws must be at least 1")
-        if self.stop not in ("gap", "paper") or not self.eps > 0.0:
-            raise ParameterError(
-                f'DCA: stop is "gap" or "paper" and eps > 0, got {self.stop!r} and {self.eps!r}; '
-                'write DCA(stop="paper", eps=1e-3)'
-            )
+        check_fields(
+            self,
+            inner=optional(INNER),
+            max_outer=COUNT,
+            starts=COUNT,
+            seed=SEED,
+            draws=COUNT,
+            stop=STOP,
+            eps=POSITIVE,
+        )
 
     def refuse(self, form: DifferenceOfConvex) -> str | None:
         return None if self.inner is None else self.inner.refuse(form.G)
@@ -90,7 +89,10 @@ class DCA(Solver[DifferenceOfConvex]):
         self, form: DifferenceOfConvex, monitor: Monitor, start: Answer | None = None
     ) -> Answer:
         if self.inner is None:
-            raise ParameterError("DCA: give the inner solver, or let ucm.compile choose it")
+            raise ParameterError(
+                "DCA: expected a solver of the convex problems to solve with, got inner=None; give one, or "
+                "let ucm.compile choose it"
+            )
         session = _Checked(self.inner.open(form.G, monitor), self.inner.name)
         constant = _Iterate(form, form.constant())
         if start is None:

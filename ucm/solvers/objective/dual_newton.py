@@ -30,8 +30,8 @@ from scipy import sparse
 from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.data.maps import SampleMap
+from ucm.data.options import COUNT, check_fields
 from ucm.data.rows import row_norms, weighted_sums
-from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
@@ -71,8 +71,7 @@ class DualNewton(InnerSolver):
     name: ClassVar[str] = "newton-dual"
 
     def __post_init__(self) -> None:
-        if self.max_order < 1 or self.max_outer < 1:
-            raise ParameterError("DualNewton: max_order and max_outer must be at least 1")
+        check_fields(self, max_order=COUNT, max_outer=COUNT)
 
     def refuse(self, form: Composite) -> str | None:
         if len(form.losses) != 1:

@@ -31,13 +31,12 @@ Index = NDArray[np.intp]
 
 _SLACK = 1e-9  # relative, that a test outside of the program forgives
 _FIRST = 20  # features of the first program
-_MANY, _WHOLE = 0.15, 2000  # share of the features from which on all, at most so many, are taken in
+_MANY = 0.15  # share of the features from which on all are taken in
+_WHOLE = 2000  # at most
 _SHARE = 5  # of the samples, one in so many makes the first program
 _NEAR = 0.2  # share of the samples that are near their kinks
-_CLOSE, _TIMES = (
-    0.03,
-    3,
-)  # of the offset, the distance from a kink there; samples for each feature, at least
+_CLOSE = 0.03  # of the offset, the distance from a kink there
+_TIMES = 3  # samples for each feature, at least
 
 
 def linear_program(form: Composite) -> str | None:

@@ -20,10 +20,10 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
+from ucm.data.options import COUNT, check_fields, optional
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, InnerSolver, Session
+from ucm.forms.objective import INNER, Composite, InnerSolver, Session
 from ucm.solvers.objective.generation import Generation, Index, Program, linear_program
 from ucm.solvers.programs import LinearProgram
 
@@ -54,10 +54,8 @@ class HiGHS(InnerSolver):
     name: ClassVar[str] = "highs"
 
     def __post_init__(self) -> None:
-        for name in ("samples", "features", "pivots"):
-            number = getattr(self, name)
-            if number is not None and number < 1:
-                raise ParameterError(f"HiGHS: {name} is a positive number or None, got {number}")
+        size = optional(COUNT)
+        check_fields(self, samples=size, features=size, pivots=size, rough=optional(INNER))
 
     def refuse(self, form: Composite) -> str | None:
         return linear_program(form)

@@ -17,10 +17,10 @@ from typing import ClassVar
 import numpy as np
 
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
+from ucm.data.options import COUNT, check_fields, optional
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, InnerSolver, Session, Tilt, curvature
+from ucm.forms.objective import INNER, Composite, InnerSolver, Session, Tilt, curvature
 from ucm.language.terms import ConvexLoss
 from ucm.numerics.steps import MOST, PATIENCE, growth, idle
 from ucm.solvers.objective.proximal_step import Step, penalised
@@ -60,8 +60,7 @@ class KinkedNewton(InnerSolver):
     name: ClassVar[str] = "prox-newton-alm"
 
     def __post_init__(self) -> None:
-        if self.max_outer < 1:
-            raise ParameterError("KinkedNewton: max_outer must be at least 1")
+        check_fields(self, max_outer=COUNT, rest=optional(INNER))
 
     def refuse(self, form: Composite) -> str | None:
         return penalised(form)

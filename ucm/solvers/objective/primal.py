@@ -10,10 +10,10 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
+from ucm.data.options import COUNT, check_fields, optional
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
+from ucm.forms.objective import INNER, Composite, InnerSolver, Session, Tilt
 from ucm.solvers.accelerated import Iterate, Smooth, State, Watched, inner
 from ucm.solvers.objective.rest import instead, moderate
 
@@ -51,8 +51,7 @@ class PrimalAPG(InnerSolver):
     name: ClassVar[str] = "apg-primal"
 
     def __post_init__(self) -> None:
-        if self.max_iter < 1:
-            raise ParameterError(f"PrimalAPG: max_iter is positive, got {self.max_iter}")
+        check_fields(self, max_iter=COUNT, rest=optional(INNER))
 
     def refuse(self, form: Composite) -> str | None:
         rough = [loss for loss in form.losses if not loss.smooth()]

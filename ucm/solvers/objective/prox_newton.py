@@ -13,10 +13,10 @@ import numpy as np
 from scipy import sparse
 
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
+from ucm.data.options import COUNT, check_fields, optional
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
+from ucm.forms.objective import INNER, Composite, InnerSolver, Session, Tilt
 from ucm.solvers.coordinates import ByInnerProducts, Orthonormal, Span
 from ucm.solvers.objective.proximal_step import LARGEST, Step, penalised
 from ucm.solvers.objective.rest import instead, moderate
@@ -28,10 +28,8 @@ _ENOUGH = 0.3  # of the tolerance
 _NEARLY = 0.8  # of it, for slopes that are foretold: what is left is rounding of sums
 _DIRECT = 500  # order of a linear system, above which conjugate gradients take its place
 _STUCK = 3  # steps in a row that gain nothing
-_WINDOW, _FALL = (
-    20,
-    0.01,
-)  # steps that leave so much of the objective and half of the gap have stalled
+_WINDOW = 20  # steps, after which they have stalled where they leave half of the gap
+_FALL = 0.01  # and take no larger share off the objective
 _COUNTED = 10.0  # in tolerances, the gain at which the gap is looked at
 
 
@@ -59,8 +57,7 @@ class ProxNewton(InnerSolver):
     name: ClassVar[str] = "prox-newton"
 
     def __post_init__(self) -> None:
-        if self.max_iter < 1 or self.max_order < 1:
-            raise ParameterError("ProxNewton: max_iter and max_order must be at least 1")
+        check_fields(self, max_iter=COUNT, max_order=COUNT, rest=optional(INNER))
 
     def refuse(self, form: Composite) -> str | None:
         rough = [loss for loss in form.losses if not loss.smooth()]

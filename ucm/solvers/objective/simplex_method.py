@@ -27,10 +27,10 @@ from scipy import sparse
 
 from ucm import numerics
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
+from ucm.data.options import COUNT, check_fields, optional
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import Composite, InnerSolver, Session, Tilt
+from ucm.forms.objective import INNER, Composite, InnerSolver, Session, Tilt
 from ucm.solvers.objective.generation import Generation, Index, Program, linear_program
 from ucm.solvers.threads import blas_threads
 
@@ -71,15 +71,10 @@ class Simplex(InnerSolver):
     name: ClassVar[str] = "simplex"
 
     def __post_init__(self) -> None:
-        if self.fallback is not None and not isinstance(self.fallback, InnerSolver):
-            raise ParameterError(
-                f"Simplex: fallback is a solver of composite problems, got {self.fallback!r}; "
-                "for example ucm.solvers.HiGHS()"
-            )
-        for name in ("samples", "features", "entries", "pivots"):
-            number = getattr(self, name)
-            if number is not None and number < 1:
-                raise ParameterError(f"Simplex: {name} is a positive number, got {number}")
+        size = optional(COUNT)
+        check_fields(
+            self, fallback=optional(INNER), samples=size, features=size, entries=COUNT, pivots=size
+        )
 
     def refuse(self, form: Composite) -> str | None:
         why = linear_program(form)

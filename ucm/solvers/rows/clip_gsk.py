@@ -9,7 +9,7 @@ import numpy as np
 
 from ucm import numerics
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
+from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import HullsByRows
@@ -45,8 +45,7 @@ class ClipGSK(Descending):
 
     def __post_init__(self) -> None:
         self.check()
-        if self.patience < 1:
-            raise ParameterError(f"ClipGSK: patience is positive, got {self.patience}")
+        check_fields(self, patience=COUNT)
 
     def begin(self, hulls: HullsByRows, start: list[Vec] | None, monitor: Monitor) -> Descent:
         return _Towards(hulls, start, self.patience, monitor)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ucm import numerics
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
+from ucm.data.options import COUNT, FLAG, check_fields, one_of
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import HullsByRows
@@ -58,13 +58,8 @@ class ClipMDM(Descending):
     name: ClassVar[str] = "clip-mdm"
 
     def __post_init__(self) -> None:
-        if self.choice not in _ROWS:
-            raise ParameterError(
-                f'ClipMDM: choice is "second-order" or "first-order", got {self.choice!r}'
-            )
-        if self.coarse < 1:
-            raise ParameterError(f"ClipMDM: coarse is positive, got {self.coarse}")
         self.check()
+        check_fields(self, choice=one_of(*_ROWS), shrinking=FLAG, coarse=COUNT)
 
     def begin(self, hulls: HullsByRows, start: list[Vec] | None, monitor: Monitor) -> Descent:
         if start is None and self.stop != "paper" and hulls.n >= self.coarse:

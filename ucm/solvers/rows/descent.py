@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
+from ucm.data.options import POSITIVE, STOP, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
@@ -65,11 +65,7 @@ class Descending(NearestPoint):
 
     def check(self) -> None:
         """Raises ParameterError where the rule of stopping is none."""
-        name = type(self).__name__
-        if self.stop not in ("gap", "paper"):
-            raise ParameterError(f'{name}: stop is "gap" or "paper", got {self.stop!r}')
-        if not self.eps > 0.0:
-            raise ParameterError(f"{name}: eps is positive, got {self.eps}")
+        check_fields(self, stop=STOP, eps=POSITIVE)
 
     @abstractmethod
     def begin(self, hulls: HullsByRows, start: list[Vec] | None, monitor: Monitor) -> Descent:

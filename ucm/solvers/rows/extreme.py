@@ -14,6 +14,7 @@ import numpy as np
 
 from ucm import numerics
 from ucm.data.linear import Vec
+from ucm.data.options import FLAG, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import HullsByRows
@@ -41,6 +42,7 @@ class _Extreme(Descending):
 
     def __post_init__(self) -> None:
         self.check()
+        check_fields(self, minkowski=FLAG)
 
     def begin(self, hulls: HullsByRows, start: list[Vec] | None, monitor: Monitor) -> Descent:
         return _Towards(hulls, start, self, monitor)

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from ucm import numerics
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
+from ucm.data.options import COUNT, check_fields, optional
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import HullsByRows, NearestPoint
+from ucm.forms.nearest import NEAREST, HullsByRows, NearestPoint
 from ucm.solvers.levels import Level, descend, strides
 from ucm.solvers.threads import blas_threads
 
@@ -28,9 +28,7 @@ __all__ = ["GramNewton"]
 _COARSE_GAP, _WIDER = 0.01, 0.5  # of a coarse level; its kinks become so much wider on the next
 _DEFINITE = 1e12  # sigma times the largest square of a sample, at most
 _SMALL = 1 << 18  # entries of a Gram matrix that is formed sooner than its rows are chosen
-_WIDE = (
-    100  # features from which the whole matrix, by symmetry, costs no more than half of its rows
-)
+_WIDE = 100  # features from which the whole matrix, by symmetry, costs at most half of its rows
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,7 @@ class GramNewton(NearestPoint):
     name: ClassVar[str] = "newton-gram"
 
     def __post_init__(self) -> None:
-        if self.coarse < 1:
-            raise ParameterError(f"GramNewton: coarse must be at least 1, got {self.coarse}")
+        check_fields(self, coarse=COUNT, rest=optional(NEAREST))
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         with blas_threads(0):

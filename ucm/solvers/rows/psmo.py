@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ucm import numerics
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
+from ucm.data.options import FLAG, SEED, check_fields, one_of, whole
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.pair import HingeDual
@@ -57,14 +57,13 @@ class PSMO(Solver[HingeDual]):
     name: ClassVar[str] = "psmo"
 
     def __post_init__(self) -> None:
-        if self.partner not in ("second-order", "random"):
-            raise ParameterError(
-                f'PSMO: partner is "second-order" or "random", got {self.partner!r}'
-            )
-        if self.seed < 0 or self.cap < 2:
-            raise ParameterError(
-                f"PSMO: seed >= 0 and cap >= 2, got seed={self.seed} and cap={self.cap}"
-            )
+        check_fields(
+            self,
+            partner=one_of("second-order", "random"),
+            shrinking=FLAG,
+            cap=whole(2),
+            seed=SEED,
+        )
 
     def refuse(self, form: HingeDual) -> str | None:
         return None

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
+from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer, Witness
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
@@ -39,10 +39,7 @@ class Faces(UnitSolver):
     name: ClassVar[str] = "faces"
 
     def __post_init__(self) -> None:
-        if self.most < 1:
-            raise ParameterError(
-                f"Faces: most is at least 1, got {self.most}; leave it out for {Faces.most}"
-            )
+        check_fields(self, most=COUNT)
 
     def refuse(self, form: UnitNorm) -> str | None:
         if form.norm not in (1.0, np.inf):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, QhullError
 
 from ucm.data.linear import Vec
-from ucm.errors import ParameterError
+from ucm.data.options import COUNT, check_fields, within
 from ucm.forms.answer import Answer, Witness
 from ucm.forms.faces import least_norm
 from ucm.forms.monitor import Monitor
@@ -57,16 +57,13 @@ class Facets(UnitSolver):
     name: ClassVar[str] = "facets"
 
     def __post_init__(self) -> None:
-        for name in ("most", "max_steps", "max_points"):
-            if getattr(self, name) < 1:
-                raise ParameterError(
-                    f"Facets: {name} is at least 1, got {getattr(self, name)}; leave it out for "
-                    f"{getattr(Facets, name)}"
-                )
-        if not 0.0 < self.ratio <= 1.0:
-            raise ParameterError(
-                f"Facets: ratio lies in (0, 1], got {self.ratio}; write 1.0 for the exact minimum"
-            )
+        check_fields(
+            self,
+            most=COUNT,
+            max_steps=COUNT,
+            max_points=COUNT,
+            ratio=within("a number in (0, 1]", lambda x: 0.0 < x <= 1.0),
+        )
 
     def refuse(self, form: UnitNorm) -> str | None:
         if form.image.couplings:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ucm.errors import ParameterError
+from ucm.data.options import COUNT, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
@@ -40,8 +40,7 @@ class Linearize(UnitSolver):
     name: ClassVar[str] = "linearize"
 
     def __post_init__(self) -> None:
-        if self.max_steps < 1:
-            raise ParameterError(f"Linearize: max_steps is at least 1, got {self.max_steps}")
+        check_fields(self, max_steps=COUNT)
 
     def refuse(self, form: UnitNorm) -> str | None:
         return None

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
+from ucm.data.options import COUNT, check_fields, one_of, within
 from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.faces import SumOfHulls, Tied, least_norm
@@ -78,10 +79,13 @@ class Rapminos(UnitSolver):
     name: ClassVar[str] = "rapminos"
 
     def __post_init__(self) -> None:
-        if self.step not in ("line", "nearest"):
-            raise ParameterError(f'Rapminos: step is "line" or "nearest", got {self.step!r}')
-        if self.max_steps < 1 or self.width < 1 or not 0.0 <= self.slow < 1.0:
-            raise ParameterError("Rapminos: max_steps >= 1, width >= 1 and 0 <= slow < 1")
+        check_fields(
+            self,
+            step=one_of("line", "nearest"),
+            width=COUNT,
+            slow=within("a number in [0, 1)", lambda x: 0.0 <= x < 1.0),
+            max_steps=COUNT,
+        )
 
     def refuse(self, form: UnitNorm) -> str | None:
         return None if form.hulls is not None else "it takes sums of reduced hulls"
@@ -92,7 +96,9 @@ class Rapminos(UnitSolver):
     def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         v = form.begin(start)
         if form.hulls is None:
-            raise ParameterError("Rapminos: takes sums of reduced hulls")
+            raise ParameterError(
+                "Rapminos: expected a sum of reduced hulls, got another set; take ucm.solvers.Linearize()"
+            )
         with blas_threads(form.rank):
             return self._descend(form, form.hulls, monitor, _state(form.hulls, v))
 

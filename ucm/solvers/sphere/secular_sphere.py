@@ -55,7 +55,10 @@ class SecularSphere(UnitSolver):
         block = form.image.blocks[0]
         size = block.domain.size()
         if size is None:
-            raise ParameterError("SecularSphere: takes a ball of parameters")
+            raise ParameterError(
+                f"SecularSphere: expected a ball of parameters, got {block.domain!r}; take "
+                "ucm.solvers.Linearize()"
+            )
         r, d = size.number, block.map.shape[1]
         c = form.lower(form.image.center)
         if form.basis is None:

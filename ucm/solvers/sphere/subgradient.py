@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ucm.errors import ParameterError
+from ucm.data.options import COUNT, POSITIVE, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.sphere import UnitNorm, UnitSolver
@@ -39,8 +39,7 @@ class Subgradient(UnitSolver):
     name: ClassVar[str] = "subgradient"
 
     def __post_init__(self) -> None:
-        if not self.step > 0.0 or self.max_steps < 1:
-            raise ParameterError("Subgradient: step > 0 and max_steps >= 1")
+        check_fields(self, step=POSITIVE, max_steps=COUNT)
 
     def refuse(self, form: UnitNorm) -> str | None:
         return "an intersection has no subgradient at hand" if form.image.couplings else None

@@ -1,0 +1,80 @@
+"""What options may be, in words and as tests: one check, and one error in three parts, for all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+from ucm.errors import ParameterError, brief
+
+__all__ = [
+    "COUNT",
+    "FLAG",
+    "POSITIVE",
+    "SECONDS",
+    "SEED",
+    "STOP",
+    "Wanted",
+    "check_fields",
+    "one_of",
+    "optional",
+    "whole",
+    "within",
+]
+
+
+class Wanted(NamedTuple):
+    """What an option may be, in words and as a test."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+    def check(self, where: str, name: str, x: Any, remedy: str) -> None:
+        """Raises `ParameterError` where x is something else."""
+        if not self.holds(x):
+            raise ParameterError(f"{where}: {name} is {self.words}, got {brief(x)}; {remedy}")
+
+
+def within(words: str, holds: Callable[[Any], bool]) -> Wanted:
+    """A real number of a range."""
+    return Wanted(
+        words, lambda x: isinstance(x, Real) and not isinstance(x, bool) and bool(holds(x))
+    )
+
+
+def whole(least: int) -> Wanted:
+    """A whole number of at least that."""
+    found = within(f"a whole number from {least} on", lambda x: x >= least)
+    return found._replace(holds=lambda x: isinstance(x, Integral) and found.holds(x))
+
+
+def one_of(*known: str) -> Wanted:
+    """One of these words."""
+    words = ", ".join(f'"{word}"' for word in known[:-1])
+    return Wanted(f'{words} or "{known[-1]}"', lambda x: isinstance(x, str) and x in known)
+
+
+def optional(wanted: Wanted) -> Wanted:
+    """The same, or None."""
+    return Wanted(f"{wanted.words} or None", lambda x: x is None or wanted.holds(x))
+
+
+STOP = one_of("gap", "paper")
+COUNT = Wanted("a positive whole number", whole(1).holds)
+SEED = whole(0)
+POSITIVE = within("a positive number", lambda x: 0.0 < x < math.inf)
+SECONDS = within("a positive number of seconds", lambda x: x > 0.0)
+FLAG = Wanted("True or False", lambda x: type(x).__name__ in ("bool", "bool_"))
+
+
+def check_fields(owner: Any, **wanted: Wanted) -> None:
+    """Raises `ParameterError` where a field of a dataclass is not what it may be."""
+    kind = type(owner)
+    for field in dataclasses.fields(owner):
+        if field.name in wanted:
+            left = field.default is not dataclasses.MISSING
+            remedy = f"leave it out for {field.default!r}" if left else "give one"
+            wanted[field.name].check(kind.__name__, field.name, getattr(owner, field.name), remedy)

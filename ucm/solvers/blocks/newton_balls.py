@@ -1,0 +1,365 @@
+"""Newton's method for hulls whose weights lie in balls of conjugates of losses, one pass over rows a step.
+
+With `v_i = (-f_c w'x_i - mu_c) / t_k` the nearest point is w of the least
+
+    1/2 ||w||_2^2 + sum_c mass_c mu_c + sum_k t_k (radius_k + sum_c share_c sum_i l_k(v_i)),
+
+jointly convex in w, mu and t > 0. Its gradient and its Hessian are sums over rows: of `q_i = share l'(v_i)`
+and of `share l''(v_i) / t` times the products of (x_i, 1, v_i). A sample gives the start; rows far beyond it
+come, and are added to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm.data.linear import Vec
+from ucm.data.options import COUNT, check_fields
+from ucm.data.source import as_double, gathered, told
+from ucm.evidence.row_balls import BallProof, balls_proven, moved
+from ucm.forms.answer import Answer
+from ucm.forms.monitor import Monitor
+from ucm.forms.objective import curvature
+from ucm.forms.rows import RowBalls
+from ucm.forms.solver import Solver
+from ucm.language.terms import ConvexLoss
+from ucm.solvers.palm import ridge_solve
+from ucm.solvers.threads import blas_threads
+
+__all__ = ["NewtonBalls"]
+
+_LIMIT = 60  # steps
+_COARSE = 1e-5  # relative gap over the sample
+_SHRINK = 0.2  # of t in one step, at most
+_MUCH = 10.0  # mass, which tells of rows far beyond those of the sample
+_MOST = 100  # of these from a block
+_FETCHES = 4
+_LITTLE = 1e-2  # of the support
+
+
+class _Sums(NamedTuple):
+    """Those of `ucm.evidence.row_balls.BallProof`, `all` those of the samples; by class the largest v, and
+    the (n + 2, n + 2) moments of (x, 1, v)."""
+
+    losses: Vec
+    heights: Vec
+    totals: Vec
+    sums: NDArray[np.float64]
+    all: NDArray[np.float64]
+    top: Vec
+    moments: NDArray[np.float64]
+
+
+Message = tuple[Vec, Vec, Vec, tuple[float, float], Any, tuple[ConvexLoss, ...]]
+
+
+def _slopes(scores: Vec, c: int, mu: Vec, t: Vec, factors: Any, losses: Any) -> tuple[Vec, Vec]:
+    """v and `l'(v)` of the rows of a class."""
+    v = (-factors[c] * scores - mu[c]) / t[c]
+    return v, losses[c].gradient(v)
+
+
+def bend(
+    X: Any, y: Any, state: Any, w: Vec, mu: Vec, t: Vec, factors: Any, shares: Any, losses: Any
+) -> tuple[Any, _Sums]:
+    """The kernel of a step; mu, t and losses are given by class."""
+    X, positive = as_double(X), np.asarray(y) > 0.0
+    n = w.size
+    found = _Sums(
+        np.zeros(2), np.zeros(2), np.zeros(2), np.zeros((2, n)), np.zeros((2, n)), np.full(2, -np.inf),
+        np.zeros((2, n + 2, n + 2)),
+    )  # fmt: skip
+    with np.errstate(over="ignore", invalid="ignore"):
+        for c, own in enumerate((positive, ~positive)):
+            Z = X[own]
+            if not Z.shape[0]:
+                continue
+            v, s = _slopes(np.asarray(Z @ w).ravel(), c, mu, t, factors, losses)
+            margin = losses[c].offset - v
+            each = losses[c].each(margin)
+            share = np.broadcast_to(shares[c], v.size)
+            found.losses[c], found.heights[c] = share @ each, share @ (v * s - each)
+            found.totals[c], found.top[c] = share @ s, v.max()
+            found.sums[c] = np.asarray(Z.T @ (share * s)).ravel()
+            found.all[c] = np.asarray(Z.T @ share).ravel()
+            _moments(found.moments[c], Z, v, share / t[c] * curvature(losses[c], margin))
+    return state, found
+
+
+def _moments(M: NDArray[np.float64], Z: Any, v: Vec, d: Vec) -> None:
+    rows = np.flatnonzero(d)
+    Z, v, d = Z[rows], v[rows], d[rows]
+    n = Z.shape[1]
+    if sparse.issparse(Z):
+        M[:n, :n] = (Z.T @ Z.multiply(d[:, None]).tocsr()).toarray()
+    else:
+        M[:n, :n] = Z.T @ (Z * d[:, None])
+    M[:n, n] = M[n, :n] = np.asarray(Z.T @ d).ravel()
+    M[:n, n + 1] = M[n + 1, :n] = np.asarray(Z.T @ (d * v)).ravel()
+    M[n, n], M[n + 1, n + 1] = d.sum(), d @ (v * v)
+    M[n, n + 1] = M[n + 1, n] = d @ v
+
+
+def _added(a: _Sums, b: _Sums) -> _Sums:
+    return _Sums(*(u + v for u, v in zip(a, b, strict=True)))._replace(top=np.maximum(a.top, b.top))
+
+
+def _beyond(
+    X: Any, y: Any, state: Any, w: Vec, mu: Vec, t: Vec, factors: Any, losses: Any, top: Vec
+) -> tuple[Any, tuple[Any, Vec]]:
+    """The rows with a v above `top`, `_MOST` of a class in a block at most."""
+    y, scores = np.asarray(y, dtype=np.float64), np.asarray(as_double(X) @ w).ravel()
+    rows = []
+    for c, own in enumerate((y > 0.0, y <= 0.0)):
+        index = np.flatnonzero(own)
+        v = _slopes(scores[index], c, mu, t, factors, losses)[0]
+        last = max(v.size - _MOST, 0)
+        above = np.argpartition(v, last)[last:] if last else np.arange(v.size)
+        rows.append(index[above[v[above] > top[c]]])
+    part = np.sort(np.concatenate(rows))
+    return state, (as_double(X[part]), y[part])
+
+
+def _weights(
+    X: Any, y: Any, state: Any, w: Vec, mu: Vec, t: Vec, factors: Any, shares: Any, losses: Any
+) -> tuple[Any, tuple[Vec, NDArray[np.intp]]]:
+    positive, scores = np.asarray(y) > 0.0, np.asarray(as_double(X) @ w).ravel()
+    q = np.empty(scores.size)
+    for c, own in enumerate((positive, ~positive)):
+        q[own] = shares[c] * _slopes(scores[own], c, mu, t, factors, losses)[1]
+    return state, (q, np.where(positive, 0, 1))
+
+
+@dataclass(frozen=True)
+class BallRows:
+    """The weights of all rows, by one round: `scale q_i + shift` in each class."""
+
+    rounds: Any
+    message: Message
+    scale: Vec
+    shift: Vec
+
+    def weights(self, factors: tuple[float, float] = (1.0, 1.0)) -> Vec:
+        size = np.abs(factors)
+        return np.concatenate(
+            [
+                size[side] * (self.scale[side] * q + self.shift[side])
+                for q, side in told(self.rounds, _weights, *self.message)
+            ]
+        )
+
+    def of(self, X: Any, y: Vec) -> Vec:
+        """The weights of these rows."""
+        q, side = _weights(X, y, None, *self.message)[1]
+        return self.scale[side] * q + self.shift[side]
+
+
+@dataclass(frozen=True)
+class NewtonBalls(Solver[RowBalls]):
+    """Newton steps from sums over all rows.
+
+    Parameters
+    ----------
+    max_order
+        Largest number of features.
+    """
+
+    max_order: int = 2000
+    name: ClassVar[str] = "newton-balls"
+
+    def __post_init__(self) -> None:
+        check_fields(self, max_order=COUNT)
+
+    def refuse(self, form: RowBalls) -> str | None:
+        if not all(loss.smooth() for loss, _ in form.balls):
+            return "it takes balls of smooth losses"
+        if form.n > self.max_order:
+            return f"its linear systems would have order {form.n}, above {self.max_order}"
+        return None
+
+    def predicted_passes(self, form: RowBalls) -> float:
+        return 7.0
+
+    def solve(self, form: RowBalls, monitor: Monitor, start: Answer | None = None) -> Answer:
+        with blas_threads(0, form.data.stored):
+            return self._solve(form, monitor)
+
+    def _solve(self, form: RowBalls, monitor: Monitor) -> Answer:
+        monitor.passes, monitor.reads = 1.0, 1  # that of the survey
+        rounds = form.data.source.rounds()
+
+        def over_rows(*message: Any, kernel: Any = bend, merge: Any = _added) -> Any:
+            monitor.passes += 1.0
+            monitor.reads += 1
+            return told(rounds, kernel, *message, merge=merge)
+
+        X, y = form.data.sample
+        counts = [max(1, int((y == s).sum())) for s in (1.0, -1.0)]
+        shares = [s * m / k for s, m, k in zip(form.shares, form.data.sizes, counts, strict=True)]
+        each = np.where(y > 0.0, *shares)
+        z = np.concatenate([np.zeros(form.n), [-1.0, -1.0], np.ones(len(form.balls))])
+        for _ in range(_FETCHES):
+            own = each[y > 0.0], each[y <= 0.0]
+            part = y.size / form.data.m
+
+            def over_sample(*message: Any, X: Any = X, y: Vec = y, part: float = part) -> _Sums:
+                monitor.passes += part
+                return bend(X, y, None, *message)[1]
+
+            sample = _Descent(form, own)
+            z = sample.run(z, over_sample, monitor, max(_COARSE, monitor.tol), _LIMIT)[0]
+            message = sample.message(z)
+            top = over_sample(*message).top
+            found = over_rows(*_Descent(form, form.shares).message(z))
+            if np.all(found.totals <= _MUCH) or monitor.late:
+                break
+            w, mu, t, factors, _, kinds = message
+            beyond = over_rows(w, mu, t, factors, kinds, top, kernel=_beyond, merge=_joined)
+            if not beyond[1].size:
+                break
+            X, y = gathered([(X, y), beyond])
+            each = np.concatenate([each, np.where(beyond[1] > 0.0, *form.shares)])
+        whole = _Descent(form, form.shares, rounds)
+        return whole.run(z, over_rows, monitor, monitor.tol, monitor.limit(_LIMIT), found)[1]
+
+
+def _joined(a: Any, b: Any) -> Any:
+    return gathered([a, b])
+
+
+@dataclass
+class _Descent:
+    """Newton's method over a sample, or over all rows where their rounds are given.
+
+    While the bound S of `max over the set of -w'x` is not negative, S itself falls, the sum of t staying as
+    it is: it ends at weights of the point 0 within the balls, or becomes negative, and w separates the set
+    from 0. Then w, mu and t have the length at which `||w||^2 / 2 + S` is least.
+    """
+
+    form: RowBalls
+    shares: Any  # of class +1 and of class -1: of each row, or of all
+    rounds: Any = None
+
+    def message(self, z: Vec) -> Message:
+        form, of = self.form, list(self.form.of)
+        w, mu, t = z[: form.n], z[form.n : form.n + 2], z[form.n + 2 :]
+        losses = tuple(form.balls[k][0] for k in of)
+        return w, mu, t[of], form.factors, self.shares, losses
+
+    def run(
+        self,
+        z: Vec,
+        sums: Any,
+        monitor: Monitor,
+        tol: float,
+        limit: int,
+        known: _Sums | None = None,
+    ) -> tuple[Vec, Answer]:
+        """From z on, where the sums may be known."""
+        form, n = self.form, self.form.n
+        before: tuple[Vec, float] | None = None
+        answer, largest = Answer(w=z[:n]), 0.0
+        for k in range(limit + 1):
+            found = sums(*self.message(z)) if known is None else known
+            known = None
+            support = self.support(z, found)
+            if support < 0.0:  # scaled: v, and what depends on it alone, stays
+                size = -support / float(z[:n] @ z[:n])
+                z, found = size * z, found._replace(moments=found.moments / size)
+                value = 0.5 * size * support
+            else:
+                value = support / float(np.sum(z[n + 2 :]))
+            if before is not None and not value <= before[1] + 1e-14 * abs(before[1]):
+                if np.abs(z - before[0]).max() <= 1e-12 * np.abs(z).max():
+                    return before[0], answer.ended("stalled", "no step leads down")
+                z = before[0] + 0.25 * (z - before[0])
+                continue
+            proof = self.proof(z, found)
+            certificate, points = balls_proven(form, proof)
+            answer = Answer(w=z[:n] / (np.linalg.norm(z[:n]) or 1.0), rows=proof)
+            norms = [float(np.linalg.norm(point)) for point in points]
+            largest = max(largest, float(np.abs(form.factors) @ norms))
+            gap = certificate.relative_gap
+            if self.rounds is not None and monitor.report(k, certificate.dual, gap):
+                return z, answer.interrupted()
+            done = gap <= tol and certificate.violation <= tol
+            if done or monitor.at_zero(-certificate.dual, -certificate.primal, largest):
+                return z, answer
+            if monitor.late:
+                return z, answer.interrupted()
+            monitor.systems += 1
+            before = z, value
+            z = z + self.step(z, found, support)
+        return z, answer.ended("max_iter", f"{limit} steps did not reach the tolerance")
+
+    def support(self, z: Vec, found: _Sums) -> float:
+        """S, a bound of `max over the set of -w'x`."""
+        form, n = self.form, self.form.n
+        t, radii = z[n + 2 :], np.array([radius for _, radius in form.balls])
+        return float(
+            np.dot(form.masses, z[n : n + 2]) + t @ radii + t[list(form.of)] @ found.losses
+        )
+
+    def proof(self, z: Vec, found: _Sums) -> BallProof:
+        form, n = self.form, self.form.n
+        part, masses = moved(form, found.heights), np.array(form.masses)
+        sizes = np.array(form.data.sizes, dtype=np.float64)
+        scale, shift = (1.0 - part) * masses / found.totals, part * masses / sizes
+        return BallProof(
+            z[:n], z[n : n + 2], z[n + 2 :], found.losses, found.heights, found.totals, found.sums,
+            found.all / (sizes * form.shares)[:, None], BallRows(self.rounds, self.message(z), scale, shift),
+        )  # fmt: skip
+
+    def step(self, z: Vec, found: _Sums, support: float) -> Vec:
+        """Newton's step."""
+        form, n, of = self.form, self.form.n, self.form.of
+        g, H = np.zeros(z.size), np.zeros((z.size, z.size))
+        separated = support < 0.0
+        if separated:
+            g[:n] = z[:n]
+            H[np.arange(n), np.arange(n)] = 1.0
+        g[n + 2 :] = [radius for _, radius in form.balls]
+        for c in (0, 1):
+            T = np.zeros((n + 2, z.size))
+            T[np.arange(n), np.arange(n)] = -form.factors[c]
+            T[n, n + c] = T[n + 1, n + 2 + of[c]] = -1.0
+            H += T.T @ found.moments[c] @ T
+            g[:n] -= form.factors[c] * found.sums[c]
+            g[n + c] = form.masses[c] - found.totals[c]
+            g[n + 2 + of[c]] -= found.heights[c]
+        t = z[n + 2 :]
+        if not separated:
+            return self._within(g, H, t, support)
+        step = -_scaled(H, g)
+        fixed = n + 2 + np.flatnonzero(step[n + 2 :] < (_SHRINK - 1.0) * t)
+        if fixed.size:
+            step[fixed] = (_SHRINK - 1.0) * z[fixed]
+            rows = np.delete(np.arange(z.size), fixed)
+            rest = g[rows] + H[np.ix_(rows, fixed)] @ step[fixed]
+            step[rows] = -_scaled(H[np.ix_(rows, rows)], rest)
+        return step
+
+    def _within(self, g: Vec, H: NDArray[np.float64], t: Vec, support: float) -> Vec:
+        """The step that leaves t, or, where that gains little, their sum."""
+        rest = g.size - t.size
+        step = np.zeros(g.size)
+        step[:rest] = -_scaled(H[:rest, :rest], g[:rest])
+        if t.size == 1 or -float(g @ step) > _LITTLE * support:
+            return step
+        P = np.eye(g.size)[:, : g.size - 1]
+        P[-1, -1] = -1.0
+        step = -P @ _scaled(P.T @ H @ P, P.T @ g)
+        dt = step[rest:]
+        room = np.min(np.where(dt < 0.0, (1.0 - _SHRINK) * t / np.maximum(-dt, 1e-300), np.inf))
+        return min(1.0, float(room)) * step
+
+
+def _scaled(H: NDArray[np.float64], g: Vec) -> Vec:
+    """`H^-1 g`, in units in which the diagonal is 1."""
+    d = np.sqrt(np.maximum(np.diagonal(H), 1e-300))
+    return ridge_solve(np.ascontiguousarray(H / np.outer(d, d)), g / d) / d
