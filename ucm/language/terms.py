@@ -317,6 +317,10 @@ class Semismooth(ProximalPenalty):
     def prox_slope(self, v: Vec, t: float) -> NDArray[np.float64]:
         """(n, n) a generalised Jacobian of `prox(v, t)` in v, symmetric, its eigenvalues between 0 and 1."""
 
+    def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
+        """`prox_slope(v, t) @ M`, M an (n, k) table; where n is large better without the Jacobian."""
+        return self.prox_slope(v, t) @ M
+
 
 class Conic(ProximalPenalty):
     """A convex penalty for which the domain of R* may lie in a cone, as it does for constraints on w and

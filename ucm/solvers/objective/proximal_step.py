@@ -29,6 +29,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from ucm import numerics
 from ucm.data.linear import Vec
@@ -54,6 +55,7 @@ _LOST = 3  # quadratic functions in a row that were not minimised in the work al
 _PROXIMAL = 1e-7  # of the mean diagonal entry, where features may depend on each other
 _HALVINGS = 40
 _ROUNDING = 1e-14  # of the objective
+_WIDE = 200  # features, below which they give the systems even of fewer samples
 _NEW = 32  # features that may enter at once, beside as many as are not 0
 _SHARE = 0.2  # of the largest violation, with which one of very many features enters
 _FEW = 64  # features that enter without choice
@@ -75,9 +77,16 @@ def penalised(form: Composite, most: int = LARGEST) -> str | None:
     B, R = form.penalty.without_forms
     if not R.proximal():
         return "the sum of the penalties has no proximal map"
-    if (R.boxed is None or B is not None) and form.n > most:
-        return f"its linear systems would have order {form.n}"
-    return None
+    if R.boxed is not None and B is None:
+        return None
+    order = min(form.m, form.n) if _through_rows(form) else form.n
+    return f"its linear systems would have order {order}" if order > most else None
+
+
+def _through_rows(form: Composite) -> bool:
+    """Whether quadratic functions with a penalty that joins features are solved in the samples."""
+    B, R = form.penalty.without_forms
+    return R.boxed is None and B is None and R.semismooth and form.n > max(form.m, _WIDE)
 
 
 class Losses(Protocol):
@@ -104,7 +113,8 @@ class _Model:
     ----------
     features : those that enter; None: all
     X : the samples in these features
-    H, mean, mass : the Gram matrix about the mean of the samples, their mean, and the sum of the weights
+    H, mean, mass : the Gram matrix about the mean of the samples, or, of many features, the samples about it
+        that it is of; their mean, and the sum of the weights
     rough : whether some samples stand for all
     h : the weights
     again : whether it is that of an earlier point
@@ -169,7 +179,7 @@ class Step:
         self.lower, self.upper = _spread(lower, form.n), _spread(upper, form.n)
         self.walls = self.R.walled
         self.splitting = None if self.R.boxed else Splitting(self.R, lambda: monitor.late)
-        self.systems = systems
+        self.systems, self.rows = systems, _through_rows(form)
         self.w, self.b = form.penalty.feasible(start[0]), start[1]
         here = last is not None and self.b == last.b and np.array_equal(self.w, last.w)
         self.t = last.t if last is not None and here else form.margins(self.w, self.b)
@@ -302,6 +312,12 @@ class Step:
             self.model = _Model(None, X, _NONE, np.asarray(X.T @ h) / mass, mass, False, h)
             self.monitor.passes += 0.5 * self.cost
             return self.model
+        if self.rows:
+            mean = np.asarray(X.T @ h) / mass
+            H = np.sqrt(h)[:, None] * ((X.toarray() if sparse.issparse(X) else X) - mean)
+            self.monitor.systems += 1
+            self.model = _Model(None, X, H, mean, mass, False, h)
+            return self.model
         H, s = weighted_sums(X[::every] if every > 1 else X, h)
         H -= np.outer(s, s / mass)
         if self.Q is not None:
@@ -315,9 +331,8 @@ class Step:
     def advance(self) -> bool:
         """A step; whether it gained anything."""
         features = self._features()
-        self.large = (
-            self.systems is None and (self.form.n if features is None else features.size) > _ORDER
-        )
+        order = self.form.n if features is None else features.size
+        self.large = self.systems is None and not self.rows and order > _ORDER
         self.foretold = None
         if self.large:
             return False
@@ -404,6 +419,10 @@ class Step:
             d, passes = self.systems.solve(model.h, model.mean, ridge, -(r + ridge * w))
             self.monitor.passes += passes * self.cost
             return d
+        if self.splitting is not None and self.rows:
+            away = w - self.R.prox(w - self.g, 1.0)
+            tol = _EXACT * float(np.abs(away).max())
+            return self.splitting.through_rows(H, r, w, tol) - w
         H = H.copy()
         if self.splitting is not None:
             top, mean = float(np.diagonal(H).max()) or 1.0, float(np.mean(np.diagonal(H))) or 1.0
