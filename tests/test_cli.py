@@ -338,6 +338,53 @@ def test_what_fit_saved_predicts(run: Run, wine: Path, wine_libsvm: Path, tmp_pa
             np.testing.assert_allclose(answer["scores"], solution.decision(X), atol=1e-3)
 
 
+def test_files_that_are_read_block_by_block(run: Run, tmp_path: Path) -> None:
+    X, y = ucm.datasets.load("wine")
+    words = np.where(y > 0, "red", "blue")
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    saved, file, bare = (tmp_path / name for name in ("saved.json", "X.parquet", "bare.parquet"))
+    features = {f"x{j}": X[:, j] for j in range(X.shape[1])}
+    parquet.write_table(pa.table({"label": words, **features}), file, row_group_size=40)
+    parquet.write_table(pa.table(features), bare)
+    given = ("fit", file, "--model", "nu_svm", "--set", "nu=0.3")
+    status, out, err = run(*given, "--save", saved, "--json", "--verify")
+    answer, solution = pure_json(out), ucm.solve(ucm.models.nu_svm(0.3), X, y)
+    assert (status, err) == (0, "")
+    assert answer["objective"] == pytest.approx(solution.objective, rel=1e-5)
+    assert (answer["samples"], answer["features"]) == X.shape
+    assert answer["labels"] == {"-1": "blue", "+1": "red"}
+    assert answer["stats"]["solver"] == "sieve" and answer["verification"]["agrees"]
+    expected = np.where(solution.decision(X) > 0.0, "red", "blue")
+    assert answer["training_accuracy"] == np.mean(expected == words)
+    status, out, err = run("predict", saved, file)
+    assert out.split() == expected.tolist() and "accuracy" in err
+    assert run("predict", saved, bare)[1:] == (out, "")
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    given = ("fit", tmp_path / "X.npy", "--label", tmp_path / "y.npy", "--model", "psvm")
+    assert run(*given, "--set", "p=2", "--set", "C=1")[0] == 0
+    assert run("predict", saved, tmp_path / "X.npy")[1] == out
+    for wrong, match in (
+        (("fit", file, "--model", "nu_svm"), "--set nu=VALUE"),
+        ((*given[:2], "--model", "mm_fda", "--set", "kappa=0.1"), "one label per row"),
+        (("fit", file, "--model", "mm_mpm", "--set", "kappa=0.1", "--open"), "leave them out"),
+        (("admissible", file, "--model", "mm_mpm"), "block by block"),
+    ):
+        status, _, err = run(*wrong)
+        assert status == 2 and match in err and len(err.splitlines()) == 1
+
+
+def test_a_bar_of_passes(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, y = ucm.datasets.load("wine")
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    labels = ("--label", tmp_path / "y.npy")
+    status, _, err = run("fit", tmp_path / "X.npy", *labels, "--model", "svm", "--set", "lam=1")
+    assert status == 0 and "pass 2" in err
+
+
 def test_indices_that_a_fit_never_saw(run: Run, tmp_path: Path) -> None:
     saved, other = tmp_path / "saved.json", tmp_path / "other"
     for first in (0, 1):

@@ -384,18 +384,25 @@ def test_limits_and_interrupts_end_between_rounds(
     with pytest.warns(ucm.ConvergenceWarning):
         stopped = plan.solve(callback=lambda record: True)
     assert stopped.status == "interrupted" and stopped.certificate.relative_gap < 0.1
-    number = [0]
+    seen: list[Any] = []
+    begun = [True]
 
     def interrupt(*waiting: Any, **options: Any) -> Any:
-        number[0] += 1
-        if number[0] == 2:
+        if seen or begun.pop():
             raise KeyboardInterrupt
+        begun.append(False)
         return pause(*waiting, **options)
 
     pause = dask_rows.pause_for
-    monkeypatch.setattr(dask_rows, "pause_for", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        plan.solve()
+    with monkeypatch.context() as patch:
+        patch.setattr(dask_rows, "pause_for", interrupt)
+        with pytest.raises(KeyboardInterrupt):  # nothing is proven yet
+            plan.solve()
+        begun[:] = [False]
+        with pytest.warns(ucm.ConvergenceWarning, match="Ctrl-C"):
+            broken = plan.solve(tol=1e-13, callback=seen.append)
+    assert broken.status == "interrupted"
+    assert 0.0 <= broken.certificate.relative_gap == seen[-1]["gap"] < 1.0
     assert plan.solve().status == "optimal"
 
 

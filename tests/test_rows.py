@@ -18,11 +18,10 @@ from typed import known
 import ucm
 from ucm import neg, pos, signed
 from ucm.bench import scale
-from ucm.bench.cluster import Watched
 from ucm.compiler.compile import plan_of_rows
 from ucm.data import stored
 from ucm.data.row_moments import of_moments
-from ucm.data.source import Labelled, Rounds, RowSource, StateLostError
+from ucm.data.source import Labelled, Rounds, RowSource, StateLostError, Watched
 from ucm.data.survey import survey
 from ucm.evidence.row_losses import LossProof, losses_proven
 from ucm.evidence.rows import below, proven
@@ -193,6 +192,36 @@ def test_limits_and_callbacks_end_between_rounds() -> None:
         )
     assert stopped.status == "interrupted" and len(seen) == 1
     assert 0.0 <= stopped.certificate.relative_gap < 0.1
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ucm.models.nu_svm(0.6),
+        ucm.models.svm(3.0),
+        ucm.Logistic() + 0.5 * ucm.L2(),
+        ucm.models.kl_svm(0.8),
+    ],
+)
+def test_an_interrupt_ends_between_rounds_with_what_is_proven(model: Any) -> None:
+    X, y = samples(20_000)
+    X *= np.abs(np.random.default_rng(0).standard_t(2.0, (20_000, 1)))
+    proven_by_now: list[Any] = []
+    at = [2]
+
+    def interrupt(rounds: Rounds, number: int) -> None:
+        if proven_by_now or number == at[0]:
+            raise KeyboardInterrupt
+
+    source = Watched(blocks(X, y, 4000), interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        ucm.solve(model, source)
+    at[0] = 0
+    with pytest.warns(ucm.ConvergenceWarning, match="Ctrl-C"):
+        found = ucm.solve(model, source, tol=1e-13, callback=proven_by_now.append)
+    assert found.status == "interrupted"
+    assert found.certificate.relative_gap == proven_by_now[-1]["gap"] <= 1.0
+    assert found.certificate.dual <= found.certificate.primal and found.b is not None
 
 
 def test_a_band_over_the_budget_says_so() -> None:

@@ -14,7 +14,8 @@ import tempfile
 import time
 import warnings
 import webbrowser
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -27,7 +28,7 @@ from scipy import sparse
 
 import ucm
 from ucm import __version__, bench, numerics
-from ucm.bench.choose import declare, model_names, sample, signature
+from ucm.bench.choose import declare, model_names, refuse_open, sample, signature
 from ucm.bench.clock import timed
 from ucm.bench.judge import accuracy, figures
 from ucm.bench.report import Section, page, write
@@ -37,7 +38,10 @@ from ucm.compiler.plan import Plan
 from ucm.data import datasets
 from ucm.data.bound import bind
 from ucm.data.files import read
+from ucm.data.source import Labelled, Rounds, RowSource, Watched
+from ucm.data.stored import SUFFIXES, feature_rows, is_stored, row_source
 from ucm.errors import ConvergenceWarning, DataError, ParameterError, UCMError
+from ucm.estimators.over_rows import scored
 from ucm.estimators.saved import Saved
 from ucm.estimators.validation import normal_in_features
 from ucm.evidence.admissible import admissible
@@ -58,6 +62,11 @@ DEMO_MODELS = ("nu_svm", "mm_mpm", "mm_fda", "l2_nu_svm", "kl_svm", "coherent_mm
 COMPARED = (
     "nu_svm", "l2_nu_svm", "kl_svm", "mm_mpm", "mm_fda", "svm", "one_norm_svm", "psvm",
 )  # fmt: skip
+
+BY_BLOCKS = (
+    f"A FILE that ends with {', '.join(SUFFIXES)} is read block by block; its COLUMN is a name, of .npy a "
+    "file of labels."
+)
 
 DEMO_COLUMNS = (
     "data", "model", "with", "objective", "gap", "accuracy", "seconds", "agrees",
@@ -129,6 +138,7 @@ def _parser(with_benches: bool) -> argparse.ArgumentParser:
     command("models", "the named models, with their mathematics", _models)
     fit = command("fit", "fit a model to a file", _fit)
     on_a_file(fit)
+    fit.epilog = BY_BLOCKS
     fit.add_argument("--solver", default="auto", metavar="NAME", help="default: by the route table")
     fit.add_argument("--tol", type=float, default=1e-6, help="relative gap (default: 1e-6)")
     fit.add_argument("--max-iter", type=int, help="limit of iterations")
@@ -141,6 +151,7 @@ def _parser(with_benches: bool) -> argparse.ArgumentParser:
     predict = command("predict", "the labels of samples by a classifier that fit saved", _predict)
     predict.add_argument("classifier", metavar="JSON", help="what ucm fit --save wrote")
     of_a_file(predict)
+    predict.epilog = BY_BLOCKS
     predict.add_argument(
         "--scores", action="store_true", help="w'x + b beside each label, separated by a comma"
     )
@@ -274,18 +285,28 @@ def _models(options: argparse.Namespace) -> int:
 
 def _fit(options: argparse.Namespace) -> int:
     model = _declared(options)  # what is wrong there is reported before a long file is read
-    X, y, labels, features, columns, zero_based = _read(options)
+    check_time_limit(options.time_limit, "fit")
+    stored = is_stored(options.file)
+    if stored and model is None:
+        refuse_open(options.model, _values(options.set), options.file)
+    if stored and (options.report or options.open):
+        raise ParameterError(
+            f"fit: --report and --open draw all samples, got {options.file}, which is read block by block; "
+            "leave them out"
+        )
+    X, y, labels, features, columns, zero_based = _rows(options) if stored else _read(options)
     if model is None:
         model = declare(options.model, _values(options.set), X, y)
-    check_time_limit(options.time_limit, "fit")
-    began = time.perf_counter()
-    plan = compile(model, X, y, solver=options.solver)
-    solution = plan.solve(
-        tol=options.tol,
-        max_iter=options.max_iter,
-        time_limit=time_left(options.time_limit, began),
-        verbose=options.verbose and not options.json,
-    )
+    with _passes(X, options) as (X, told):
+        began = time.perf_counter()
+        plan = compile(model, X, y, solver=options.solver)
+        solution = plan.solve(
+            tol=options.tol,
+            max_iter=options.max_iter,
+            time_limit=time_left(options.time_limit, began),
+            verbose=options.verbose and not options.json,
+            callback=told,
+        )
     if options.save and (solution.b is None or solution.w is None or not solution.w.any()):
         raise DataError(
             f"fit: --save: expected a direction to classify by, got w = 0 or no b ({solution.status}: "
@@ -293,13 +314,14 @@ def _fit(options: argparse.Namespace) -> int:
         )
     check = plan.verify() if options.verify else None
     share, certificate, stats = accuracy(solution, X, y), solution.certificate, solution.stats
+    m = X.m if stored else X.shape[0]
     if options.json:
         fields = ("primal", "dual", "gap", "relative_gap", "violation", "kind")
         counts = ("solver", "setup_time", "solve_time", "iterations", "passes")
         compared = ("agrees", "objective", "reference_objective")
         answer = {
             "file": options.file,
-            "samples": X.shape[0],
+            "samples": m,
             "features": features,
             "columns": columns,
             "labels": dict(zip(("-1", "+1"), labels, strict=True)),
@@ -322,7 +344,7 @@ def _fit(options: argparse.Namespace) -> int:
         out.print(plan.explain(options.verbose), markup=False, highlight=False, soft_wrap=True)
         out.print()
         for name, entry in {
-            "samples, features": f"{X.shape[0]}, {features}",
+            "samples, features": f"{m}, {features}",
             **({} if columns is None else {"features that occur": f"{columns.size}"}),
             "labels -1, +1": escape(", ".join(labels)),
             "status": solution.status,
@@ -337,7 +359,7 @@ def _fit(options: argparse.Namespace) -> int:
         if check is not None:
             out.print(str(check), markup=False, highlight=False)
     if options.save and solution.b is not None:
-        w = normal_in_features(plan.model, solution, X.shape[1])
+        w = normal_in_features(plan.model, solution, plan.data.n)
         kept = None if columns is None else (columns - 1).tolist()
         proof = (solution.status, solution.objective, certificate.relative_gap)
         saved = Saved(model, w, solution.b, labels, features, kept, zero_based, *proof)
@@ -358,10 +380,13 @@ def _fit(options: argparse.Namespace) -> int:
 
 def _predict(options: argparse.Namespace) -> int:
     saved = Saved.read(options.classifier)
-    X, raw, _ = read(
-        options.file, label=options.label, features=saved.features, zero_based=saved.zero_based
-    )
-    scores = saved.decision(X)
+    if is_stored(options.file):
+        scores, raw = _scores(options, saved)
+    else:
+        X, raw, _ = read(
+            options.file, label=options.label, features=saved.features, zero_based=saved.zero_based
+        )
+        scores = saved.decision(X)
     found = np.where(scores > 0.0, saved.labels[1], saved.labels[0])
     share = None if raw is None else float(np.mean(found == np.array(_words(raw))))
     if options.json:
@@ -491,7 +516,60 @@ def _words(labels: Any) -> list[str]:
     return [f"{x:g}" if isinstance(x, float) else str(x) for x in labels.tolist()]
 
 
+def _rows(options: argparse.Namespace) -> _Table:
+    """A file that is read block by block."""
+    source = row_source(options.file, options.label)
+    found = source.labels()
+    labels = _words(found)
+    _refuse_labels(options.file, labels)
+    return _Table(Labelled(source, found[1]), None, labels, source.n, None, None)
+
+
+@contextmanager
+def _passes(X: Any, options: argparse.Namespace) -> Iterator[tuple[Any, Any]]:
+    """The samples, watched, and what tells their passes: a bar on a terminal. Others as they are."""
+    errors = Console(stderr=True)
+    if not isinstance(X, RowSource) or options.json or options.verbose or not errors.is_terminal:
+        yield X, None
+        return
+    with Progress(console=errors, transient=True) as progress:
+        bar, gap = progress.add_task("pass 1", total=None), ""
+
+        def before(_: Rounds, number: int) -> None:
+            progress.update(bar, description=f"pass {number}{gap}", refresh=True)
+
+        def told(record: dict[str, Any]) -> None:
+            nonlocal gap
+            gap = f", gap {record['gap']:.1e}"
+
+        yield Watched(X, before), told
+
+
+def _scores(options: argparse.Namespace, saved: Saved) -> tuple[Any, Any]:
+    """The scores of a file that is read block by block, and its labels where it has some."""
+    labelled = True
+    try:
+        source = row_source(options.file, options.label)
+    except DataError:
+        if options.label is not None:
+            raise
+        source, labelled = feature_rows(options.file, None), False
+    scores, labels = scored(source, saved.w[None, :])
+    return scores.ravel() + saved.b, labels if labelled else None
+
+
+def _refuse_labels(file: str, labels: list[str]) -> None:
+    if len(labels) != 2:
+        some = ", ".join(labels[:5]) + (", ..." if len(labels) > 5 else "")
+        raise DataError(f"{file}: {len(labels)} different labels ({some}); expected two")
+
+
 def _read(options: argparse.Namespace) -> _Table:
+    if is_stored(options.file):
+        raise DataError(
+            f"{options.file}: expected a LIBSVM or CSV file, got one that is read block by block, which fit "
+            "and predict do; write its samples as CSV"
+        )
     X, raw, zero_based = read(options.file, label=options.label)
     features, columns = X.shape[1], None
     if sparse.issparse(X) and X.nnz < features:  # those that never occur have no weight
@@ -499,9 +577,7 @@ def _read(options: argparse.Namespace) -> _Table:
         X = sparse.csr_matrix((X.data, places, X.indptr), shape=(X.shape[0], max(1, columns.size)))
     found, y = np.unique(raw, return_inverse=True)
     labels = _words(found)
-    if len(labels) != 2:
-        some = ", ".join(labels[:5]) + (", ..." if len(labels) > 5 else "")
-        raise DataError(f"{options.file}: {len(labels)} different labels ({some}); expected two")
+    _refuse_labels(options.file, labels)
     columns = None if columns is None else columns + 1
     return _Table(X, 2 * y - 1, labels, features, columns, zero_based)
 

@@ -10,7 +10,7 @@ from ucm.errors import ParameterError
 from ucm.evidence.admissible import Interval, admissible
 from ucm.language import models
 
-__all__ = ["declare", "model_names", "sample", "signature"]
+__all__ = ["declare", "model_names", "refuse_open", "sample", "signature"]
 
 
 def model_names() -> list[str]:
@@ -66,8 +66,7 @@ def declare(name: str, given: Mapping[str, float], X: Any, y: Any) -> Any:
         No model has the name, or the model no such parameter.
     """
     model = sample(name, given)
-    parameters = signature(name).parameters
-    left = [w for w, p in parameters.items() if p.default is p.empty and w not in given]
+    left = _left(name, given)
     if not left:
         return model
     intervals = admissible(model, X, y)
@@ -76,6 +75,23 @@ def declare(name: str, given: Mapping[str, float], X: Any, y: Any) -> Any:
     else:
         values = {word: 1.1 * intervals[word].lower for word in left}
     return model.with_params(**{w: _readable(x, intervals[w]) for w, x in values.items()})
+
+
+def _left(name: str, given: Mapping[str, float]) -> list[str]:
+    """The parameters that have no value."""
+    parameters = signature(name).parameters
+    return [w for w, p in parameters.items() if p.default is p.empty and w not in given]
+
+
+def refuse_open(name: str, given: Mapping[str, float], file: str) -> None:
+    """Raises `ParameterError` where a value would be chosen from a file that is read block by block."""
+    sample(name, given)
+    left = _left(name, given)
+    if left:
+        raise ParameterError(
+            f"{name}: expected values for {', '.join(left)}, which are chosen from samples in memory only, "
+            f"got {file}; write --set {left[0]}=VALUE"
+        )
 
 
 def _readable(x: float, interval: Interval) -> float:

@@ -18,13 +18,13 @@ from ucm.bench.clock import timed
 from ucm.bench.judge import GAP
 from ucm.bench.registry import Row, columns
 from ucm.compiler.compile import compile, solve
-from ucm.data.source import Kernel, Rounds, RowSource
+from ucm.data.source import Rounds, Watched
 from ucm.data.stored import row_source
 from ucm.errors import MissingExtraError
 from ucm.language.models import nu_svm
 from ucm.solvers import NewtonHull
 
-__all__ = ["Watched", "beside_memory", "kills"]
+__all__ = ["beside_memory", "kills"]
 
 SIZE, CHUNKS, NU = (2_000_000, 20), 16, 0.5
 EMPTY, STEPS = 20, 10  # rounds; of ADMM, whose default of 100 takes minutes
@@ -151,40 +151,6 @@ def _dask_ml(client: Any, X: Any, y: Any, found: Any, processor: float) -> Itera
         "of dask-ml": right[1],
         "within": right[0] >= right[1] - SAME and ratio >= LESS,
     }
-
-
-class Watched(RowSource):
-    """A source that calls `before(rounds, number)` before every round, from 1 on."""
-
-    def __init__(self, inner: RowSource, before: Callable[[Rounds, int], None]) -> None:
-        self.inner, self.before, self.number = inner, before, 0
-        self.m, self.n, self.nbytes = inner.m, inner.n, inner.nbytes
-
-    def rounds(self) -> Rounds:
-        return _WatchedRounds(self, self.inner.rounds())
-
-    def labels(self) -> Any:
-        return self.inner.labels()
-
-
-class _WatchedRounds(Rounds):
-    def __init__(self, source: Watched, inner: Rounds) -> None:
-        self.source, self.inner = source, inner
-
-    def _count(self) -> None:
-        self.source.number += 1
-        self.source.before(self.inner, self.source.number)
-
-    def run(self, kernel: Kernel, *message: Any) -> list[Any]:
-        self._count()
-        return self.inner.run(kernel, *message)
-
-    def merged(self, kernel: Kernel, merge: Callable[[Any, Any], Any], *message: Any) -> Any:
-        self._count()
-        return self.inner.merged(kernel, merge, *message)
-
-    def recover(self) -> None:
-        self.inner.recover()
 
 
 def kills(quick: bool = False) -> Iterator[Row]:

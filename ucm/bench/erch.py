@@ -59,6 +59,7 @@ DISTANCES = (0.0, 1.0, 2.0, 3.0, 5.0)
 DRAWN_NU = np.linspace(0.1, 0.9, 17)
 BETTER_BELOW = ("titanic", "breast_cancer", "ringnorm", "banana")
 OF_FIGURE_10 = ("titanic", "breast_cancer", "banana")
+PARTS = (0.01, 1.0 - 1e-6)  # of nu_min, between which Table 3 is looked for
 SECONDS = 5.0  # for each set, norm and side of Table 1
 
 # Table 1: per cent for the nu-SVM, then ERCH with p = 2, 1, 1.5, 3, inf
@@ -237,6 +238,37 @@ def _tables_2_and_3(name: str, X: Any, y: Any) -> Iterator[Row]:
             "printed objective": None if k == 0 else OBJECTIVE[name][2 - k],
             "within": None if k < 2 else ends[method] <= ends["subgradient"] * (1 + 1e-9),
         }  # fmt: skip
+
+
+def table_3() -> Iterator[Row]:
+    """The nu at which RAPMINOS from the barycentres ends with the objective that Table 3 prints, as a part of
+    nu_min: by bisection, as the set grows where nu falls. `within`: there is one between 0 and nu_min;
+    titanic's and those of 0 are none of an intersecting case."""
+    return over(ACCURACY, _table_3, _load, table="3")
+
+
+def _table_3(name: str, X: Any, y: Any) -> Iterator[Row]:
+    train, _ = _split(X, y)
+    low, printed = _least_nu(*train), OBJECTIVE[name][0]
+    row = {"table": "3", "set": name, "nu_min": low, "printed objective": printed}
+    if printed <= 1e-4:
+        yield {**row, "note": "no objective of an intersecting case", "within": None}
+        return
+
+    def reached(part: float) -> float:
+        plan = compile(models.enu_svm(part * low), *train, solver="rapminos")
+        return plan.solve(tol=1e-4, bound=False).objective
+
+    least = reached(PARTS[0])
+    if least < printed:
+        yield {**row, "objective": least, "nu / nu_min": PARTS[0], "within": False}
+        return
+    small, large = PARTS
+    for _ in range(8 if COURSE.quick else 12):
+        part = float(np.sqrt(small * large))
+        small, large = (part, large) if reached(part) > printed else (small, part)
+    part = float(np.sqrt(small * large))
+    yield {**row, "objective": reached(part), "nu / nu_min": part, "within": True}
 
 
 def table_1() -> Iterator[Row]:
@@ -427,6 +459,7 @@ BENCHMARK = Benchmark(
         "below": just_below,
         "time": times,
         "speed": tables_2_and_3,
+        "table 3": table_3,
         "accuracy": table_1,
         "bound": bounds,
         "figure 8": figure_8,

@@ -11,6 +11,8 @@ from ucm.bench.registry import Row, columns
 from ucm.data.bound import bind
 from ucm.data.gram import Gram
 from ucm.data.linear import Vec
+from ucm.data.source import RowSource
+from ucm.estimators.over_rows import accuracy_rows
 from ucm.evidence.certificate import certify
 from ucm.forms.solution import Solution
 from ucm.language.models import nu_svm
@@ -56,6 +58,8 @@ def accuracy(solution: Solution, X: Any, y: NDArray[Any]) -> float:
     """The share of the samples on their own side; NaN where there is no classifier."""
     if solution.b is None:
         return float("nan")
+    if isinstance(X, RowSource):
+        return accuracy_rows(X, solution.w, solution.b)
     return float(np.mean(np.where(solution.decision(X) > 0.0, 1, -1) == y))
 
 

@@ -626,7 +626,9 @@ def _named(answer: Answer, monitor: Monitor) -> Answer:
     if answer.status != "interrupted":
         return answer
     if not monitor.late:
-        return answer.ended("interrupted", "stopped by the callback")
+        return answer.ended(
+            "interrupted", "stopped by Ctrl-C" if monitor.broken else "stopped by the callback"
+        )
     return answer.ended("time_limit", f"the time limit of {monitor.time_limit:g} s came first")
 
 

@@ -36,6 +36,7 @@ from ucm.solvers import (
     Faces,
     Facets,
     GramNewton,
+    GramSieve,
     GrowingBall,
     HiGHS,
     HiGHSDistance,
@@ -64,6 +65,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+_MANY_ROWS = 5000
+
+
 def _always(form: Any) -> bool:
     return True
 
@@ -88,6 +92,15 @@ def _compiled(form: MinNorm) -> bool:
 def _round(form: MinNorm) -> bool:
     """Whether no block is the weights of a hull, either."""
     return _free(form) and not any(isinstance(b.domain, Capped) for b in form.blocks)
+
+
+def _many_rows(form: MinNorm) -> bool:
+    """Whether rows of the Gram matrix, one for each support vector, take longer than bands and tiles.
+
+    Measured by process time of whole calls.
+    """
+    space = form.space
+    return isinstance(space, GramSpace) and not space.gram.given and space.gram.m >= _MANY_ROWS
 
 
 def _many_features(form: HingeDual) -> bool:
@@ -148,6 +161,11 @@ ROUTES = (
     Route(APG(), "any size: one pass an iteration, exact projections"),
     Route(Newton(iterative=True), "the same with systems of any order, by conjugate gradients"),
     Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG"),
+    Route(
+        GramSieve(GramNewton(), ClipMDM()),
+        "many samples behind a kernel: bands of them, no rows of the Gram matrix kept",
+        _many_rows,
+    ),
     Route(
         GramNewton(rest=ClipMDM()), "reduced convex hulls behind a kernel: few free samples decide"
     ),
@@ -218,8 +236,8 @@ ROUTES = (
 | form | in this order |
 | --- | --- |
 | `MinNorm`, Euclidean | secular (balls of parameters), newton-hull (two hulls of samples), newton-span, \
-newton (semismooth projections), apg (exact projections), newton-cg, alm (coupled blocks), newton-gram and \
-clip-mdm (inner products only) |
+newton (semismooth projections), apg (exact projections), newton-cg, alm (coupled blocks), gram-sieve \
+(many samples), newton-gram and clip-mdm (inner products only) |
 | `MinNorm`, other norms | highs-distance (1 and inf, polyhedral), scaled-newton (with growing-ball), \
 clarabel |
 | `RowHulls` | sieve (rows that are read block by block) |

@@ -25,6 +25,7 @@ from ucm.errors import DataError, SolverError, UCMError
 
 __all__ = ["Data", "EuclideanSpace", "GramSpace", "Space", "bind", "covariance_of"]
 
+_MANY = 10_000  # samples of a sum whose norm is not worth all their inner products
 _CONSTANT = 1e-14  # of the mean of a feature: a smaller deviation is rounding
 _NRM2: Any = get_blas_funcs("nrm2", dtype=np.float64)  # of BLAS: no square over- or underflows
 _SQUARABLE = 1e-152  # below it, and above its inverse, covariances are 0 or inf
@@ -51,6 +52,10 @@ class Space(ABC):
     @abstractmethod
     def dual_vector(self, x: Vec, q: float) -> Vec:
         """The w with ||w||_p = 1 and <w, x> = ||x||_q, 1/p + 1/q = 1."""
+
+    @abstractmethod
+    def size(self, x: Vec) -> float:
+        """`||x||_2`, or a number like it that takes less work."""
 
     @abstractmethod
     def direction(self, w: Vec, p: float) -> Vec | None:
@@ -89,6 +94,14 @@ class GramSpace(Space):
         square = float(x[support] @ self.scores(x)[support]) if support.size else 0.0
         return math.sqrt(max(square, 0.0))
 
+    def size(self, x: Vec) -> float:
+        """From the inner products of the samples that x is made of; of many the sum of their norms."""
+        support = np.flatnonzero(x)
+        if support.size > _MANY:
+            return float(np.abs(x) @ np.sqrt(np.maximum(self.gram.diagonal, 0.0)))
+        c = x[support]
+        return math.sqrt(max(float(c @ self.gram.sums(support, c, support)), 0.0))
+
     def dual_vector(self, x: Vec, q: float) -> Vec:
         return self.scores(x) / self.norm(x, q)
 
@@ -113,6 +126,9 @@ class EuclideanSpace(Space):
             return float(_NRM2(x))
         top = float(np.abs(x).max(initial=0.0))
         return top * float(np.linalg.norm(x / top, q)) if top != 0.0 else 0.0
+
+    def size(self, x: Vec) -> float:
+        return self.norm(x)
 
     def direction(self, w: Vec, p: float) -> Vec | None:
         """`w / ||w||_p`, as it is where that is 1 to rounding; None for 0."""

@@ -27,7 +27,7 @@ from scipy import sparse
 from ucm.errors import DataError, SolverError
 
 __all__ = [
-    "BlockSource", "Kernel", "Labelled", "Rounds", "RowSource", "StateLostError", "as_double",
+    "BlockSource", "Kernel", "Labelled", "Rounds", "RowSource", "StateLostError", "Watched", "as_double",
     "block_rows", "gathered", "once_more", "refuse_lengths", "told",
 ]  # fmt: skip
 
@@ -245,6 +245,40 @@ class _LocalRounds(Rounds):
 
     def recover(self) -> None:
         self.states = [{} for _ in self.states]
+
+
+class Watched(RowSource):
+    """A source that calls `before(rounds, number)` before every round, from 1 on."""
+
+    def __init__(self, inner: RowSource, before: Callable[[Rounds, int], None]) -> None:
+        self.inner, self.before, self.number = inner, before, 0
+        self.m, self.n, self.nbytes = inner.m, inner.n, inner.nbytes
+
+    def rounds(self) -> Rounds:
+        return _WatchedRounds(self, self.inner.rounds())
+
+    def labels(self) -> NDArray[Any]:
+        return self.inner.labels()
+
+
+class _WatchedRounds(Rounds):
+    def __init__(self, source: Watched, inner: Rounds) -> None:
+        self.source, self.inner = source, inner
+
+    def _count(self) -> None:
+        self.source.number += 1
+        self.source.before(self.inner, self.source.number)
+
+    def run(self, kernel: Kernel, *message: Any) -> list[Any]:
+        self._count()
+        return self.inner.run(kernel, *message)
+
+    def merged(self, kernel: Kernel, merge: Callable[[Any, Any], Any], *message: Any) -> Any:
+        self._count()
+        return self.inner.merged(kernel, merge, *message)
+
+    def recover(self) -> None:
+        self.inner.recover()
 
 
 @dataclass(frozen=True)

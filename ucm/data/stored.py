@@ -20,10 +20,10 @@ from ucm.data.sound import refuse_unsound
 from ucm.data.source import BlockSource, RowSource, block_rows, refuse_lengths
 from ucm.errors import DataError, MissingExtraError, brief
 
-__all__ = ["feature_rows", "is_stored", "row_source"]
+__all__ = ["SUFFIXES", "feature_rows", "is_stored", "row_source"]
 
 _FOLDERS = {".zarr": "zarr"}
-_SUFFIXES = {
+SUFFIXES = {
     ".npy": "numpy", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".h5": "hdf5",
     ".hdf5": "hdf5", **_FOLDERS,
 }  # fmt: skip
@@ -36,7 +36,7 @@ def is_stored(X: Any) -> bool:
     if isinstance(X, RowSource):
         return True
     if isinstance(X, str | Path):
-        return Path(X).suffix.lower() in _SUFFIXES
+        return Path(X).suffix.lower() in SUFFIXES
     if isinstance(X, np.memmap):
         return 8 * X.size > _LARGE
     return type(X).__module__.split(".")[0] in ("dask", "h5py", "zarr", "pyarrow")
@@ -117,10 +117,10 @@ def feature_rows(X: Any, names: list[str] | None) -> RowSource:
 def _opened(X: Any, y: Any, block: int | None) -> BlockSource:
     if isinstance(X, str | Path):
         path = Path(X)
-        kind = _SUFFIXES.get(path.suffix.lower())
+        kind = SUFFIXES.get(path.suffix.lower())
         if kind is None:
             raise DataError(
-                f"X: expected a path that ends with {', '.join(_SUFFIXES)}, got {str(path)!r}; read other "
+                f"X: expected a path that ends with {', '.join(SUFFIXES)}, got {str(path)!r}; read other "
                 "files first, as with ucm.datasets"
             )
         if not path.exists():

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
+from ucm.data.linear import Vec
 from ucm.data.source import Labelled, RowSource, as_double, told
 from ucm.data.stored import feature_rows, row_source
 from ucm.data.survey import refuse_gathering
@@ -20,7 +21,7 @@ from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 
-__all__ = ["fit_rows", "score_rows"]
+__all__ = ["accuracy_rows", "fit_rows", "score_rows", "scored"]
 
 
 def fit_rows(
@@ -67,7 +68,7 @@ def fit_rows(
 def _scores(X: Any, y: Any, state: Any, W: NDArray[np.float64]) -> tuple[Any, Any]:
     X = as_double(X)
     entries = X.data if hasattr(X, "indptr") else X
-    return state, (np.asarray(X @ W.T), bool(np.isfinite(entries).all()))
+    return state, (np.asarray(X @ W.T), np.asarray(y), bool(np.isfinite(entries).all()))
 
 
 def score_rows(X: Any, W: NDArray[np.float64], names: list[str] | None) -> NDArray[np.float64]:
@@ -82,14 +83,29 @@ def score_rows(X: Any, W: NDArray[np.float64], names: list[str] | None) -> NDArr
     DataError
         Another number of features, or NaN or inf.
     """
-    source = feature_rows(X, names)
+    return scored(feature_rows(X, names), W)[0]
+
+
+def scored(source: RowSource, W: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """`X W'` and the labels; raises as `score_rows`."""
     if source.n != W.shape[1]:
         raise DataError(
             f"Classifier.predict: expected {W.shape[1]} features, got {source.n}; give those of the fit"
         )
     found = told(source.rounds(), _scores, W)
-    if not all(sound for _, sound in found):
+    if not all(sound for *_, sound in found):
         raise DataError(
             "Classifier.predict: expected finite numbers, got NaN or inf; remove these samples"
         )
-    return np.concatenate([scores for scores, _ in found])
+    scores, labels = zip(*(block[:2] for block in found), strict=True)
+    return np.concatenate(scores), np.concatenate(labels)
+
+
+def _right(X: Any, y: Any, state: Any, w: Vec, b: float) -> tuple[Any, int]:
+    positive = np.asarray(as_double(X) @ w).ravel() + b > 0.0
+    return state, int(np.count_nonzero(positive == (np.asarray(y) > 0.0)))
+
+
+def accuracy_rows(source: RowSource, w: Vec, b: float) -> float:
+    """The share of the rows on their own side, labels -1 and +1."""
+    return sum(told(source.rounds(), _right, w, b)) / source.m

@@ -49,6 +49,7 @@ class Monitor:
         and one for each entry that a product with the low-rank part of a Jacobian touches
     kernel_operations : inner products of samples, where the solver counts them
     reads : how often all rows of a row source were read
+    latest, broken : over a row source the last answer with a proof, and whether Ctrl-C ended with it
     iterations, history : what was reported: how far, and every record
     started : when it began, by `time.perf_counter`
     bound : whether a lower bound is looked for where 0 lies in U
@@ -70,6 +71,8 @@ class Monitor:
     forming: float = 0.0
     kernel_operations: int = 0
     reads: int = 0
+    latest: Any = None
+    broken: bool = False
     iterations: int = 0
     history: list[dict[str, Any]] = field(default_factory=list)
     started: float = field(default_factory=time.perf_counter)

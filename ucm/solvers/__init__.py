@@ -25,6 +25,7 @@ from ucm.solvers.objective.simplex_method import Simplex
 from ucm.solvers.rows.clip_gsk import ClipGSK
 from ucm.solvers.rows.clip_mdm import ClipMDM
 from ucm.solvers.rows.extreme import GSK, MDM
+from ucm.solvers.rows.gram_sieve import GramSieve
 from ucm.solvers.rows.newton_gram import GramNewton
 from ucm.solvers.rows.psmo import PSMO
 from ucm.solvers.sphere.faces import Faces
@@ -51,6 +52,7 @@ __all__ = [
     "Faces",
     "Facets",
     "GramNewton",
+    "GramSieve",
     "GrowingBall",
     "HiGHS",
     "HiGHSDistance",

@@ -26,7 +26,7 @@ from ucm.language.losses import Hinge
 from ucm.language.penalties import L2
 from ucm.language.term_algebra import ScaledPenalty
 from ucm.solvers.blocks.band import WIDE, Band, SievedRows, reach_of, sift, stacked
-from ucm.solvers.threads import blas_threads
+from ucm.solvers.blocks.by_rounds import by_rounds
 
 __all__ = ["HingeSieve"]
 
@@ -66,11 +66,9 @@ class HingeSieve(Solver[RowLosses]):
         return 4.0
 
     def solve(self, form: RowLosses, monitor: Monitor, start: Answer | None = None) -> Answer:
-        with blas_threads(0, form.data.stored):
-            return self._solve(form, monitor)
+        return by_rounds(self._solve, form, monitor)
 
     def _solve(self, form: RowLosses, monitor: Monitor) -> Answer:
-        monitor.passes, monitor.reads = 1.0, 1  # that of the survey
         C = _weights(form)
         w, b, reach = self._sample(form, monitor)
         first, exact = reach.copy(), 0.3 * monitor.tol
@@ -100,7 +98,7 @@ class HingeSieve(Solver[RowLosses]):
             if held is not None:
                 proof = _with_slopes(proof, band, held, counts, points)
             certificate = losses_proven(form, proof)
-            answer = Answer(w=w, b=b, rows=proof)
+            answer = monitor.latest = Answer(w=w, b=b, rows=proof)
             stop = monitor.report(k, certificate.primal, certificate.relative_gap)
             if certificate.relative_gap <= monitor.tol:
                 return answer

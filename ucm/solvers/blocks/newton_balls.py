@@ -28,8 +28,8 @@ from ucm.forms.objective import curvature
 from ucm.forms.rows import RowBalls
 from ucm.forms.solver import Solver
 from ucm.language.terms import ConvexLoss
+from ucm.solvers.blocks.by_rounds import by_rounds
 from ucm.solvers.palm import ridge_solve
-from ucm.solvers.threads import blas_threads
 
 __all__ = ["NewtonBalls"]
 
@@ -186,11 +186,9 @@ class NewtonBalls(Solver[RowBalls]):
         return 7.0
 
     def solve(self, form: RowBalls, monitor: Monitor, start: Answer | None = None) -> Answer:
-        with blas_threads(0, form.data.stored):
-            return self._solve(form, monitor)
+        return by_rounds(self._solve, form, monitor)
 
     def _solve(self, form: RowBalls, monitor: Monitor) -> Answer:
-        monitor.passes, monitor.reads = 1.0, 1  # that of the survey
         rounds = form.data.source.rounds()
 
         def over_rows(*message: Any, kernel: Any = bend, merge: Any = _added) -> Any:
@@ -285,8 +283,10 @@ class _Descent:
             norms = [float(np.linalg.norm(point)) for point in points]
             largest = max(largest, float(np.abs(form.factors) @ norms))
             gap = certificate.relative_gap
-            if self.rounds is not None and monitor.report(k, certificate.dual, gap):
-                return z, answer.interrupted()
+            if self.rounds is not None:
+                monitor.latest = answer if certificate.kind == "global" else None
+                if monitor.report(k, certificate.dual, gap):
+                    return z, answer.interrupted()
             done = gap <= tol and certificate.violation <= tol
             if done or monitor.at_zero(-certificate.dual, -certificate.primal, largest):
                 return z, answer

@@ -25,8 +25,8 @@ from ucm.forms.rows import RowLosses
 from ucm.forms.solver import Solver
 from ucm.language.losses import Hinge
 from ucm.language.terms import ConvexLoss
+from ucm.solvers.blocks.by_rounds import by_rounds
 from ucm.solvers.palm import ridge_solve
-from ucm.solvers.threads import blas_threads
 
 __all__ = ["NewtonRows"]
 
@@ -132,11 +132,9 @@ class NewtonRows(Solver[RowLosses]):
         return 4.0
 
     def solve(self, form: RowLosses, monitor: Monitor, start: Answer | None = None) -> Answer:
-        with blas_threads(0, form.data.stored):
-            return self._solve(form, monitor)
+        return by_rounds(self._solve, form, monitor)
 
     def _solve(self, form: RowLosses, monitor: Monitor) -> Answer:
-        monitor.passes, monitor.reads = 1.0, 1  # that of the survey
         z = _of_sample(form, monitor)
         rounds = form.data.source.rounds()
         before = np.zeros(z.size), at_rest(form)
@@ -153,7 +151,7 @@ class NewtonRows(Solver[RowLosses]):
                     return answer.ended("stalled", "no step leads down")
                 z = before[0] + _SHORTER * (z - before[0])
                 continue
-            answer = Answer(w=z[:-1], b=float(z[-1]), rows=proof)
+            answer = monitor.latest = Answer(w=z[:-1], b=float(z[-1]), rows=proof)
             stop = monitor.report(k, certificate.primal, certificate.relative_gap)
             if certificate.relative_gap <= monitor.tol:
                 return answer

@@ -40,7 +40,7 @@ from ucm.solvers.blocks.band import (
     reach_of,
     sift,
 )
-from ucm.solvers.threads import blas_threads
+from ucm.solvers.blocks.by_rounds import by_rounds
 
 __all__ = ["Sieve"]
 
@@ -87,8 +87,10 @@ class Sieve(Solver[RowHulls]):
         return 4.0
 
     def solve(self, form: RowHulls, monitor: Monitor, start: Answer | None = None) -> Answer:
-        with blas_threads(0, form.data.stored):  # blocks have threads of their own
-            return _Sieving(self, form, monitor).run()
+        return by_rounds(self._solve, form, monitor)
+
+    def _solve(self, form: RowHulls, monitor: Monitor) -> Answer:
+        return _Sieving(self, form, monitor).run()
 
 
 def _problem(
@@ -126,8 +128,6 @@ class _Sieving:
 
     def run(self) -> Answer:
         form, monitor, tol = self.form, self.monitor, self.monitor.tol
-        monitor.passes += 1.0  # that of the survey
-        monitor.reads = 1
         rounds, band = form.data.source.rounds(), Band()
         if not self._sample(rounds):
             return Answer(w=np.zeros(form.n), status="stalled", message=_NO_DIRECTION)
@@ -147,7 +147,7 @@ class _Sieving:
             certificate, x = proven(form, proof)
             answer = Answer(w=self.w, rows=proof)
             if x is not None:
-                gap = certificate.relative_gap
+                gap, monitor.latest = certificate.relative_gap, answer
                 stop = monitor.report(k, certificate.dual, gap)
                 norm, bound = -certificate.dual, -certificate.primal
                 if gap <= tol or monitor.at_zero(norm, bound, largest):
