@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 
 from ucm.bench.clock import timed
@@ -96,6 +95,8 @@ def _of_set(options: Options, name: str, X: Any, y: Any) -> Iterator[Row]:
 
 def _twin(model: Objective, X: Any, y: Any) -> float | None:
     """Seconds of the twin, built and solved; None where Clarabel gives up."""
+
+    import cvxpy as cp
 
     def work() -> Any:
         problem = compile(model, X, y).reference()
