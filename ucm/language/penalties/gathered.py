@@ -186,8 +186,7 @@ class Gathered:
         if self._rest is None:
             return M
         factor, rest = peeled(self._rest)
-        assert isinstance(rest, Semismooth)
-        return rest.prox_slope_times(inside, factor * t, M)
+        return rest.prox_slope_times(inside, factor * t, M)  # type: ignore[union-attr]
 
     def feasible(self, w: Vec) -> Vec:
         """w, moved to where the penalties are finite."""

@@ -112,9 +112,6 @@ class GroupL2(Conic, ForFeatures, Semismooth):
         left = np.maximum(size - t * self._walls, 0.0)
         return v * self.spread(np.divide(left, size, out=np.zeros_like(size), where=size > 0.0))
 
-    def prox_slope(self, v: Vec, t: float) -> NDArray[np.float64]:
-        return self.prox_slope_times(v, t, np.eye(v.size))
-
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
         size = self.lengths(v)
         kept = size > t * self._walls

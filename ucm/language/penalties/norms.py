@@ -163,9 +163,6 @@ class LInf(Semismooth):
     def prox(self, v: Vec, t: float) -> Vec:
         return v - masses.soft_to_mass(v, t)
 
-    def prox_slope(self, v: Vec, t: float) -> NDArray[np.float64]:
-        return self.prox_slope_times(v, t, np.eye(v.size))
-
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
         if np.abs(v).sum() <= t:
             return np.zeros_like(M)
@@ -230,9 +227,6 @@ class Norm(Semismooth):
     def prox(self, v: Vec, t: float) -> Vec:
         v = np.asarray(v, dtype=float)
         return v - NormBall(t, dual_exponent(self.p)).project(v)
-
-    def prox_slope(self, v: Vec, t: float) -> NDArray[np.float64]:
-        return self.prox_slope_times(v, t, np.eye(v.size))
 
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.p == math.inf:
@@ -356,9 +350,6 @@ class Lp(Differentiable, Semismooth):
             size, np.array([t * self.p]), self.p - 1.0, root
         )  # x + t p x^(p-1) = |v|
         return np.sign(v) * root
-
-    def prox_slope(self, v: Vec, t: float) -> NDArray[np.float64]:
-        return self.prox_slope_times(v, t, np.eye(v.size))
 
     def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
         x = np.abs(self.prox(v, t))
