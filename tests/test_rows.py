@@ -897,6 +897,51 @@ def test_balls_end_between_rounds_and_survive_losses() -> None:
     assert lost.status == "optimal"
 
 
+# --- vertices ----------------------------------------------------------------------------------
+VERTICES = {
+    "mpm": ucm.models.coherent_mm_mpm(0.6),
+    "fda": ucm.models.coherent_mm_fda(0.5),
+    "sum": (ucm.Ellipsoid(pos.mean, pos.cov, 0.2) + 0.1 * ucm.Hull(pos))
+    - (ucm.Ellipsoid(neg.mean, neg.cov, 0.3) & ucm.Hull(neg)),
+    "signed": ucm.Ellipsoid(signed.mean, signed.cov, 0.2) & 0.9 * ucm.Hull(signed),
+}
+
+
+@pytest.mark.parametrize("name", VERTICES)
+def test_vertices_of_rows_come(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.import_module("ucm.compiler.over_vertices"), "_SAMPLE", 60)
+    X, y = samples(3000, 3)
+    plan = ucm.compile(VERTICES[name], blocks(X, y, 400))
+    rows, memory = plan.solve(), ucm.solve(VERTICES[name], X, y)
+    assert rows.status == memory.status == "optimal" and rows.stats.reads <= 12
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+    assert rows.certificate.primal >= memory.certificate.dual - 1e-12  # over all rows
+    assert rows.w == pytest.approx(memory.w, abs=2e-3)
+    assert (rows.b, rows.bias_rule) == (pytest.approx(memory.b, abs=5e-3), memory.bias_rule)
+    weights = np.asarray(rows.weights)
+    assert weights.shape == (3000,) and np.count_nonzero(weights) < 300
+    assert plan.lowering.here < 1500
+    if name == "mpm":
+        assert plan.verify().agrees
+        assert rows.parts[0] == pytest.approx(X[y > 0].T @ weights[y > 0], abs=1e-5)
+
+
+def test_what_vertices_do_besides() -> None:
+    X, y = samples(3000, 3)
+    model = VERTICES["mpm"]
+    large = ucm.solve(ucm.models.coherent_mm_mpm(3.0), blocks(X, y, 400))
+    assert large.status == "zero_in_set"
+    with pytest.warns(ucm.ConvergenceWarning):
+        late = ucm.solve(model, blocks(X, y, 400), time_limit=1e-6)
+    assert late.status == "time_limit"
+    again = ucm.solve(model, losing(blocks(X, y, 400), {2, 3}))
+    assert again.status == "optimal"
+    path = ucm.path(ucm.models.coherent_mm_mpm(0.5), blocks(X, y, 400), kappa=[0.3, 0.6])
+    assert path[1].objective == pytest.approx(again.objective, rel=2e-6)
+    with pytest.raises(ucm.DataError, match="gather"):
+        ucm.solve(ucm.ReducedHull(pos, nu=0.4) - neg.mean, blocks(X, y))
+
+
 # --- losses ------------------------------------------------------------------------------------
 LOSSES = {
     "svm": ucm.models.svm(3.0),

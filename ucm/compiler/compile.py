@@ -14,6 +14,7 @@ from ucm.compiler.kernelised import by_rows, check_kernel, gram_of, in_span
 from ucm.compiler.lowering import Lowering
 from ucm.compiler.objective import ToObjective
 from ucm.compiler.over_rows import ToRows, of_hulls, of_statistics, stays
+from ucm.compiler.over_vertices import ToVertices, of_vertices
 from ucm.compiler.pair import ToPair
 from ucm.compiler.plan import Plan, options_of
 from ucm.compiler.robust import ToDistance
@@ -197,10 +198,17 @@ def bound_rows(
     check_class_weight(class_weight)
     if isinstance(model, RobustMargin) and of_statistics(model.set):
         return of_moments(rows, class_weight, stays(model.set))
+    if isinstance(model, RobustMargin) and _joins(model):
+        return of_moments(rows, class_weight)
     data = survey(rows)
     if class_weight is None:
         return data
     return replace(data, weighing=Weighing(factors_of(data.sizes, class_weight)))
+
+
+def _joins(model: RobustMargin) -> bool:
+    """Whether whole hulls of rows stand beside their means and covariances."""
+    return of_vertices(model.set) and not of_statistics(model.set) and not of_hulls(model.set)
 
 
 def plan_of_rows(
@@ -212,6 +220,8 @@ def plan_of_rows(
     if isinstance(model, Objective):
         terms: Any = loss_terms(model)
         lowering: Lowering[Any] = ToRowLosses(model, terms, data, solver)  # type: ignore[arg-type]
+    elif isinstance(data, Data) and _joins(model):
+        lowering = ToVertices(model, data, solver)
     elif isinstance(data, Data):
         lowering = _of_set(model, data, None, solver)
     else:

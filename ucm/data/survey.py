@@ -22,7 +22,15 @@ from ucm.data.stored import row_source
 from ucm.data.weighing import PLAIN, Weighing
 from ucm.errors import DataError
 
-__all__ = ["ElsewhereMap", "RowData", "in_memory", "refuse_gathering", "survey", "taken"]
+__all__ = [
+    "ElsewhereMap",
+    "RowData",
+    "in_memory",
+    "refuse_gathering",
+    "some_rows",
+    "survey",
+    "taken",
+]
 
 _SAMPLE = 1 << 27  # bytes of the sample at most
 _FEWEST = 1500  # rows of a sample, or all
@@ -30,11 +38,11 @@ _FEWEST = 1500  # rows of a sample, or all
 
 def _look(X: Any, y: Any, state: Any, step: int) -> tuple[Any, tuple[Look, Any]]:
     found, y = look(X, y)
-    part = _some(X, y == 1.0, y == -1.0, (step, step))
+    part = some_rows(X, y == 1.0, y == -1.0, (step, step))
     return None, (found, (as_double(X[part]), y[part]))
 
 
-def _some(X: Any, plus: Any, minus: Any, steps: tuple[int, int]) -> NDArray[np.intp]:
+def some_rows(X: Any, plus: Any, minus: Any, steps: tuple[int, int]) -> NDArray[np.intp]:
     """One of every `steps` rows of each class, at places without a period, which differ between blocks: few
     rows of a class in each are met in some."""
     chosen = []
@@ -50,7 +58,7 @@ def _some(X: Any, plus: Any, minus: Any, steps: tuple[int, int]) -> NDArray[np.i
 
 def _take(X: Any, y: Any, state: Any, steps: tuple[int, int]) -> tuple[Any, Any]:
     y = np.asarray(y, dtype=np.float64)
-    part = _some(X, y > 0.0, y < 0.0, steps)
+    part = some_rows(X, y > 0.0, y < 0.0, steps)
     return state, (as_double(X[part]), y[part])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
@@ -12,12 +11,12 @@ from ucm.solvers.threads import blas_threads
 __all__ = ["by_rounds"]
 
 
-def by_rounds(run: Callable[[Any, Monitor], Answer], form: Any, monitor: Monitor) -> Answer:
-    """`run(form, monitor)`, the survey of the rows behind it; on Ctrl-C what it left in `monitor.latest`."""
+def by_rounds(run: Callable[[], Answer], stored: int, monitor: Monitor) -> Answer:
+    """`run()` over so many entries, one pass behind it; on Ctrl-C what it left in `monitor.latest`."""
     monitor.passes, monitor.reads = 1.0, 1
     try:
-        with blas_threads(0, form.data.stored):  # blocks have threads of their own
-            return run(form, monitor)
+        with blas_threads(0, stored):  # blocks have threads of their own
+            return run()
     except KeyboardInterrupt:
         if monitor.latest is None:
             raise

@@ -186,7 +186,7 @@ class NewtonBalls(Solver[RowBalls]):
         return 7.0
 
     def solve(self, form: RowBalls, monitor: Monitor, start: Answer | None = None) -> Answer:
-        return by_rounds(self._solve, form, monitor)
+        return by_rounds(lambda: self._solve(form, monitor), form.data.stored, monitor)
 
     def _solve(self, form: RowBalls, monitor: Monitor) -> Answer:
         rounds = form.data.source.rounds()

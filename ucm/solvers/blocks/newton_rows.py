@@ -132,7 +132,7 @@ class NewtonRows(Solver[RowLosses]):
         return 4.0
 
     def solve(self, form: RowLosses, monitor: Monitor, start: Answer | None = None) -> Answer:
-        return by_rounds(self._solve, form, monitor)
+        return by_rounds(lambda: self._solve(form, monitor), form.data.stored, monitor)
 
     def _solve(self, form: RowLosses, monitor: Monitor) -> Answer:
         z = _of_sample(form, monitor)

@@ -87,7 +87,7 @@ class Sieve(Solver[RowHulls]):
         return 4.0
 
     def solve(self, form: RowHulls, monitor: Monitor, start: Answer | None = None) -> Answer:
-        return by_rounds(self._solve, form, monitor)
+        return by_rounds(lambda: self._solve(form, monitor), form.data.stored, monitor)
 
     def _solve(self, form: RowHulls, monitor: Monitor) -> Answer:
         return _Sieving(self, form, monitor).run()

@@ -1,0 +1,288 @@
+"""Sets of means, covariances and whole hulls over rows: few rows are vertices, the others lie between them.
+
+Over means and covariances of all rows, and the hulls of some, the problem is solved in memory. Its point lies
+in the hulls of all rows too. A pass looks along the directions in which the certificate asked for the hulls,
+and brings the rows that lie further out than those here; with them the certificate is one over all rows.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.compiler.lowering import Given, Lowering, Parts, Proof, Regime, Verdict
+from ucm.compiler.robust import ToDistance
+from ucm.data.bound import Data
+from ucm.data.linear import LinearMap, Vec
+from ucm.data.source import as_double, gathered, told
+from ucm.data.survey import refuse_gathering, some_rows
+from ucm.evidence.certificate import certify
+from ucm.evidence.verify import Verification
+from ucm.forms.answer import Answer
+from ucm.forms.distance import MinNorm
+from ucm.forms.lazy import LazyVector
+from ucm.forms.monitor import Monitor
+from ucm.forms.solution import Certificate, Solution
+from ucm.forms.solver import Solver
+from ucm.language.domains import Simplex
+from ucm.language.node import Node
+from ucm.language.robust import RobustMargin
+from ucm.language.sets.hull import Hull
+from ucm.language.statistics.samples import Covariance, Mean, SampleNode, Samples
+from ucm.solvers.blocks.by_rounds import by_rounds
+
+if TYPE_CHECKING:
+    import cvxpy as cp
+
+__all__ = ["ToVertices", "of_vertices"]
+
+_LIMIT = 40  # rounds
+_SAMPLE = 2000  # rows to begin with
+_MOST = 20  # rows of a class that a block brings for one direction
+_COARSE = 0.3  # of the tolerance: what is asked over the rows that are here
+
+
+def of_vertices(U: Node) -> bool:
+    """Whether the samples of a set stand under means, covariances and whole hulls only, under no group."""
+    if isinstance(U, Hull) and U.weights not in (None, Simplex()):
+        return False
+    if isinstance(U, Mean | Covariance | Hull):
+        return isinstance(U.samples, Samples) and U.samples.label is None
+    return not isinstance(U, SampleNode) and all(
+        of_vertices(x) for x in U.below() if isinstance(x, Node)
+    )
+
+
+def _begin(X: Any, y: Any, state: Any, step: int) -> tuple[Any, Any]:
+    y = np.asarray(y, dtype=np.float64)
+    rows = some_rows(X, y > 0.0, y < 0.0, (step, step))
+    return state, (as_double(X[rows]), y[rows], rows, y.size)
+
+
+def _beyond(X: Any, y: Any, state: Any, D: Any, sides: Vec, tops: Vec) -> tuple[Any, Any]:
+    """The rows of a class, 1.0 or -1.0, whose products with a direction are above `tops`."""
+    X, y = as_double(X), np.asarray(y, dtype=np.float64)
+    scores, met = np.asarray(X @ D.T), np.zeros(y.size, dtype=bool)
+    for j, (side, top) in enumerate(zip(sides, tops, strict=True)):
+        rows = np.flatnonzero((y == side) & (scores[:, j] > top))
+        if rows.size > _MOST:
+            rows = rows[np.argpartition(scores[rows, j], -_MOST)[-_MOST:]]
+        met[rows] = True
+    rows = np.flatnonzero(met)
+    return state, (X[rows], y[rows], rows, y.size)
+
+
+class _Asked(LinearMap):
+    """Samples that keep the directions in which they are asked for."""
+
+    def __init__(self, inner: LinearMap) -> None:
+        self.inner, self.directions = inner, list[Vec]()
+        self.shape, self.entries, self.squares = inner.shape, inner.entries, inner.squares
+
+    def rmatvec(self, w: Vec) -> Vec:
+        self.directions.append(w.copy())
+        return self.inner.rmatvec(w)
+
+    def matvec(self, q: Vec) -> Vec:
+        return self.inner.matvec(q)
+
+    def column_norms(self) -> Vec:
+        return self.inner.column_norms()
+
+    def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.inner.matmat(Q)
+
+    def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
+        return self.inner.weighted_gram(d)
+
+    def matrix(self) -> Any:
+        return self.inner.matrix()
+
+    def sizes(self, q: Vec) -> Vec:
+        return self.inner.sizes(q)
+
+
+@dataclass
+class _Vertices:
+    """The rows that are here, and where they come from.
+
+    Attributes
+    ----------
+    moments : the means and covariances of all rows
+    X, y : the rows
+    places : of each its number among all
+    """
+
+    moments: Data
+    X: Any = None
+    y: Vec = field(default_factory=lambda: np.zeros(0))
+    places: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+
+    def add(self, found: list[Any]) -> int:
+        """The rows of a round; how many."""
+        starts = np.cumsum([0, *(part[3] for part in found)])
+        places = np.concatenate([s + p[2] for s, p in zip(starts, found, strict=False)])
+        X, y = gathered([part[:2] for part in found])
+        new = ~np.isin(places, self.places)
+        X, y = X[new], y[new]
+        self.X, self.y = (X, y) if self.X is None else gathered([(self.X, self.y), (X, y)])
+        self.places = np.concatenate([self.places, places[new]])
+        return int(new.sum())
+
+    def data(self) -> Data:
+        """Bound data of these rows, with the means and covariances of all."""
+        moments = self.moments
+        found = Data(self.X, self.y, moments.weighing, source=moments.source)
+        found.scale, found.counts, found.origin = moments.scale, moments.counts, moments.origin
+        for kind in ("pos", "neg", "signed"):
+            for name in ("mean", "covariance", "centred"):
+                key = (name, kind, None)
+                found.once(key, functools.partial(moments.once, key, lambda: None))
+        return found
+
+
+class ToVertices(Lowering[MinNorm]):
+    """`min ||x||_q` over such a set, whose hulls are of rows that are read block by block."""
+
+    wrong = "a point of U nearer than its support allows); a set"
+
+    def __init__(
+        self, model: RobustMargin, moments: Data, asked: str | Solver[Any] = "auto"
+    ) -> None:
+        self.model, self.asked, self.source = model, asked, moments.source
+        self.vertices = _Vertices(moments)
+        self.rounds = self.source.rounds()
+        self._sample(_SAMPLE)
+
+    def _sample(self, size: int) -> None:
+        step = max(1, self.source.m // size)
+        self.vertices.add(told(self.rounds, _begin, step))
+        self._lower()
+
+    def _lower(self) -> None:
+        self.data = self.vertices.data()
+        self.inner = ToDistance(self.model, self.data, self.asked, None)
+        self.form = self.inner.form
+
+    @property
+    def regime(self) -> Regime:
+        return Regime(True, "the solve decides")
+
+    def lines(self) -> list[str]:
+        return [
+            *self.inner.lines(),
+            f"rows      {self.here} of {self.source.m} are here, vertices come; {self.source!r}",
+        ]
+
+    @property
+    def here(self) -> int:
+        """How many rows came."""
+        return self.vertices.y.size
+
+    def tail(self, solver: str, verbose: bool) -> list[str]:
+        return []
+
+    def elsewhere(self, proof: Proof | None, monitor: Monitor) -> Lowering[Any] | None:
+        return None
+
+    def begin(self, warm: Solution) -> Answer | None:
+        return None  # of other rows
+
+    def run(
+        self, solver: Solver[MinNorm], monitor: Monitor, start: Answer | None, starts: int
+    ) -> list[Answer]:
+        return [by_rounds(lambda: self._run(solver, monitor, start), self.data.stored, monitor)]
+
+    def _run(self, solver: Solver[MinNorm], monitor: Monitor, start: Answer | None) -> Answer:
+        monitor.passes, monitor.reads = 2.0, 2  # the moments, and the first rows
+        for k in range(monitor.limit(_LIMIT)):
+            own = monitor.below(_COARSE * monitor.tol)
+            answer = self.inner.answer(solver, own, start)
+            monitor.passes += 1.0 + own.passes * self.data.stored / self.source.m / self.source.n
+            monitor.reads += 1
+            if answer.status == "infeasible" and self.here < self.source.m:
+                self._sample(8 * self.here)  # the hulls of too few rows miss the rest of the set
+                monitor.passes += 1.0
+                monitor.reads += 1
+                start = monitor.latest = None
+                continue
+            before = self.form
+            found = told(self.rounds, _beyond, *self._asked(answer))
+            if self.vertices.add(found):
+                self._lower()
+                answer = replace(answer, q=_padded(answer.q, before, self.form))
+            proof = self.inner.certify(answer, monitor.tol)
+            gap = proof.certificate.relative_gap
+            monitor.latest = answer
+            stop = monitor.report(k, proof.certificate.dual, gap)
+            if gap <= monitor.tol or not answer.q or (proof.w is not None and not proof.w.any()):
+                return answer
+            if stop or monitor.late or answer.status == "interrupted":
+                return answer.interrupted()
+            start = answer
+        return answer.ended("max_iter", f"{k + 1} rounds did not reach the tolerance")
+
+    def _asked(self, answer: Answer) -> tuple[Any, Vec, Vec]:
+        """The directions in which the certificate asks for hulls, their classes, and how far the rows that
+        are here reach."""
+        data = self.vertices.data()
+        maps = {kind: _Asked(self.data.samples(kind)) for kind in ("pos", "neg", "signed")}
+        for kind, own in maps.items():
+            data.once(("samples", kind, None), lambda own=own: own)
+        certify(self.model, data, answer.q, answer.w, self.form.splits(answer))
+        asked: list[tuple[Vec, float]] = []
+        for kind, own in maps.items():
+            for d in own.directions:
+                asked += [(d, 1.0)] if kind != "neg" else []
+                asked += [(-d if kind == "signed" else d, -1.0)] if kind != "pos" else []
+        D, sides = np.array([d for d, _ in asked]), np.array([side for _, side in asked])
+        scores = np.asarray(self.vertices.X @ D.T)
+        tops = [scores[self.vertices.y == side, j].max() for j, side in enumerate(sides)]
+        return D, sides, np.array(tops)
+
+    def certify(self, answer: Answer, tol: float) -> Proof:
+        return self.inner.certify(answer, tol)
+
+    def certify_given(self, given: Given) -> Certificate:
+        refuse_gathering(self.source, "a certificate of an answer from elsewhere")
+
+    def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
+        return self.inner.verdict(proof, solver, monitor)
+
+    def slack(self, proof: Proof, tol: float) -> float:
+        return self.inner.slack(proof, tol)
+
+    def recover(self, proof: Proof, bias_rule: str) -> Parts:
+        parts = self.inner.recover(proof, bias_rule)
+        if parts.weights is None:
+            return parts
+        return replace(
+            parts,
+            weights=LazyVector(self.source.m, functools.partial(self._weights, parts.weights)),
+        )
+
+    def _weights(self, own: Vec) -> Vec:
+        found = np.zeros(self.source.m)
+        found[self.vertices.places] = own
+        return found
+
+    def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
+        return self.inner.reference(at, scaled)
+
+    def dual_reference(self) -> cp.Problem | None:
+        return None
+
+    def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
+        return self.inner.verify(replace(solution, weights=None), tol, **options)
+
+
+def _padded(q: list[Vec], before: MinNorm, after: MinNorm) -> list[Vec]:
+    """The blocks with weight 0 for rows that came."""
+    return [
+        np.append(v, np.zeros(new.map.shape[1] - old.map.shape[1]))
+        for v, old, new in zip(q, before.blocks, after.blocks, strict=True)
+    ]
