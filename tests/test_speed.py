@@ -134,6 +134,7 @@ def test_losses_print_within_100_columns(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(losses, "WEIGHTS", (1.0,))
     monkeypatch.setattr(losses, "PAIRS", ("logistic + l2", "squared hinge + l2"))  # the quick ones
     monkeypatch.setattr(losses, "FOLDED", {"logistic + mcp": 3.0})
+    monkeypatch.setattr(losses.importlib.util, "find_spec", lambda name: None)  # skglm compiles
     monkeypatch.setattr(losses, "VALUES", 5)
     options = Options(["iris"], [], 1, 60.0)
     rows = list(losses.losses(options))

@@ -147,14 +147,15 @@ def _pair(options: Options, pair: str, lam: float, name: str, X: Any, y: Any) ->
     y = np.where(y > 0, 1.0, -1.0)
     model = _declared(pair, lam, len(y))
     ours = partial(solve, model, X, y, time_limit=options.limit)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a folded penalty may leave no minimum
-        solution = ours()
     height = partial(_objective, model, X, y)
-    peers = _peers(pair, lam, X, y) if solution.status != "unattained" else {}
-    bound, ends = float(solution.certificate.dual), {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a folded penalty may leave no minimum, and peers warn
+        solution = ours()
+        peers = _peers(pair, lam, X, y) if solution.status != "unattained" else {}
+        folded = peers.items() if pair in FOLDED else ()
+        ends = {who: height(fit(TOLERANCES[-1])) for who, fit in folded}
+    bound = float(solution.certificate.dual)
     if pair in FOLDED:
-        ends = {who: height(fit(TOLERANCES[-1])) for who, fit in peers.items()}
         bound = max(solution.objective, *ends.values()) if ends else solution.objective
     known = {who: _beside(fit, height, bound, options.limit) for who, fit in peers.items()}
     works: dict[str, Callable[[], Any]] = {"ours": ours}
