@@ -803,11 +803,49 @@ def test_what_the_classifier_needs_in_memory(options: Any) -> None:
     X, y = samples(300)
     with pytest.raises(ucm.UCMError, match=r"gather|over rows"):
         ucm.Classifier(MODELS["nu"], **options).fit(blocks(X, y))
-    three = np.arange(300) % 3
-    with pytest.raises(ucm.DataError, match="3 classes"):
-        ucm.Classifier(MODELS["nu"]).fit(blocks(X, three))
     with pytest.raises(ucm.DataError, match="two classes, got 1"):
         ucm.Classifier(MODELS["nu"]).fit(blocks(X, np.ones(300)))
+
+
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+@pytest.mark.parametrize("weight", [None, "balanced", {"a": 2.0, "b": 1.0, "c": 0.7}])
+def test_several_classes_over_rows(scheme: str, weight: Any) -> None:
+    X, _ = samples(900)
+    labels = np.array(["a", "b", "c"])[np.clip(np.round(X[:, 1]), -1, 1).astype(int) + 1]
+    model = ucm.Logistic() + 0.5 * ucm.L2()
+    given = {"multi_class": scheme, "class_weight": weight}
+    rows = ucm.Classifier(model, **given).fit(blocks(X, labels))
+    memory = ucm.Classifier(model, **given).fit(X, labels)
+    assert rows.coef_ == pytest.approx(memory.coef_, abs=2e-3)
+    assert rows.intercept_ == pytest.approx(memory.intercept_, abs=2e-3)
+    assert len(rows.certificate_) == 3 and rows.n_iter_.shape == (3,)
+    assert np.mean(rows.predict(blocks(X, labels)) == memory.predict(X)) > 0.99
+    assert pickle.loads(pickle.dumps(rows)).predict(X[:5]).tolist() == rows.predict(X[:5]).tolist()
+    if scheme == "ovr" or weight is not None:
+        return
+    nu = ucm.Classifier(ucm.models.nu_svm(0.2)).fit(blocks(X, labels))
+    assert max(c.relative_gap for c in nu.certificate_) <= 1e-6
+
+
+def test_features_of_a_kernel_block_by_block() -> None:
+    from sklearn.kernel_approximation import Nystroem
+
+    X, y = samples(900)
+    some = Nystroem("rbf", gamma=0.3, n_components=15, random_state=0).fit(X[::3])
+    rows = blocks(X, y).mapped(some)
+    assert (rows.m, rows.n) == (900, 15) and "Nystroem" in repr(rows)
+    assert "Nystroem" in ucm.compile(MODELS["nu"], rows).explain()
+    for model in (MODELS["nu"], ucm.models.mm_mpm(0.3)):
+        found, memory = ucm.solve(model, rows), ucm.solve(model, some.transform(X), y)
+        assert found.objective == pytest.approx(memory.objective, rel=2e-6)
+    classifier = ucm.Classifier(MODELS["nu"]).fit(blocks(X, np.where(y > 0, "p", "q")).mapped(some))
+    assert np.array_equal(classifier.predict(rows), classifier.predict(some.transform(X)))
+    with pytest.raises(ucm.DataError, match="function of a block"):
+        blocks(X, y).mapped(3)
+    with pytest.raises(ucm.DataError, match="one row of features"):
+        blocks(X, y).mapped(np.ravel)
+    with pytest.raises(ucm.DataError, match="mapped"):
+        ucm.solve(MODELS["nu"], blocks(X, y), kernel="rbf")
 
 
 # --- weights in balls --------------------------------------------------------------------------
