@@ -22,7 +22,7 @@ from ucm.bench.judge import accuracy
 from ucm.bench.registry import COURSE, Benchmark, Row
 from ucm.compiler.compile import compile, solve
 from ucm.errors import SolverError
-from ucm.evidence.admissible import admissible
+from ucm.evidence.relative import admissible
 from ucm.language import models
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import ReducedHull

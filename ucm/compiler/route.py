@@ -200,7 +200,7 @@ ROUTES = (
     Route(Facets(), "up to three dimensions, any norm: the global minimum"),
     Route(Faces(), "p = inf and p = 1: the global minimum, a bound for every face", _soon),
     Route(Rapminos(), "sums of reduced hulls, any norm: a local minimum"),
-    Route(Linearize(), "any set, any norm: a stationary point"),
+    Route(Linearize(nearest=Newton()), "any set, any norm: a stationary point"),
     Route(Subgradient(), "any set without intersections: a baseline", _never),
     # hinge losses with the squared l2 norm, by their dual
     Route(

@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.linalg import get_blas_funcs
 
 from ucm.data.gram import Gram
-from ucm.data.groups import Groups, groups_of
+from ucm.data.groups import Groups, groups_of, members
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import CenteredMap, SampleMap, UnitMap
 from ucm.data.sound import Seal, read, refuse_entry
@@ -272,6 +272,11 @@ class Data:
         copies = self.copies(kind, group)
         return float(self.rows(kind, group).size if copies is None else copies.sum())
 
+    def number(self, kind: str, group: Any = None) -> float:
+        """The sum of the samples' own weights, without those of their classes."""
+        rows, samples = self.rows(kind, group), self.weighing.samples
+        return float(rows.size if samples is None else samples[rows].sum())
+
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What `make()` returns, computed at the first call with this key."""
         if key not in self._cache:
@@ -294,23 +299,12 @@ class Data:
 
         def make() -> NDArray[np.intp]:
             if group is not None:
-                return self._of_group(kind, group)
+                return members(self.groups, kind, group, self.rows(kind))
             if kind == "signed":
                 return np.arange(self.m)
             return np.flatnonzero(self.y == (1.0 if kind == "pos" else -1.0))
 
         return self.once(("rows", kind, group), make)
-
-    def _of_group(self, kind: str, group: Any) -> NDArray[np.intp]:
-        name = f"{kind}.group({group!r})"
-        if self.groups is None:
-            raise DataError(
-                f"{name}: expected the group of every sample, got none; give them, as compile(..., "
-                "subgroup=labels) or Classifier.fit(X, y, subgroup=labels), which scikit-learn passes on "
-                "after sklearn.set_config(enable_metadata_routing=True) and set_fit_request(subgroup=True)"
-            )
-        of = {"pos": "class +1", "neg": "class -1"}.get(kind, "both classes")
-        return self.groups.members(group, self.rows(kind), name, of)
 
     def signs(self, kind: str, group: Any = None) -> Vec | None:
         """The factors y_i of `signed`; None for one class."""
