@@ -168,6 +168,11 @@ def test_fit_chooses_the_parameters_that_are_not_given(run: Run, wine: Path, nam
     assert answer["parameters"]
 
 
+def test_fit_takes_the_parameters_in_place_of_sizes(run: Run, wine: Path) -> None:
+    status, out, _ = run("fit", wine, "--model", "kl_svm", "--set", "lam=0.001", "--json")
+    assert (status, pure_json(out)["status"]) == (0, "optimal")
+
+
 def test_fit_without_a_certificate_says_so(run: Run, wine: Path) -> None:
     status, out, err = run(
         "fit", wine, "--model", "nu_svm", "--set", "nu=0.1", "--max-iter", 2, "--solver", "apg"
@@ -423,7 +428,7 @@ def test_parts_with_other_columns_are_tables_of_their_own() -> None:
         ([], "COMMAND"),
         (["nonsense"], "nonsense"),
         (["fit", "{wine}"], "--model"),
-        (["fit", "{wine}", "--model", "nothing"], "'nothing': not known; known are"),
+        (["fit", "{wine}", "--model", "nothing"], "'nothing': not known; take one of"),
         (["fit", "{wine}", "--model", "nu_svm", "--set", "kappa=1"], "no parameter 'kappa'"),
         (["fit", "{wine}", "--model", "nu_svm", "--set", "nu"], "--set nu: expected NAME=VALUE"),
         (["fit", "{wine}", "--model", "nu_svm", "--set", "nu=x"], "--set nu=x: expected"),
@@ -437,6 +442,11 @@ def test_parts_with_other_columns_are_tables_of_their_own() -> None:
         (["fit", "{wine}", "--model", "nu_svm", "--set", "nu=-1"], "nu"),
         (["fit", "{wine}", "--model", "nu_svm", "--set", "nu=nan"], "nan"),
         (["fit", "{wine}", "--model", "kl_svm", "--set", "alpha=2"], "alpha"),
+        (
+            ["fit", "{wine}", "--model", "kl_svm", "--set", "alpha=.2", "--set", "lam=1"],
+            "expected alpha, or lam, got alpha, lam",
+        ),
+        (["fit", "{wine}", "--model", "biased_l2_nu_svm", "--set", "nu_pos=1"], "value of nu_neg"),
         (["fit", "{wine}", "--model", "mm_mpm", "--set", "kappa=-1"], "kappa"),
         (["fit", "{wine}", "--model", "nu_svm", "--solver", "magic"], "magic"),
         (["fit", "{wine}", "--model", "nu_svm", "--tol", "small"], "small"),

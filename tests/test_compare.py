@@ -213,4 +213,4 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     answer = json.loads(capsys.readouterr().out)
     assert {row["model"] for row in answer["rows"]} == {"mm_fda", "svm"} and answer["folds"] == 2
     assert cli.main(["compare", str(file), "--models", "colour"]) == 2
-    assert "known are" in capsys.readouterr().err
+    assert "take one of" in capsys.readouterr().err

@@ -32,8 +32,10 @@ DISTANCE = [
     solvers.ECOS(),
     solvers.GSK(),
     solvers.GramNewton(),
+    solvers.GramSieve(solvers.GramNewton(), solvers.ClipMDM(), coarse=20, stride=3, band=20),
     solvers.HiGHSDistance(),
     solvers.NewtonHull(),
+    solvers.Relaxed((solvers.Secular(), solvers.NewtonHull()), (Newton(),)),
     solvers.Secular(),
 ]
 SPHERE = [

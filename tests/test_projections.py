@@ -7,13 +7,16 @@ import math
 
 import numpy as np
 import pytest
+from bundled import load
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from ucm import numerics
+import ucm
+from ucm import models, numerics
+from ucm.errors import ParameterError, SolverError
 from ucm.language.domains import CappedSimplex, NormBall, Simplex, SimplexBall, SimplexKL
-from ucm.numerics.printed import bisected, by_breakpoints
+from ucm.solvers import ALM, APG
 
 NONE = np.empty(0)
 ENTRIES = st.floats(-1e3, 1e3, width=32) | st.sampled_from([0.0, 1.0, 1.0, -2.0, 1e12, 1e-12])
@@ -54,10 +57,61 @@ def test_the_printed_searches_of_the_root(seed: int) -> None:
     mass = 0.5
     cap = mass / n * float(rng.uniform(1.001, 1.5 * n))
     wanted = CappedSimplex(cap / mass).project(v / mass) * mass
-    for theta in (bisected(v, cap, mass), by_breakpoints(v, cap, mass, seed)):
+    for theta in (numerics.bisected(v, cap, mass), numerics.by_breakpoints(v, cap, mass, seed)):
         assert_allclose(
             np.clip(v - theta, 0.0, cap), wanted, atol=1e-12 * max(1.0, np.abs(v).max())
         )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_printed_bisection_in_a_ball(seed: int) -> None:
+    """Algorithm 3 from near the least radius, where its bracket is mended, to where the ball is redundant."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 60))
+    v = rng.standard_normal(n) * 10.0 ** rng.uniform(-3, 3)
+    v[rng.integers(0, n, n // 3)] = v[0]
+    radius = n**-0.5 * float(rng.choice([1.0, 1.0 + 1e-6, 1.01, rng.uniform(1.0, 1.5 * n**0.5)]))
+    q = np.maximum(v - numerics.bisected_ball(v, radius, 1.0), 0.0)
+    q *= min(1.0, radius / float(np.linalg.norm(q)))
+    assert_allclose(q, SimplexBall(radius).project(v), atol=3e-7 * max(1.0, np.abs(v).max()))
+
+
+PRINTED = {
+    "bisection": (models.nu_svm(0.6), APG(projection="bisection", stop="paper")),
+    "breakpoints": (models.nu_svm(0.6), APG(projection="breakpoints")),
+    "both classes": (ucm.Hull(ucm.signed, weights=CappedSimplex(0.04)), APG(projection="breakpoints")),
+    "in balls": (models.biased_l2_nu_svm(0.2, 0.3), APG(projection="bisection")),
+    "the joint ball": (models.l2_nu_svm(0.12), ALM(APG(projection="bisection"), split=True)),
+    "beside another set": (models.nu_svm(0.6) & models.biased_l2_nu_svm(0.2, 0.3), ALM(APG(), split=True)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_printed_projections_to_choose(name: str) -> None:
+    model, solver = PRINTED[name]
+    X, y = load("wine")
+    wanted = ucm.solve(model, X, y)
+    plan = ucm.compile(model, X, y, solver=solver)
+    found = plan.solve(tol=1e-5)
+    assert found.status == "optimal"
+    assert found.objective == pytest.approx(wanted.objective, rel=3e-5)
+    assert plan.solve(tol=1e-5, warm_start=found).objective == pytest.approx(
+        wanted.objective, rel=3e-5
+    )
+
+
+def test_printed_projections_where_there_are_none() -> None:
+    X, y = load("wine")
+    for model, how in (
+        (models.l2_nu_svm(0.12), "bisection"), (models.kl_svm(0.9), "bisection"),
+        (models.biased_l2_nu_svm(0.2, 0.3), "breakpoints"),
+    ):  # fmt: skip
+        with pytest.raises(SolverError, match=f'projection="{how}" is for capped simplices'):
+            ucm.compile(model, X, y, solver=APG(projection=how))
+    with pytest.raises(SolverError, match="nothing couples the blocks"):
+        ucm.compile(models.nu_svm(0.6), X, y, solver=ALM(APG(), split=True))
+    with pytest.raises(ParameterError, match='projection is "exact"'):
+        APG(projection="bisect")
 
 
 def test_capped_simplex_against_all_faces() -> None:

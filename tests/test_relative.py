@@ -80,6 +80,58 @@ def test_several_go_along_one_ray() -> None:
     assert mixed.status == "optimal" and set(mixed.params) == {"nu", "kappa"}
 
 
+TOGETHER = {
+    "one grows, the other shrinks": ReducedHull(pos, nu=HALF["nu"])
+    - Hull(neg, weights=NormBall(HALF["kappa"])),
+    "in one size": ucm.Ellipsoid(pos.mean, pos.cov, 1.0) - ucm.Ball(neg.mean, HALF["nu"] * HALF["kappa"]),
+    "one in sizes of two kinds": ucm.Wasserstein(pos, HALF["kappa"], 1, HALF["nu"])
+    - ucm.Wasserstein(neg, HALF["kappa"], 1, HALF["nu"]),
+    "of moments": ucm.Gelbrich(pos, HALF["nu"], HALF["kappa"]) - ucm.Gelbrich(neg, HALF["nu"], HALF["kappa"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("word", TOGETHER)
+def test_several_of_any_direction(word: str) -> None:
+    """Each within its interval, and 0 enters at the ends together: the numbers give the same answer."""
+    X, y = load("iris")
+    model = TOGETHER[word]
+    found = ucm.admissible(model, X, y)
+    largest = {n: e.upper if e.lower_closed else e.lower for n, e in found.items()}
+    solution = ucm.solve(model, X, y)
+    assert solution.status == "optimal"
+    assert solution.params == pytest.approx({n: e.middle for n, e in found.items()})
+    numbers = model.settled(solution.params)
+    assert ucm.solve(numbers, X, y).objective == pytest.approx(solution.objective, rel=1e-6)
+    for c, inside in ((0.99, False), (1.01, True)):
+        at = {n: (1 - c) * e.middle + c * largest[n] for n, e in found.items()}
+        end = ucm.solve(model.settled(at), X, y, solver="newton")
+        assert (end.status == "zero_in_set") == inside, at
+
+
+def test_kappa_of_moments_in_two_sizes() -> None:
+    """0 lies outside just before the end, and inside just behind it."""
+    X, y = load("iris")
+    model = ucm.Gelbrich(pos, 0.05, Param("kappa", 0.3)) - ucm.Gelbrich(
+        neg, 0.05, Param("kappa", 0.3)
+    )
+    interval = ucm.admissible(model, X, y)["kappa"]
+    assert interval.gap <= 1e-4 * interval.upper
+    for c, inside in ((0.9999, False), (1.0001, True)):
+        end = ucm.solve(model.with_params(kappa=c * interval.upper), X, y, solver="newton")
+        assert (end.status == "zero_in_set") == inside
+    half = model.fractional(("kappa",)).with_params(kappa=0.5)
+    assert ucm.solve(half, X, y).params["kappa"] == pytest.approx(interval.middle)
+
+
+def test_intervals_of_the_others_are_at_resolved_numbers() -> None:
+    X, y = load("iris")
+    ball = ucm.Ellipsoid(pos.mean, pos.cov, HALF["kappa"])
+    found = ucm.admissible(ball - ReducedHull(neg, nu=Param("nu", 0.6)), X, y)
+    numbers = ucm.Ellipsoid(pos.mean, pos.cov, found["kappa"].middle)
+    alone = ucm.admissible(numbers - ReducedHull(neg, nu=Param("nu", 0.6)), X, y)["nu"]
+    assert found["nu"].lower == pytest.approx(alone.lower, rel=1e-9)
+
+
 def test_arithmetic_kernels_and_weights() -> None:
     X, y = load("iris")
     nu = HALF["nu"]
@@ -120,7 +172,7 @@ WRONG = {
     "ucm.solve(Param('c', 0.5, relative=True) * Hull(signed), X, y)": "c scales a set",
     "ucm.solve(ucm.models.nu_svm(n * (1 - n)), X, y)": "not computed",
     "ReducedHull(pos, nu=n) - ReducedHull(neg, nu=Param('nu', 0.5))": "0.5 relative and 0.5",
-    "ucm.solve(ucm.Ellipsoid(pos.mean, pos.cov, n * k) - Hull(neg), X, y)": "derived from several",
+    "ucm.solve(ReducedHull(pos, nu=n) - ReducedHull(neg, nu=1 - n), X, y)": "and another one smaller",
 }  # fmt: skip
 
 

@@ -386,3 +386,48 @@ def test_advice_where_a_union_meets_another_set() -> None:
         assert solution.status == "infeasible"
         known = "r must lie in" if isinstance(r, Param) else "its range is not known"
         assert known in solution.message
+
+
+# --- many samples -----------------------------------------------------------------------------------------
+def four_groups(m: int, apart: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Four groups, of which some lie farther from the other class."""
+    rng = np.random.default_rng(0)
+    y, group = np.where(rng.random(m) < 0.5, 1.0, -1.0), rng.integers(0, 4, m)
+    X = rng.standard_normal((m, 5)) + apart * (1.0 + group / 3.0)[:, None] * y[:, None]
+    return X, y, group
+
+
+def of_four(nu: float) -> ucm.UncertaintySet:
+    plus, minus = (
+        ucm.ConvexUnion(*(ucm.ReducedHull(S.group(k), nu=nu) for k in range(4))) for S in (pos, neg)
+    )
+    return plus - minus
+
+
+@pytest.mark.parametrize("settled", [0.03, np.inf])
+def test_operands_without_a_share_are_left_out(
+    settled: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer is that of the whole, whose points a trace keeps, also where they are left out too soon."""
+    X, y, group = four_groups(800, 1.0)
+    monkeypatch.setattr("ucm.solvers.distance.newton._SETTLED", settled)
+    plan = ucm.compile(of_four(0.1), X, y, subgroup=group)
+    found, whole = plan.solve(), plan.solve(trace=1)
+    assert found.status == whole.status == "optimal"
+    assert found.objective == pytest.approx(whole.objective, rel=1e-6)
+    assert found.stats.passes < whole.stats.passes or settled > 1.0
+    last = len(found.history) - 1
+    with pytest.warns(ucm.ConvergenceWarning, match="stopped by the callback"):
+        stopped = plan.solve(callback=lambda record: record["iteration"] == last)
+    assert len(stopped.history) == last
+
+
+def test_large_unions_that_hold_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By nearest points what a conic program finds."""
+    X, y, group = four_groups(160, 0.1)
+    plan = ucm.compile(of_four(0.05), X, y, subgroup=group)
+    conic = plan.solve(bound=False)
+    monkeypatch.setattr("ucm.solvers.sphere.radial._LARGE", 0)
+    near = plan.solve(bound=False)
+    assert near.status == "stationary" and near.stats.solver == conic.stats.solver == "linearize"
+    assert near.stats.systems > 0 and near.objective == pytest.approx(conic.objective, rel=1e-5)

@@ -140,6 +140,8 @@ def test_losses_of_the_catalogue_are_weighed(loss: Any) -> None:
         SimplexNear(0.2, 3, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
         SimplexChiSquare(rho=0.4, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
         SimplexChiSquare(level=0.95, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
+        SimplexChiSquare(level=0.9, copies=[1.0, 2.0, 0.5, 1.7, 3.0], number=3.0),
+        ucm.ChiSquareBall(level=0.9, copies=[1.0, 2.0, 0.5, 1.7, 3.0], number=4.0),
         ucm.NormBall(0.5, p=1.5, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
         ucm.NormBall(0.2, p=np.inf, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
         ucm.KLBall(0.6, copies=[1.0, 2.0, 0.5, 1.7, 3.0]),
@@ -369,6 +371,23 @@ def test_what_weights_mean_nothing_for() -> None:
         ucm.Hinge(on=pos).to_set(0.3)
 
 
+@pytest.mark.parametrize("weights", [None, GENERAL], ids=["plain", "weighed"])
+def test_the_weight_of_a_class_makes_no_more_samples(weights: Any) -> None:
+    """The ball of a level is that of the samples, in a hull and in an intersection of domains."""
+    level = ucm.ChiSquare(pos, level=0.95) - ucm.ChiSquare(neg, level=0.95)
+    box = ucm.ChiSquareBall(level=0.95) & ucm.NormBall(1.0)
+    for U in (level, ucm.Hull(pos, weights=box) - neg.mean):
+        plan = untyped.compile(U, X, Y, class_weight=(3.0, 0.5), sample_weight=weights)
+        found = plan.solve()
+        wanted = untyped.solve(U, X, Y, sample_weight=weights)
+        assert found.objective == pytest.approx(wanted.objective, rel=1e-6)
+        assert plan.verify().agrees
+    (told, _) = [
+        g for g in untyped.compile(level, X, Y, class_weight=(3, 1)).guarantees() if g.probability
+    ]
+    assert told.probability == pytest.approx(0.95)
+
+
 # --- losses of one class ----------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "loss",
@@ -380,6 +399,8 @@ def test_what_weights_mean_nothing_for() -> None:
         ucm.LeastSquares(on=pos),
         ucm.Exponential(on=pos),
         ucm.SquaredHinge(on=neg),
+        ucm.Hinge(on=pos.group("A")) + 2 * ucm.Logistic(on=signed.group("B")),
+        2 * ucm.Ramp(0.5, on=neg.group(3)),
     ],
     ids=repr,
 )
@@ -418,8 +439,56 @@ def test_two_hinges_of_one_class_each_are_one_of_pairs(options: dict[str, Any]) 
         untyped.compile(ucm.Hinge(on=pos) + ucm.L2(), X, Y, solver="psmo", **options)
 
 
+@pytest.mark.parametrize("penalty", [0.5 * ucm.L2(), 0.5 * ucm.L1()], ids=repr)
+@pytest.mark.parametrize(
+    "loss",
+    [ucm.Hinge, ucm.SquaredHinge, ucm.Logistic, ucm.Exponential, ucm.HuberHinge, ucm.LeastSquares, ucm.Ramp],
+)  # fmt: skip
+def test_losses_of_groups_are_weights_of_samples(loss: Any, penalty: Any) -> None:
+    """The sum of losses over groups, against the loss of all samples with weights; a group of a class that
+    has no term is left out."""
+    group = np.array(["A", "B", "C"])[np.arange(len(Y)) % 3]
+    own = {"A": pos.group("A"), "B": neg.group("B"), "C": signed.group("C")}
+    model = loss(on=own["A"]) + 3 * loss(on=own["B"]) + 0.2 * loss(on=own["C"]) + penalty
+    cases = [(Y > 0) & (group == "A"), (Y < 0) & (group == "B"), group == "C"]
+    c = np.select(cases, [1.0, 3.0, 0.2]) * COPIES
+    plan = untyped.compile(model, X, Y, subgroup=group, sample_weight=COPIES)
+    found, wanted = plan.solve(), untyped.solve(loss() + penalty, X, Y, sample_weight=c)
+    assert found.objective == pytest.approx(wanted.objective, rel=1e-6, abs=1e-7)
+    assert plan.verify().agrees
+    assert (
+        ucm.from_json(ucm.to_json(model)) == model and eval(repr(model), dict(vars(ucm))) == model
+    )
+    assert r"y_{i} = +1, g_{i} = \mathrm{A}" in model.problem_latex()
+
+
+@pytest.mark.parametrize("loss", [ucm.Hinge, ucm.Logistic])
+def test_the_largest_penalty_of_losses_of_groups(loss: Any) -> None:
+    """lam_max, whose upper end leaves w = 0, and less of which does not."""
+    group = np.array(["A", "B"])[np.arange(len(Y)) % 2]
+    model = loss(on=pos.group("A")) + 3 * loss(on=neg) + ucm.Param("lam", 0.5) * ucm.L1()
+    end = ucm.admissible(model, X, Y, subgroup=group)["lam"].upper
+    within, beyond = (
+        untyped.solve(model.with_params(lam=c * end), X, Y, subgroup=group) for c in (0.99, 1.01)
+    )
+    assert np.abs(within.w).max() > 1e-5 and not beyond.w.any()
+
+
+def test_groups_of_losses_are_those_of_the_samples() -> None:
+    model = ucm.Hinge(on=pos.group("A")) + ucm.L2()
+    with pytest.raises(ucm.DataError, match="enable_metadata_routing"):
+        ucm.solve(model, X, Y)
+    with pytest.raises(ucm.DataError, match="one of the groups"):
+        ucm.solve(model, X, Y, subgroup=["B"] * len(Y))
+    assert model.loss.value([0.5, 0.2, 0.1], [1, -1, 1], None, ["A", "A", "B"]) == 0.5
+    fitted = ucm.Classifier(model).fit(X, Y, subgroup=["A"] * len(Y))
+    assert fitted.solution_.status == "optimal"
+
+
 def test_a_loss_of_one_class_alone_is_met_by_b() -> None:
-    found = untyped.solve(ucm.Hinge(on=pos) + ucm.L2(), X, Y)
+    plan = untyped.compile(ucm.Hinge(on=pos) + ucm.L2(), X, Y)
+    found = plan.solve()
+    assert plan.verify().agrees
     assert found.objective == pytest.approx(0.0, abs=1e-9) and found.b >= 1.0 - 1e-9
 
 

@@ -25,9 +25,9 @@ from .estimators.compare import Compared as Compared
 from .estimators.compare import Comparison as Comparison
 from .estimators.compare import compare as compare
 from .evidence.admissible import Interval as Interval
-from .evidence.admissible import admissible as admissible
 from .evidence.guarantees import Guarantee as Guarantee
 from .evidence.guarantees import Guarantees as Guarantees
+from .evidence.relative import admissible as admissible
 from .evidence.source import to_cvxpy_source as to_cvxpy_source
 from .evidence.support import support as support
 from .evidence.verify import Verification as Verification

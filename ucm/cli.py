@@ -28,7 +28,7 @@ from scipy import sparse
 
 import ucm
 from ucm import __version__, bench, numerics
-from ucm.bench.choose import declare, model_names, refuse_open, sample, signature
+from ucm.bench.choose import declare, model_names, parameters, refuse_open, sample
 from ucm.bench.clock import timed
 from ucm.bench.judge import accuracy, figures
 from ucm.bench.report import Section, page, write
@@ -44,8 +44,7 @@ from ucm.errors import ConvergenceWarning, DataError, ParameterError, UCMError
 from ucm.estimators.over_rows import scored
 from ucm.estimators.saved import Saved
 from ucm.estimators.validation import normal_in_features
-from ucm.evidence.admissible import admissible
-from ucm.evidence.relative import with_relative_sizes
+from ucm.evidence.relative import admissible, with_relative_sizes
 from ucm.forms.monitor import check_time_limit, time_left
 from ucm.language import models
 from ucm.language.json import from_json, to_json
@@ -275,8 +274,7 @@ def _warm(options: argparse.Namespace) -> int:
 def _models(options: argparse.Namespace) -> int:
     rows = []
     for name in model_names():
-        parameters = signature(name).parameters.values()
-        words = [p.name if p.default is p.empty else f"{p.name}={p.default}" for p in parameters]
+        words = [w if x is None else f"{w}={x}" for w, x in parameters(name).items()]
         meaning = (getattr(models, name).__doc__ or "").partition("\n")[0]
         model = f"{name}({', '.join(words)})"
         rows.append({"model": model, "set": sample(name).formula(TEXT), "meaning": meaning})
@@ -497,7 +495,7 @@ class _Table(NamedTuple):
 def _declared(options: argparse.Namespace) -> Any:
     """The declaration of a file, with the values given; None of a named model, which is known."""
     if options.declaration is None:
-        signature(options.model)
+        parameters(options.model)
         return None
     try:
         model: Any = from_json(Path(options.declaration).read_text(encoding="utf-8"))

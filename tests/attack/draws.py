@@ -318,14 +318,21 @@ def case(s: Source) -> Case:
     """A set, and one time in three a norm of w other than 2; one time in four the samples have groups."""
     X, y = samples(s)
     n = X.shape[1]
-    s.grouped = min((y > 0).sum(), (y < 0).sum()) >= 2 and not s.often(4)
+    s.grouped = _divisible(s, y)
     dim = n if s.integer(0, 4) else s.integer(1, 4)
     U = expression(s, dim, n, 4)
     p = 2.0 if s.often(3) else s.pick(EXPONENTS)
-    if s.grouped:
-        turn = np.where(y > 0, np.cumsum(y > 0), np.cumsum(y < 0)) % 2
-        return Case(ucm.RobustMargin(U, p), X, y, {"subgroup": np.array(["A", "B"])[turn]})
-    return Case(ucm.RobustMargin(U, p), X, y, weighing(s, y))
+    return Case(ucm.RobustMargin(U, p), X, y, _groups(s, y) or weighing(s, y))
+
+
+def _divisible(s: Source, y: Any) -> bool:
+    return min((y > 0).sum(), (y < 0).sum()) >= 2 and not s.often(4)
+
+
+def _groups(s: Source, y: Any) -> dict[str, Any]:
+    """Those of the samples of each class in turn, where they have some."""
+    turn = np.where(y > 0, np.cumsum(y > 0), np.cumsum(y < 0)) % 2
+    return {"subgroup": np.array(["A", "B"])[turn]} if s.grouped else {}
 
 
 # --- objectives -----------------------------------------------------------------------------------
@@ -333,7 +340,11 @@ def loss(s: Source, convex: bool, deep: bool = True) -> Any:
     factor = tuned(s, s.pick([1.0, 1.0, 0.5, 3.0, 0.01, 100.0]))
     if deep and not s.often(6):
         return factor * loss(s, convex, False) + loss(s, True, False)
-    on: dict[str, Any] = {} if s.often(8) else {"on": s.pick([pos, neg])}
+    on: dict[str, Any] = {}
+    if not s.often(8):
+        on["on"] = s.pick([pos, neg])
+    elif s.grouped and s.integer(0, 1):
+        on["on"] = s.pick([pos, neg, signed]).group(s.pick(["A", "B"]))
     smooth = [
         ucm.Exponential(**on), ucm.Logistic(**on), ucm.SquaredHinge(**on),
         ucm.HuberHinge(tuned(s, s.pick([0.5, 2.0, 0.01])), **on), ucm.LeastSquares(**on),
@@ -381,10 +392,12 @@ def featured(s: Source, convex: bool, n: int) -> Any:
     return ucm.GroupMCP(groups, s.pick([1.0, 0.5]), s.pick([3.0, 1.5]))
 
 
-def objective(s: Source) -> Case:
-    """A loss and a penalty, convex every other time; the features at scales from 1e-6 to 1e6."""
+def objective(s: Source, groups: bool = True) -> Case:
+    """A loss and a penalty, convex every other time; the features at scales from 1e-6 to 1e6; one time in
+    four the samples have groups."""
     X, y = samples(s)
+    s.grouped = groups and _divisible(s, y)
     convex = s.often(2)
     size = 1.0 if s.often(4) else s.pick([1e-6, 1e-3, 30.0, 1e3, 1e6])
     model = loss(s, convex) + penalty(s, convex, X.shape[1])
-    return Case(model, size * X, y, weighing(s, y))
+    return Case(model, size * X, y, {**_groups(s, y), **weighing(s, y)})

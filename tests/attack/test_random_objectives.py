@@ -13,7 +13,7 @@ from guard import Tally, attack, guarded
 from ucm.errors import SolverError
 
 CLOSE = 2e-6
-WORDS = ("on=pos", "on=neg", "weights=", "sample_weight", "class_weight", "Param")
+WORDS = ("on=pos", "on=neg", "group(", "weights=", "sample_weight", "class_weight", "Param")
 NAMED = (
     "optimal", "converged", "max_iter", "stalled", "local", "stationary", "unattained", "unbounded",
 )  # fmt: skip

@@ -83,7 +83,7 @@ def pair(s: Source) -> Pair:
     m, n = X.shape
     if kind in (0, 1, 2, 3) and s.integer(0, 1):
         anything = s.integer(0, 1)
-        one = objective(s) if anything else Case(expression(s, n, n, 3), X, y)
+        one = objective(s, groups=False) if anything else Case(expression(s, n, n, 3), X, y)
         X, y, (m, n) = one.X, one.y, one.X.shape
     if kind == 0:
         order = np.random.default_rng(s.integer(0, 999)).permutation(m)

@@ -232,9 +232,9 @@ def slack(inside: list[Any], *, equations: bool) -> float:
 
 # --- objectives -----------------------------------------------------------------------------------
 def counted(term: Any, data: Bound) -> np.ndarray:
-    """What the samples weigh in a loss, those of the other class of `on` nothing."""
+    """What the samples weigh in a loss, those that `on` leaves out nothing."""
     on = getattr(term, "on", None)
-    return data.c if on is None else data.c * (data.y == (1.0 if on.kind == "pos" else -1.0))
+    return data.c if on is None else data.c * data.of(on)
 
 
 def loss(term: Any, t: Any, data: Bound) -> float:

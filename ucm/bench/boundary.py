@@ -12,7 +12,8 @@ from ucm.bench.clock import timed
 from ucm.bench.data import over
 from ucm.bench.registry import Benchmark, Row, columns
 from ucm.data.bound import bind
-from ucm.evidence.admissible import admissible, by_program
+from ucm.evidence.admissible import by_program
+from ucm.evidence.relative import admissible
 from ucm.language import models
 
 __all__ = ["BENCHMARK"]

@@ -2,37 +2,58 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
+from inspect import Parameter, signature
 from typing import Any
 
 from ucm.errors import ParameterError
-from ucm.evidence.admissible import Interval, admissible
+from ucm.evidence.admissible import Interval
+from ucm.evidence.relative import admissible
 from ucm.language import models
 
-__all__ = ["declare", "model_names", "refuse_open", "sample", "signature"]
+__all__ = ["declare", "model_names", "parameters", "refuse_open", "sample"]
+
+_NUMBERS = ("Scalar", "Scalar | None", "float")
 
 
 def model_names() -> list[str]:
     """The names of `ucm.models` whose parameters are all numbers, in their order there."""
-    known = {name: inspect.signature(getattr(models, name)) for name in models.__all__}
-    plain = ("Scalar", "float")
     return [
-        n for n, s in known.items() if all(p.annotation in plain for p in s.parameters.values())
+        name
+        for name in models.__all__
+        if all(p.annotation in _NUMBERS for p in _signature(name).values())
     ]
 
 
-def signature(name: str) -> inspect.Signature:
-    """The parameters of a named model.
+def parameters(name: str, given: Collection[str] = ()) -> dict[str, float | None]:
+    """The parameters of a named model and their defaults, None where one has none.
+
+    A model with parameters in place of others has these where one of them is given.
 
     Raises
     ------
     ParameterError
-        No model has the name.
+        No model has the name, or the model no parameter that is given.
     """
     if name not in model_names():
-        raise ParameterError(f"model {name!r}: not known; known are {', '.join(model_names())}")
-    return inspect.signature(getattr(models, name))
+        raise ParameterError(f"model {name!r}: not known; take one of {', '.join(model_names())}")
+    known = _signature(name)
+    for word in given:
+        if word not in known:
+            raise ParameterError(
+                f"{name}: no parameter {word!r}; it has {', '.join(known) or 'none'}"
+            )
+    own = any(known[word].kind is Parameter.KEYWORD_ONLY for word in given)
+    return {
+        word: None if p.default is p.empty else p.default
+        for word, p in known.items()
+        if (p.kind is Parameter.KEYWORD_ONLY) == own
+    }
+
+
+def _signature(name: str) -> Mapping[str, Parameter]:
+    return signature(getattr(models, name)).parameters
 
 
 def sample(name: str, given: Mapping[str, float] | None = None) -> Any:
@@ -44,13 +65,10 @@ def sample(name: str, given: Mapping[str, float] | None = None) -> Any:
     ParameterError
         No model has the name, or the model no such parameter.
     """
-    expected = signature(name).parameters
-    for word in given or {}:
-        if word not in expected:
-            raise ParameterError(
-                f"{name}: no parameter {word!r}; it has {', '.join(expected) or 'none'}"
-            )
-    values = {w: 0.5 if p.default is p.empty else p.default for w, p in expected.items()}
+    values = {
+        w: 0.5 if default is None else default
+        for w, default in parameters(name, given or {}).items()
+    }
     return getattr(models, name)(**{**values, **(given or {})})
 
 
@@ -63,13 +81,18 @@ def declare(name: str, given: Mapping[str, float], X: Any, y: Any) -> Any:
     Raises
     ------
     ParameterError
-        No model has the name, or the model no such parameter.
+        No model has the name, the model no such parameter, or a parameter no interval.
     """
     model = sample(name, given)
     left = _left(name, given)
     if not left:
         return model
     intervals = admissible(model, X, y)
+    for word in left:
+        if not math.isfinite(intervals[word].lower):
+            raise ParameterError(
+                f"{name}: {word}: no value to choose, {intervals[word].how}; give a value of {word}"
+            )
     if len(left) == 1:
         values = {left[0]: intervals[left[0]].middle}
     else:
@@ -79,8 +102,7 @@ def declare(name: str, given: Mapping[str, float], X: Any, y: Any) -> Any:
 
 def _left(name: str, given: Mapping[str, float]) -> list[str]:
     """The parameters that have no value."""
-    parameters = signature(name).parameters
-    return [w for w, p in parameters.items() if p.default is p.empty and w not in given]
+    return [w for w, x in parameters(name, given).items() if x is None and w not in given]
 
 
 def refuse_open(name: str, given: Mapping[str, float], file: str) -> None:

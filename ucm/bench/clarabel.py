@@ -11,7 +11,7 @@ from ucm.bench.data import over
 from ucm.bench.judge import GAP, figures
 from ucm.bench.registry import Benchmark, Row
 from ucm.compiler.compile import compile
-from ucm.evidence.admissible import admissible
+from ucm.evidence.relative import admissible
 
 __all__ = ["BENCHMARK"]
 

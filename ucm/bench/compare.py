@@ -20,7 +20,7 @@ from ucm.bench.data import over
 from ucm.bench.judge import accuracy
 from ucm.bench.registry import Benchmark, Row
 from ucm.compiler.path import path
-from ucm.evidence.admissible import admissible
+from ucm.evidence.relative import admissible
 from ucm.language import models
 
 __all__ = ["BENCHMARK"]

@@ -22,7 +22,7 @@ from ucm.bench.judge import accuracy
 from ucm.bench.registry import COURSE, Benchmark, Row
 from ucm.compiler.compile import compile, solve
 from ucm.errors import SolverError
-from ucm.evidence.admissible import admissible
+from ucm.evidence.relative import admissible
 from ucm.language import models
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import ReducedHull
@@ -59,6 +59,7 @@ DISTANCES = (0.0, 1.0, 2.0, 3.0, 5.0)
 DRAWN_NU = np.linspace(0.1, 0.9, 17)
 BETTER_BELOW = ("titanic", "breast_cancer", "ringnorm", "banana")
 OF_FIGURE_10 = ("titanic", "breast_cancer", "banana")
+PARTS = (0.01, 1.0 - 1e-6)  # of nu_min, between which Table 3 is looked for
 SECONDS = 5.0  # for each set, norm and side of Table 1
 
 # Table 1: per cent for the nu-SVM, then ERCH with p = 2, 1, 1.5, 3, inf
@@ -239,6 +240,37 @@ def _tables_2_and_3(name: str, X: Any, y: Any) -> Iterator[Row]:
         }  # fmt: skip
 
 
+def table_3() -> Iterator[Row]:
+    """The nu at which RAPMINOS from the barycentres ends with the objective that Table 3 prints, as a part of
+    nu_min: by bisection, as the set grows where nu falls. `within`: there is one between 0 and nu_min;
+    titanic's and those of 0 are none of an intersecting case."""
+    return over(ACCURACY, _table_3, _load, table="3")
+
+
+def _table_3(name: str, X: Any, y: Any) -> Iterator[Row]:
+    train, _ = _split(X, y)
+    low, printed = _least_nu(*train), OBJECTIVE[name][0]
+    row = {"table": "3", "set": name, "nu_min": low, "printed objective": printed}
+    if printed <= 1e-4:
+        yield {**row, "note": "no objective of an intersecting case", "within": None}
+        return
+
+    def reached(part: float) -> float:
+        plan = compile(models.enu_svm(part * low), *train, solver="rapminos")
+        return plan.solve(tol=1e-4, bound=False).objective
+
+    least = reached(PARTS[0])
+    if least < printed:
+        yield {**row, "objective": least, "nu / nu_min": PARTS[0], "within": False}
+        return
+    small, large = PARTS
+    for _ in range(8 if COURSE.quick else 12):
+        part = float(np.sqrt(small * large))
+        small, large = (part, large) if reached(part) > printed else (small, part)
+    part = float(np.sqrt(small * large))
+    yield {**row, "objective": reached(part), "nu / nu_min": part, "within": True}
+
+
 def table_1() -> Iterator[Row]:
     """The best accuracy on the test samples over nu on both sides of nu_min, as printed; `GRID` values
     on each side where the paper has 100. A row is within when it is not lower by more than two
@@ -347,14 +379,15 @@ def _figures_9_and_10(name: str, X: Any, y: Any) -> Iterator[Row]:
 
 
 def figure_11() -> Iterator[Row]:
-    """RAPMINOS from the barycentres beside random starts, at half of nu_min on the samples that train:
-    objectives as multiples of the best one, and accuracies. `within`: no worse than half of the starts."""
+    """RAPMINOS from the barycentres beside random starts, just below nu_min on the samples that train, as the
+    paper where the best nu is above: objectives as multiples of the best one, and accuracies. `within`: no
+    worse than half of the starts."""
     return over(ACCURACY, _figure_11, _load, table="figure 11")
 
 
 def _figure_11(name: str, X: Any, y: Any) -> Iterator[Row]:
     train, test = _split(X, y)
-    plan = compile(models.enu_svm(0.5 * _least_nu(*train)), *train, solver="rapminos")
+    plan = compile(models.enu_svm(_least_nu(*train) / BELOW), *train, solver="rapminos")
     own, generator = plan.solve(bound=False), np.random.default_rng(0)
     if own.status == "optimal":
         row = {"table": "figure 11", "set": name, "note": "0 on the boundary of the set"}
@@ -427,6 +460,7 @@ BENCHMARK = Benchmark(
         "below": just_below,
         "time": times,
         "speed": tables_2_and_3,
+        "table 3": table_3,
         "accuracy": table_1,
         "bound": bounds,
         "figure 8": figure_8,

@@ -12,7 +12,7 @@ import numpy as np
 from ucm.bench.clock import in_turns, timed
 from ucm.bench.registry import COURSE, Benchmark, Row, columns
 from ucm.language.domains import CappedSimplex
-from ucm.numerics.printed import bisected, by_breakpoints
+from ucm.numerics import bisected, by_breakpoints
 
 __all__ = ["BENCHMARK"]
 

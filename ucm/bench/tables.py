@@ -12,7 +12,7 @@ from ucm.bench.clock import timed
 from ucm.bench.data import over
 from ucm.bench.registry import Benchmark, Row, columns
 from ucm.errors import SolverError
-from ucm.evidence.admissible import admissible
+from ucm.evidence.relative import admissible
 
 __all__ = ["BENCHMARK"]
 

@@ -9,8 +9,8 @@ from scipy import sparse
 from ucm.compiler.robust import minimum_norm
 from ucm.compiler.route import named, refusal
 from ucm.data.bound import Data
-from ucm.data.gram import Gram
-from ucm.data.kernels import kernel_of
+from ucm.data.gram import Gram, check_gram
+from ucm.data.kernels import check_symmetric, kernel_of
 from ucm.errors import CompositionError
 from ucm.forms.distance import MinNorm
 from ucm.forms.nearest import NearestPoint
@@ -33,8 +33,14 @@ def gram_of(kernel: Any, data: Data, options: dict[str, Any]) -> Gram:
     ------
     ParameterError
         An unknown option.
+    DataError
+        A given matrix, or a callable, is not symmetric.
     """
     found, limit = kernel_of(kernel, data.X, data.weighing.samples, **options)
+    if found.name == "precomputed":
+        check_gram(data.X)
+    if found.function is not None:
+        check_symmetric(found, data.X)
     return Gram(found, data.X, limit)
 
 

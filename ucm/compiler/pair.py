@@ -112,7 +112,9 @@ class ToPair(Lowering[HingeDual]):
         f = normal.scores
         biases = [*([] if answer.b is None else [answer.b]), *_biases(form, a, f)]
         loss = self.model.loss
-        b = min(biases, key=lambda b: loss.value(data.y * (f + b), data.y, data.weights))
+        b = min(
+            biases, key=lambda b: loss.value(data.y * (f + b), data.y, data.weights, data.groups)
+        )
         certificate = certify_objective(self.model, data, normal, b, self.factor * a)
         return Proof(answer, certificate, certificate.primal, w, b)
 

@@ -36,6 +36,7 @@ from ucm.solvers import (
     Faces,
     Facets,
     GramNewton,
+    GramSieve,
     GrowingBall,
     HiGHS,
     HiGHSDistance,
@@ -50,6 +51,7 @@ from ucm.solvers import (
     PrimalAPG,
     ProxNewton,
     Rapminos,
+    Relaxed,
     ScaledNewton,
     Secular,
     SecularSphere,
@@ -62,6 +64,9 @@ __all__ = [
     "ROUTES", "Route", "check_asked", "choose", "named", "refusal", "routes", "table", "unknown",
     "verdicts",
 ]  # fmt: skip
+
+
+_MANY_ROWS = 5000
 
 
 def _always(form: Any) -> bool:
@@ -78,16 +83,26 @@ def _free(form: MinNorm) -> bool:
 
 
 def _compiled(form: MinNorm) -> bool:
-    """Whether nothing couples the blocks, and the compiled loop is at hand; where it is not, a child process
-    begins to compile it, if the form is one for it."""
-    if not _free(form) or numerics.ready("newton_hull"):
-        return _free(form)
-    return NewtonHull().refuse(form) is None and not numerics.soon(*_FIRST)
+    """Whether the compiled loop of two hulls is at hand; where it is not, a child process begins to compile
+    it, if the form is one for it."""
+    if numerics.ready("newton_hull"):
+        return True
+    fits = bool(form.couplings) or NewtonHull().refuse(form) is None
+    return fits and not numerics.soon(*_FIRST)
 
 
 def _round(form: MinNorm) -> bool:
     """Whether no block is the weights of a hull, either."""
     return _free(form) and not any(isinstance(b.domain, Capped) for b in form.blocks)
+
+
+def _many_rows(form: MinNorm) -> bool:
+    """Whether rows of the Gram matrix, one for each support vector, take longer than bands and tiles.
+
+    Measured by process time of whole calls.
+    """
+    space = form.space
+    return isinstance(space, GramSpace) and not space.gram.given and space.gram.m >= _MANY_ROWS
 
 
 def _many_features(form: HingeDual) -> bool:
@@ -142,11 +157,21 @@ ROUTES = (
         Secular(rest=Newton()), "Euclidean balls only: scalar roots, or a small subspace", _round
     ),
     Route(NewtonHull(), "two hulls of samples: a band of them, from few samples to all", _compiled),
+    Route(
+        Relaxed((Secular(), NewtonHull()), (InSpan(Newton()), Newton())),
+        "intersections that may not cut: one side of them, and whether its point lies in the other",
+        _compiled,
+    ),
     Route(InSpan(Newton()), "far more features than parameters: the next row in their span"),
     Route(Newton(), "systems of a few thousand at most: few passes, high accuracy"),
     Route(APG(), "any size: one pass an iteration, exact projections"),
     Route(Newton(iterative=True), "the same with systems of any order, by conjugate gradients"),
     Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG"),
+    Route(
+        GramSieve(GramNewton(), ClipMDM()),
+        "many samples behind a kernel: bands of them, no rows of the Gram matrix kept",
+        _many_rows,
+    ),
     Route(
         GramNewton(rest=ClipMDM()), "reduced convex hulls behind a kernel: few free samples decide"
     ),
@@ -182,7 +207,7 @@ ROUTES = (
     Route(Facets(), "up to three dimensions, any norm: the global minimum"),
     Route(Faces(), "p = inf and p = 1: the global minimum, a bound for every face", _soon),
     Route(Rapminos(), "sums of reduced hulls, any norm: a local minimum"),
-    Route(Linearize(), "any set, any norm: a stationary point"),
+    Route(Linearize(nearest=Newton()), "any set, any norm: a stationary point"),
     Route(Subgradient(), "any set without intersections: a baseline", _never),
     # hinge losses with the squared l2 norm, by their dual
     Route(
@@ -216,9 +241,9 @@ ROUTES = (
 
 | form | in this order |
 | --- | --- |
-| `MinNorm`, Euclidean | secular (balls of parameters), newton-hull (two hulls of samples), newton-span, \
-newton (semismooth projections), apg (exact projections), newton-cg, alm (coupled blocks), newton-gram and \
-clip-mdm (inner products only) |
+| `MinNorm`, Euclidean | secular (balls of parameters), newton-hull (two hulls of samples), relaxed \
+(intersections that may not cut), newton-span, newton (semismooth projections), apg (exact projections), \
+newton-cg, alm (coupled blocks), gram-sieve (many samples), newton-gram and clip-mdm (inner products only) |
 | `MinNorm`, other norms | highs-distance (1 and inf, polyhedral), scaled-newton (with growing-ball), \
 clarabel |
 | `RowHulls` | sieve (rows that are read block by block) |

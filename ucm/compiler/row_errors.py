@@ -40,7 +40,7 @@ def _bring(
     return state, (scores[rows], (np.asarray(y) > 0.0)[rows])
 
 
-def around_least(P: Vec, N: Vec) -> tuple[int, int, float, float]:
+def around_least(P: NDArray[Any], N: NDArray[Any]) -> tuple[int, int, float, float]:
     """The first and the last of the parts of the scores between which the least error lies, the error with
     all from the first on called positive, and the least that is known.
 

@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.linalg import get_blas_funcs
 
 from ucm.data.gram import Gram
-from ucm.data.groups import Groups, groups_of
+from ucm.data.groups import Groups, groups_of, members
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import CenteredMap, SampleMap, UnitMap
 from ucm.data.sound import Seal, read, refuse_entry
@@ -25,6 +25,7 @@ from ucm.errors import DataError, SolverError, UCMError
 
 __all__ = ["Data", "EuclideanSpace", "GramSpace", "Space", "bind", "covariance_of"]
 
+_MANY = 10_000  # samples of a sum whose norm is not worth all their inner products
 _CONSTANT = 1e-14  # of the mean of a feature: a smaller deviation is rounding
 _NRM2: Any = get_blas_funcs("nrm2", dtype=np.float64)  # of BLAS: no square over- or underflows
 _SQUARABLE = 1e-152  # below it, and above its inverse, covariances are 0 or inf
@@ -51,6 +52,10 @@ class Space(ABC):
     @abstractmethod
     def dual_vector(self, x: Vec, q: float) -> Vec:
         """The w with ||w||_p = 1 and <w, x> = ||x||_q, 1/p + 1/q = 1."""
+
+    @abstractmethod
+    def size(self, x: Vec) -> float:
+        """`||x||_2`, or a number like it that takes less work."""
 
     @abstractmethod
     def direction(self, w: Vec, p: float) -> Vec | None:
@@ -89,6 +94,14 @@ class GramSpace(Space):
         square = float(x[support] @ self.scores(x)[support]) if support.size else 0.0
         return math.sqrt(max(square, 0.0))
 
+    def size(self, x: Vec) -> float:
+        """From the inner products of the samples that x is made of; of many the sum of their norms."""
+        support = np.flatnonzero(x)
+        if support.size > _MANY:
+            return float(np.abs(x) @ np.sqrt(np.maximum(self.gram.diagonal, 0.0)))
+        c = x[support]
+        return math.sqrt(max(float(c @ self.gram.sums(support, c, support)), 0.0))
+
     def dual_vector(self, x: Vec, q: float) -> Vec:
         return self.scores(x) / self.norm(x, q)
 
@@ -113,6 +126,9 @@ class EuclideanSpace(Space):
             return float(_NRM2(x))
         top = float(np.abs(x).max(initial=0.0))
         return top * float(np.linalg.norm(x / top, q)) if top != 0.0 else 0.0
+
+    def size(self, x: Vec) -> float:
+        return self.norm(x)
 
     def direction(self, w: Vec, p: float) -> Vec | None:
         """`w / ||w||_p`, as it is where that is 1 to rounding; None for 0."""
@@ -256,6 +272,11 @@ class Data:
         copies = self.copies(kind, group)
         return float(self.rows(kind, group).size if copies is None else copies.sum())
 
+    def number(self, kind: str, group: Any = None) -> float:
+        """The sum of the samples' own weights, without those of their classes."""
+        rows, samples = self.rows(kind, group), self.weighing.samples
+        return float(rows.size if samples is None else samples[rows].sum())
+
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What `make()` returns, computed at the first call with this key."""
         if key not in self._cache:
@@ -278,23 +299,12 @@ class Data:
 
         def make() -> NDArray[np.intp]:
             if group is not None:
-                return self._of_group(kind, group)
+                return members(self.groups, kind, group, self.rows(kind))
             if kind == "signed":
                 return np.arange(self.m)
             return np.flatnonzero(self.y == (1.0 if kind == "pos" else -1.0))
 
         return self.once(("rows", kind, group), make)
-
-    def _of_group(self, kind: str, group: Any) -> NDArray[np.intp]:
-        name = f"{kind}.group({group!r})"
-        if self.groups is None:
-            raise DataError(
-                f"{name}: expected the group of every sample, got none; give them, as compile(..., "
-                "subgroup=labels) or Classifier.fit(X, y, subgroup=labels), which scikit-learn passes on "
-                "after sklearn.set_config(enable_metadata_routing=True) and set_fit_request(subgroup=True)"
-            )
-        of = {"pos": "class +1", "neg": "class -1"}.get(kind, "both classes")
-        return self.groups.members(group, self.rows(kind), name, of)
 
     def signs(self, kind: str, group: Any = None) -> Vec | None:
         """The factors y_i of `signed`; None for one class."""

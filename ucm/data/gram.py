@@ -14,6 +14,7 @@ from ucm import numerics
 from ucm.data.kernels import MEGABYTE, Kernel
 from ucm.data.linear import Vec
 from ucm.data.rows import row_norms
+from ucm.data.tiles import Tiles
 from ucm.errors import DataError, ParameterError
 
 __all__ = ["Expansion", "Gram", "check_gram", "pivoted_factor"]
@@ -77,8 +78,6 @@ class Gram:
         self.m = X.shape[0]
         self.computed = 0
         self.given = kernel.name == "precomputed"
-        if self.given:
-            check_gram(X)
         self.diagonal = np.diagonal(X).copy() if self.given else kernel.diagonal(X)
         self._squares = row_norms(X) ** 2 if kernel.name == "rbf" else None
         slots = self.m if self.given else min(self.m, max(2, limit // (8 * self.m)))
@@ -87,6 +86,7 @@ class Gram:
         self.used = np.zeros(slots)
         self._owner = np.full(slots, -1)
         self._filled = self.m if self.given else 0
+        self._last: tuple[Vec, Vec] | None = None  # coefficients, and their product
 
     @property
     def fits(self) -> bool:
@@ -207,8 +207,33 @@ class Gram:
             )
         return self.X if self.given else self.block(np.arange(self.m))
 
+    def sums(self, rows: NDArray[np.intp], c: Vec, columns: NDArray[np.intp] | None = None) -> Vec:
+        """`sum_k c_k K[rows_k, columns]`, of all samples for None, from entries that are not kept."""
+        count = self.m if columns is None else columns.size
+        if self.kernel.name == "linear":
+            X = self.X if columns is None else self.X[columns]
+            return np.asarray(X @ (self.X[rows].T @ c)).ravel()
+        if self.kernel.name != "rbf" or rows.size * count <= MEGABYTE:
+            return self.combine(rows, c, np.arange(self.m) if columns is None else columns)
+        self.computed += rows.size * count
+        return self._tiles.sums(rows, c, columns)
+
+    @functools.cached_property
+    def _tiles(self) -> Tiles:
+        return Tiles(self._table, self.kernel.gamma)
+
+    def follow(self, coefficients: Vec) -> Vec:
+        """`K c` from the last one, by the entries of c that changed; it is kept for `times`."""
+        before, product = (np.zeros(self.m),) * 2 if self._last is None else self._last
+        changed = np.flatnonzero(coefficients != before)
+        product = product + self.sums(changed, (coefficients - before)[changed])
+        self._last = coefficients.copy(), product
+        return product
+
     def times(self, coefficients: Vec) -> Vec:
         """`K c`, over the samples with c != 0."""
+        if self._last is not None and np.array_equal(self._last[0], coefficients):
+            return self._last[1].copy()
         if self.kernel.name == "linear":
             return np.asarray(self.X @ (self.X.T @ coefficients)).ravel()
         support = np.flatnonzero(coefficients)

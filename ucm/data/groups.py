@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ucm.errors import DataError, brief
 
-__all__ = ["Groups", "groups_of"]
+__all__ = ["Groups", "groups_of", "members"]
 
 _SHOWN = 6  # labels that a message lists
 
@@ -45,34 +45,41 @@ class Groups:
         names = list(self.codes)
         return [names[k] for k in self.given]
 
-    def members(self, label: Any, among: NDArray[np.intp], name: str, of: str) -> NDArray[np.intp]:
-        """The samples of a group among some.
 
-        Parameters
-        ----------
-        name, of : of what asks and of the samples it asks among, for messages
+def members(
+    groups: Groups | None, kind: str, label: Any, among: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """The samples of a group among those of a kind, `pos`, `neg` or `signed`.
 
-        Raises
-        ------
-        DataError
-            No sample has this label, or none of those.
-        """
-        code = self.codes.get(label)
-        if code is None or not (self.numbers == code).any():
-            shown = ", ".join(map(repr, list(self.codes)[:_SHOWN]))
-            more = ", ..." if len(self.codes) > _SHOWN else ""
-            raise DataError(
-                f"{name}: expected one of the groups {shown}{more}, got {label!r}, which no sample "
-                "has; take one of them"
-            )
-        rows = among[self.numbers[among] == code]
-        if not rows.size:
-            count = np.count_nonzero(self.numbers == code)
-            raise DataError(
-                f"{name}: expected samples of {of} in the group, got none (all {count} of the group are of "
-                "the other class); leave the group out, or add samples"
-            )
-        return rows
+    Raises
+    ------
+    DataError
+        There are no groups, no sample has this label, or none of those.
+    """
+    name = f"{kind}.group({label!r})"
+    if groups is None:
+        raise DataError(
+            f"{name}: expected the group of every sample, got none; give them, as compile(..., "
+            "subgroup=labels) or Classifier.fit(X, y, subgroup=labels), which scikit-learn passes on "
+            "after sklearn.set_config(enable_metadata_routing=True) and set_fit_request(subgroup=True)"
+        )
+    code = groups.codes.get(label)
+    if code is None or not (groups.numbers == code).any():
+        shown = ", ".join(map(repr, list(groups.codes)[:_SHOWN]))
+        more = ", ..." if len(groups.codes) > _SHOWN else ""
+        raise DataError(
+            f"{name}: expected one of the groups {shown}{more}, got {label!r}, which no sample "
+            "has; take one of them"
+        )
+    rows = among[groups.numbers[among] == code]
+    if not rows.size:
+        of = {"pos": "class +1", "neg": "class -1"}.get(kind, "both classes")
+        count = np.count_nonzero(groups.numbers == code)
+        raise DataError(
+            f"{name}: expected samples of {of} in the group, got none (all {count} of the group are of "
+            "the other class); leave the group out, or add samples"
+        )
+    return rows
 
 
 def groups_of(subgroup: Any, m: int) -> Groups:

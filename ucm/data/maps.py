@@ -23,6 +23,7 @@ __all__ = [
     "UnitMap",
     "ZeroMap",
     "scaled",
+    "stacked_parts",
 ]
 
 
@@ -53,6 +54,11 @@ class SampleMap(LinearMap):
         self.entries, self.squares = _stored(X), _squares(X)
         self.kept: dict[bool, tuple[Vec, Vec]] | None = None
 
+    @functools.cached_property
+    def _turned(self) -> Matrix:
+        """X', a view; of sparse samples one costs as much as a product with few of them."""
+        return self.X.T
+
     def matvec(self, q: Vec) -> Vec:
         return self._product(q, False)
 
@@ -68,7 +74,7 @@ class SampleMap(LinearMap):
             if self.signs is not None:
                 found *= self.signs
         else:
-            found = self.X.T @ (v if self.signs is None else self.signs * v)
+            found = self._turned @ (v if self.signs is None else self.signs * v)
         if kept is not None:
             kept[scores] = v.copy(), found.copy()
         return found
@@ -77,7 +83,7 @@ class SampleMap(LinearMap):
         return row_norms(self.X)
 
     def matmat(self, Q: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.X.T @ (Q if self.signs is None else self.signs[:, None] * Q)
+        return self._turned @ (Q if self.signs is None else self.signs[:, None] * Q)
 
     def weighted_gram(self, d: Vec) -> NDArray[np.float64]:
         return weighted_gram(self.X, d)
@@ -351,6 +357,13 @@ class StackedMap(LinearMap):
     def sizes(self, q: Vec) -> Vec:
         parts = zip(self.maps, self._parts(q), strict=True)
         return sum((A.sizes(p) for A, p in parts), start=np.zeros(self.shape[0]))
+
+
+def stacked_parts(A: LinearMap) -> tuple[LinearMap, ...]:
+    """The maps whose parameters are stacked; of any other map itself."""
+    if isinstance(A, ComposedMap):
+        return tuple(ComposedMap(part, A.M, A.factor) for part in stacked_parts(A.inner))
+    return A.maps if isinstance(A, StackedMap) else (A,)
 
 
 class RowsMap(LinearMap):

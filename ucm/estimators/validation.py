@@ -70,7 +70,7 @@ class _Samples(NamedTuple):
     X: Any
     y: Any
     classes: NDArray[Any]
-    index: NDArray[np.intp]
+    places: NDArray[np.intp]
     weights: Vec | None
     groups: NDArray[Any] | None
 

@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ucm.data.bound import Data, bind
-from ucm.data.stored import is_stored, row_source
-from ucm.data.survey import refuse_gathering
-from ucm.data.weighing import ClassWeight
+from ucm.data.bound import Data
 from ucm.errors import CompositionError, EmptySetError, SolverError
 from ucm.evidence.boundary import boundary
 from ucm.evidence.trivial import largest
@@ -30,9 +27,9 @@ from ucm.solvers.programs import attempt
 
 __all__ = [
     "Interval",
-    "admissible",
     "advice",
     "by_program",
+    "growth_of",
     "interval_of",
     "size_of",
     "sizes_of",
@@ -41,6 +38,8 @@ __all__ = [
 
 _ADVICE = 5.0  # seconds for a program whose answer stands in a message
 _PROGRAMS = 4  # most of them for one interval
+_DIFFERENT = "{} sets sizes of different kinds; not computed"
+_SEVERAL = ("several",)  # the key of a size that stands for others
 
 
 @dataclass(frozen=True)
@@ -143,78 +142,6 @@ def sizes_of(model: RobustMargin, data: Data, name: str) -> list[Size]:
     return found
 
 
-def admissible(
-    model: UncertaintySet | RobustMargin | Objective,
-    X: Any,
-    y: Any,
-    *,
-    class_weight: ClassWeight = None,
-    sample_weight: Any = None,
-    subgroup: Any = None,
-    time_limit: float = math.inf,
-) -> dict[str, Interval]:
-    """The interval of every hyperparameter in which U is not empty and 0 is not in U.
-
-    The sets grow (or shrink) with their size, so one end is the smallest size with a point at all,
-    the other the smallest with `x = 0`, for caps equation (30) of Barbero, Takeda and Lopez (2015). That
-    end has two proofs: a w that separates 0 from every smaller set, and a point x = 0 of one at most 1e-4
-    larger, mostly 1e-6. When no size contains 0 (separable classes) it is 0 or inf. Where these proofs do
-    not meet, a linear or conic program gives it.
-
-    For an objective `loss + lam * penalty` the upper end of lam is lam_max, the least lam with w = 0, where
-    the penalty has a kink at 0. Of other parameters the interval is the range that the terms accept.
-
-    Parameters
-    ----------
-    model, X, y, class_weight, sample_weight, subgroup
-        As in `ucm.compile`.
-    time_limit
-        Seconds for each end.
-
-    Raises
-    ------
-    CompositionError
-        Only a program could find an end, and the hyperparameter is a size in a union, whose product with
-        the share of its operand is not convex.
-    SolverError
-        An end was not found, or not in time.
-
-    Notes
-    -----
-    Of several hyperparameters one without an answer is `(-inf, inf)`, and `how` says why not; the error is
-    raised where none has one.
-
-    Examples
-    --------
-    >>> import ucm
-    >>> X, y = [[0.0], [2.0], [1.0], [3.0]], [-1, -1, 1, 1]
-    >>> interval = ucm.admissible(ucm.models.nu_svm(0.8), X, y)["nu"]
-    >>> round(interval.lower, 6), round(interval.upper, 6)
-    (0.666667, 1.0)
-    """
-    if is_stored(X):
-        refuse_gathering(row_source(X, y), f"admissible of {model!r}")
-    if isinstance(model, Objective):
-        data = bind(X, y, class_weight, sample_weight, subgroup)
-        model = model.settled(dict.fromkeys(model.relative_names(), 0.5))
-        return {name: _of_objective(model, data, name) for name in model.params()}
-    robust = as_model(model, "admissible")
-    robust = robust.settled(dict.fromkeys(robust.relative_names(), 0.5))
-    data = bind(X, y, class_weight, sample_weight, subgroup)
-    robust.set.dimension(data.n)
-    data = _in_their_span(robust, data)
-    names, found, failed = list(robust.params()), {}, []
-    for name in names:
-        try:
-            found[name] = _interval(robust, data, name, time_limit)
-        except (CompositionError, SolverError) as error:
-            failed.append(error)
-            found[name] = Interval(-math.inf, math.inf, f"not known: {error}")
-    if failed and len(failed) == len(names):
-        raise failed[0]
-    return found
-
-
 def _of_objective(model: Objective, data: Data, name: str) -> Interval:
     """Up to the least value with w = 0, where that is known. Else the range that the terms accept: (0, inf),
     or up to 1 where 2 is refused; every value in it gives a minimum, and none a trivial one by itself."""
@@ -260,12 +187,38 @@ def size_of(model: RobustMargin, data: Data, name: str) -> Size | str:
     if used != len(sizes):
         return f"{name} scales a set; its size is not the question"
     if len({s.key for s in sizes}) > 1:
-        return f"{name} sets sizes of different kinds; not computed"
+        return _DIFFERENT.format(name)
     return sizes[0]
 
 
-def _interval(model: RobustMargin, data: Data, name: str, time_limit: float) -> Interval:
+def growth_of(model: RobustMargin, data: Data, name: str, *, alone: bool = True) -> Size | str:
+    """`size_of`; where the sizes that this hyperparameter sets are of different kinds, and all sets grow or
+    all shrink with it, the hyperparameter itself or its inverse. Or why there is none.
+
+    Parameters
+    ----------
+    alone : False for the hyperparameter itself in any case, as where a size is derived from others too
+    """
     size = size_of(model, data, name)
+    if isinstance(size, str) and size != _DIFFERENT.format(name):
+        return size
+    if isinstance(size, Size) and alone:
+        return size
+    directions = {_by_name(one, name).grows for one in sizes_of(model, data, name)}
+    if len(directions) > 1:
+        return f"{name} makes one set larger and another one smaller; not computed"
+    declared = Param(name, model.params()[name])
+    if directions == {True}:
+        return Size(declared, float, float, _SEVERAL)
+    return Size(declared, _inverse, _inverse, _SEVERAL)
+
+
+def _inverse(x: float) -> float:
+    return 1.0 / x if x else math.inf
+
+
+def _interval(model: RobustMargin, data: Data, name: str, time_limit: float) -> Interval:
+    size = growth_of(model, data, name)
     if isinstance(size, str):
         return Interval(-math.inf, math.inf, size)
     empty, how_empty = _smallest_nonempty(model, data, name, size, time_limit)
@@ -371,6 +324,11 @@ def _program(
     model: RobustMargin, data: Data, name: str, size: Size, through_zero: bool, time_limit: float
 ) -> tuple[float, str]:
     """`min t` over the set with its size t free, and through 0 if asked. inf when infeasible."""
+    if size.key == _SEVERAL:
+        raise CompositionError(
+            f"admissible: only a program could find an end for {name}, got sizes of different kinds that it "
+            "sets, whose program is not convex; give each kind a Param of its own"
+        )
     unit = size.number if 0.0 < size.number < math.inf else 1.0
     scope = _FreeSize(name, unit)
     x, constraints = model.set.cvxpy(data, scope)

@@ -557,12 +557,9 @@ def _losses(
             f"the samples of the class{moved}", _ROCKAFELLAR,
         )  # fmt: skip
     if len(own) == 1 and not balls:
-        N = fitted.data.count(_CLASSES[label].kind)
-        rho = _chi_square(own[0][0], N)
+        N = fitted.data.number(_CLASSES[label].kind)
+        rho = _chi_square(own[0][0], fitted.data)
         if rho is not None:
-            N /= fitted.data.weighing.classes[
-                label < 0
-            ]  # the weight of a class makes no more samples
             level = float(ndtr(math.sqrt(N * rho)))
             yield Guarantee(
                 "true mean of minus the margin", of, worst,
@@ -590,13 +587,13 @@ def _part(U: Hull | ReducedHull, fitted: _Fitted) -> float | None:
     return min(1.0, max(1.0 / (cap * N), 0.0)) if cap * least < 1.0 else None
 
 
-def _chi_square(U: Hull | ReducedHull, N: float) -> float | None:
+def _chi_square(U: Hull | ReducedHull, data: Data) -> float | None:
     """The largest `chi^2(Q, P)` of a ball of weights; None for other weights."""
     D = U.weights if isinstance(U, Hull) else None
     if isinstance(D, ChiSquareBall):
-        return value(D.size().number) ** 2 / (N if D.rho is None else 1.0)
+        return value(D.size().number) ** 2 / (U.samples.number(data) if D.rho is None else 1.0)
     if isinstance(D, NormBall) and D.p == 2.0:
-        return max(N * value(D.radius) ** 2 - (0.0 if D.around else 1.0), 0.0)
+        return max(U.samples.count(data) * value(D.radius) ** 2 - (0.0 if D.around else 1.0), 0.0)
     return None
 
 
@@ -609,7 +606,7 @@ def _reach(D: Domain | None, U: Hull | ReducedHull, fitted: _Fitted) -> str:
     part = _part(U, fitted)
     if part is not None:
         return f"Q with dQ/dP <= 1/{part:.4g} (the mean of the worst part {part:.4g})"
-    rho = _chi_square(U, U.samples.count(fitted.data))
+    rho = _chi_square(U, fitted.data)
     if rho is not None:
         return f"Q with chi^2(Q, P) <= {rho:.4g}"
     if isinstance(D, KLBall):

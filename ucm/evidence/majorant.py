@@ -88,7 +88,7 @@ def dual_problem(model: Objective, data: Data, features: Any = None) -> cp.Probl
 
     loss, (added, subtracted) = model.loss, model.penalty.split()
     lam = Gathered(added).square
-    if not isinstance(loss, ConvexLoss) or loss.counted or lam is None or subtracted:
+    if not isinstance(loss, ConvexLoss) or loss.counted is not None or lam is None or subtracted:
         return None
     X = data.X if features is None else features
     unit = float(loss.gradient(np.ones(1))[0])  # a multiplier of usual size: t is near 1
@@ -126,7 +126,8 @@ def verify_objective(
     X, w = data.X, solution.w
     if features is not None:
         X, w = features, features.T @ data.weighing.gathered(solution.coefficients)
-    objective = model.value(data.y * (X @ w + b), w, data.y, data.weights)
+    weighed = data.y, data.weights, data.groups
+    objective = model.value(data.y * (X @ w + b), w, *weighed)
     problems = [majorant(model, data, w, b, features), dual_problem(model, data, features)]
     found, failure = [], SolverError("verify: no reference")
     for problem in problems:
@@ -137,6 +138,6 @@ def verify_objective(
     if not found:
         raise failure
     worst = max(found, key=lambda end: abs(end.value - objective))
-    origin = model.value(np.zeros(data.m), np.zeros(w.size), data.y, data.weights)
+    origin = model.value(np.zeros(data.m), np.zeros(w.size), *weighed)
     least = min((loss.lowest() for loss in model.dc()[0].losses), default=0.0)
     return compared(solution, worst, tol, objective=objective, unit=origin, least=least)

@@ -187,7 +187,7 @@ def _in_span(terms: list[_Term]) -> list[_Term]:
     if n <= m:
         return terms
     stacked = [term.A.matrix() for term in terms]
-    Z = sparse.hstack(stacked).tocsr() if sparse.issparse(stacked[0]) else np.hstack(stacked)
+    Z: Any = sparse.hstack(stacked).tocsr() if sparse.issparse(stacked[0]) else np.hstack(stacked)
     K = Z.T @ Z
     squares, V = np.linalg.eigh(K.toarray() if sparse.issparse(K) else K)
     kept = squares > m * np.finfo(float).eps * squares[-1]
@@ -215,12 +215,11 @@ def _optimum(terms: list[_Term], t: float) -> list[Vec]:
         H = sum((t.hessian(p) for t, p in zip(terms, points, strict=True)), start=np.zeros((n, n)))
         step = _in_ball(H, x + H @ w) - w
         fall, share = float(x @ step), 1.0
-        while share > 1e-12:
+        after, found = w + step, _value(terms, w + step)
+        while share > 1e-12 and found[0] > height - 1e-4 * share * fall:
+            share *= 0.5
             after = w + share * step
             found = _value(terms, after)
-            if found[0] <= height - 1e-4 * share * fall:
-                break
-            share *= 0.5
         hidden = height - found[0] <= _ROUNDING * (size + abs(height))
         least = float(np.linalg.norm(found[2]) - after @ found[2])
         if hidden and least >= gap:
@@ -261,5 +260,7 @@ def _in_ball(H: NDArray[np.float64], r: Vec) -> Vec:
     def excess(shift: float) -> float:
         return float(np.linalg.norm(c / (e + shift))) - 1.0
 
-    shift = low if excess(low) <= 0.0 else float(brentq(excess, low, top, xtol=1e-300, rtol=1e-14))
-    return V @ (c / (e + shift))
+    if excess(low) > 0.0:
+        root: Any = brentq(excess, low, top, xtol=1e-300)
+        low = float(root)
+    return V @ (c / (e + low))

@@ -183,7 +183,7 @@ def tangent_plane(H: ConvexPart, data: Data, normal: Normal, margin: Vec) -> Tan
     for loss in H.losses:
         c = weights_in(loss, data)
         slopes -= (1.0 if c is None else c) * loss.gradient(loss.offset - margin)
-    height = sum(loss.value(margin, data.y, data.weights) for loss in H.losses)
+    height = sum(loss.value(margin, data.y, data.weights, data.groups) for loss in H.losses)
     u, rest = normal.tangent(H.penalties)  # type: ignore[arg-type]
     return Tangent(slopes, u, height - float(slopes @ margin) + rest)
 
@@ -206,7 +206,7 @@ def certify_objective(
     """
     G, H = model.dc()
     margin = data.y * (normal.scores + b)
-    primal = model.loss.value(margin, data.y, data.weights)
+    primal = model.loss.value(margin, data.y, data.weights, data.groups)
     primal += normal.value(model.penalty)
     plane = tangent_plane(H, data, normal, margin)
     bound, violation = _lower_bound(G, data, normal, margin, slopes, plane)
@@ -225,11 +225,11 @@ def _lower_bound(
 
     For any `s_min <= a_ki <= s_max` and `beta_i = c_i sum_k a_ki + v_i` with `y'beta = 0`, c_i the weights of
     the samples, it is `sum_k sum_i c_i (o_k a_ki - l_k*(a_ki)) - R*(sum_i beta_i y_i x_i + u)`; where a loss
-    is of one class, a_ki = 0 and l_k*(a_ki) counts as 0 for the samples of the other. The
-    losses alone can make beta = 0, as H is no steeper than G: a point that misses a constraint is pulled
-    there.
+    is of some samples, a_ki = 0 and l_k*(a_ki) counts as 0 for the others. The losses alone can make
+    beta = 0, as H is no steeper than G: a point that misses a constraint is pulled there.
     """
-    losses, c = [_Counted(loss, loss.of_class(data.y)) for loss in G.losses], data.factors
+    losses = [_Counted(loss, loss.counts(data.y, data.groups)) for loss in G.losses]
+    c = data.factors
     ends = [loss.ends() for loss in losses]
     point = _shares(losses, ends, margin, None if slopes is None else slopes / c)
     rest, still = -plane.margin / c, []
@@ -278,7 +278,7 @@ class _Counted:
 
 def weights_in(loss: ConvexLoss, data: Data) -> Vec | None:
     """What each sample weighs in a loss; None where each is 1."""
-    counts = loss.of_class(data.y)
+    counts = loss.counts(data.y, data.groups)
     return data.weights if counts is None else np.where(counts, data.factors, 0.0)
 
 
@@ -360,7 +360,7 @@ def falls_forever(model: Objective, data: Data, w: Vec, b: float) -> str | None:
         return None
     limit, before = model.penalty.value(1e12 * w), model.penalty.value(1e9 * w)
     bounded = limit <= before * (1.0 + 1e-12)
-    if not bounded or model.value(margin, w, data.y, data.weights) < limit:
+    if not bounded or model.value(margin, w, data.y, data.weights, data.groups) < limit:
         return None
     return (
         f"no minimum is attained: the samples are separated, and the objective falls towards {limit:.6g} "

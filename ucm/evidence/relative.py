@@ -1,4 +1,4 @@
-"""Relative sizes: fractions of the admissible interval of the data at hand, as numbers."""
+"""Admissible intervals of declarations, and relative sizes: fractions of them at the data at hand."""
 
 from __future__ import annotations
 
@@ -7,9 +7,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ucm.data.bound import Data
+from ucm.data.bound import Data, bind
+from ucm.data.stored import is_stored, row_source
+from ucm.data.survey import refuse_gathering
+from ucm.data.weighing import ClassWeight
 from ucm.errors import CompositionError, EmptySetError, SolverError
-from ucm.evidence.admissible import Interval, interval_of, size_of, sizes_of, smallest_by_rule
+from ucm.evidence.admissible import (
+    Interval,
+    growth_of,
+    interval_of,
+    size_of,
+    sizes_of,
+    smallest_by_rule,
+)
 from ucm.evidence.boundary import boundary
 from ucm.evidence.matched import by_lam, with_radii
 from ucm.evidence.trivial import largest, multiplies
@@ -18,11 +28,85 @@ from ucm.language.contracts import Domain, Size, UncertaintySet
 from ucm.language.node import Node
 from ucm.language.objective import Objective
 from ucm.language.parameter import Param, Tunable
-from ucm.language.robust import RobustMargin
+from ucm.language.robust import RobustMargin, as_model
 
-__all__ = ["intervals_of", "resolved", "with_relative_sizes"]
+__all__ = ["admissible", "intervals_of", "resolved", "with_relative_sizes"]
 
 Model = TypeVar("Model", bound=RobustMargin | Objective)
+
+
+def admissible(
+    model: UncertaintySet | RobustMargin | Objective,
+    X: Any,
+    y: Any,
+    *,
+    class_weight: ClassWeight = None,
+    sample_weight: Any = None,
+    subgroup: Any = None,
+    time_limit: float = math.inf,
+) -> dict[str, Interval]:
+    """The interval of every hyperparameter in which U is not empty and 0 is not in U.
+
+    The sets grow (or shrink) with their size, so one end is the smallest size with a point at all,
+    the other the smallest with `x = 0`, for caps equation (30) of Barbero, Takeda and Lopez (2015). That
+    end has two proofs: a w that separates 0 from every smaller set, and a point x = 0 of one at most 1e-4
+    larger, mostly 1e-6. When no size contains 0 (separable classes) it is 0 or inf. Where these proofs do
+    not meet, a linear or conic program gives it.
+
+    For an objective `loss + lam * penalty` the upper end of lam is lam_max, the least lam with w = 0, where
+    the penalty has a kink at 0. Of other parameters the interval is the range that the terms accept.
+
+    Of a relative `Param` it is the interval that it is a fraction of, of several their parts of one ray; the
+    others are at the numbers that these fractions stand for.
+
+    Parameters
+    ----------
+    model, X, y, class_weight, sample_weight, subgroup
+        As in `ucm.compile`.
+    time_limit
+        Seconds for each end.
+
+    Raises
+    ------
+    CompositionError
+        Only a program could find an end, and the hyperparameter is a size in a union, whose product with
+        the share of its operand is not convex.
+    SolverError
+        An end was not found, or not in time.
+
+    Notes
+    -----
+    Of several hyperparameters one without an answer is `(-inf, inf)`, and `how` says why not; the error is
+    raised where none has one.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y = [[0.0], [2.0], [1.0], [3.0]], [-1, -1, 1, 1]
+    >>> interval = ucm.admissible(ucm.models.nu_svm(0.8), X, y)["nu"]
+    >>> round(interval.lower, 6), round(interval.upper, 6)
+    (0.666667, 1.0)
+    """
+    if is_stored(X):
+        refuse_gathering(row_source(X, y), f"admissible of {model!r}")
+    declared = model if isinstance(model, Objective) else as_model(model, "admissible")
+    data = bind(X, y, class_weight, sample_weight, subgroup)
+    if isinstance(declared, RobustMargin):
+        declared.set.dimension(data.n)
+    relative = intervals_of(declared, data, time_limit) if declared.relative_names() else {}
+    numbers = resolved(declared, data, time_limit)
+    found, failed = dict(relative), []
+    for name in declared.params():
+        if name in relative:
+            continue
+        try:
+            found[name] = interval_of(numbers, data, name, time_limit)
+        except (CompositionError, SolverError) as error:
+            failed.append(error)
+            found[name] = Interval(-math.inf, math.inf, f"not known: {error}")
+    if failed and len(failed) == len(found):
+        raise failed[0]
+    return {name: found[name] for name in declared.params()}
 
 
 def resolved(model: Model, data: Data, time_limit: float = math.inf) -> Model:
@@ -94,17 +178,15 @@ def _along_a_ray(
 ) -> Mapping[str, Interval]:
     sizes: dict[str, Size] = {}
     for name in names:
-        size = size_of(model, data, name)
+        several = any(
+            isinstance(size.declared, Tunable)
+            and len({p.name for p in size.declared.leaves()} & set(names)) > 1
+            for size in sizes_of(model, data, name)
+        )
+        size = growth_of(model, data, name, alone=not several)
         if isinstance(size, str):
             raise _without(name, size)
         sizes[name] = size
-    if any(
-        isinstance(size.declared, Tunable)
-        and len({p.name for p in size.declared.leaves()} & set(names)) > 1
-        for name in names
-        for size in sizes_of(model, data, name)
-    ):
-        raise _without(", ".join(names), "one size is derived from several")
 
     def at(model: RobustMargin, t: Mapping[str, float]) -> RobustMargin:
         return model.settled({n: float(sizes[n].inverse(x)) for n, x in t.items()})

@@ -198,10 +198,8 @@ class _Page:
         if samples.label is not None:
             self.grouped.append(samples.label)
             matrix, _, comment = text.partition("  #")
-            own = f"groups == {samples.label!r}"
-            test = {"pos": "(y > 0) & ", "neg": "(y < 0) & "}.get(samples.kind)
-            text = f"({matrix})[{own}]" if test is None else f"X[{test}({own})]"
-            text += f"  #{comment}, of one group"
+            matrix = f"({matrix})" if samples.kind == "signed" else "X"
+            text = f"{matrix}[{_chosen(samples)}]  #{comment}, of one group"
             name = f"{name}_{len(set(self.grouped[: self.grouped.index(samples.label)]))}"
         self.needs[name] = f"{name} = {text}"
         return Text(name)
@@ -210,7 +208,7 @@ class _Page:
         """The labels of samples of both classes; None for one class."""
         if not isinstance(samples, Samples) or samples.kind != "signed":
             return None
-        return Text("y" if samples.label is None else f"y[groups == {samples.label!r}]")
+        return Text("y" if samples.label is None else f"y[{_chosen(samples)}]")
 
     def m(self) -> Text:
         """The number of all samples."""
@@ -246,6 +244,13 @@ class _Page:
             {f"import {module}"} if module.split(".")[0] != "ucm" else set()
         )
         return Text(f"ucm.from_json({to_json(node)!r})")
+
+
+def _chosen(samples: Samples) -> str:
+    """Which samples they are, of a class or a group."""
+    side = {"pos": "y > 0", "neg": "y < 0"}.get(samples.kind)
+    own = None if samples.label is None else f"groups == {samples.label!r}"
+    return " & ".join(f"({test})" if side and own else test for test in (side, own) if test)
 
 
 # --- sets: each gives its point ---------------------------------------------------------------------
@@ -640,8 +645,7 @@ def _losses(losses: Iterable[ConvexLoss], page: _Page) -> Any:
 
 def _counted(loss: Loss, t: str = "t") -> Text:
     """The margins of the samples that count."""
-    sides = {"pos": f"{t}[y > 0]", "neg": f"{t}[y < 0]"}
-    return Text(t if loss.counted is None else sides[loss.counted.kind])
+    return Text(t if loss.counted is None else f"{t}[{_chosen(loss.counted)}]")
 
 
 def _penalties(penalties: Iterable[Any], page: _Page) -> Any:
@@ -728,7 +732,7 @@ def _kinked(loss: ConvexLoss) -> tuple[str, str]:
     head = "" if c == 1.0 else f"{code(c)} * "
     start, short = code(loss.offset), f"t < {code(loss.offset)}"
     if loss.counted is not None:
-        short = f"({short}) & ({'y > 0' if loss.counted.kind == 'pos' else 'y < 0'})"
+        short = f"({short}) & ({_chosen(loss.counted)})"
     return f"{head}np.maximum(0, {start} - {_counted(loss)}).sum()", f"{code(-c)} * ({short})"
 
 

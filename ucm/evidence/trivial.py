@@ -18,10 +18,11 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.evidence.boundary import boundary
 from ucm.forms.monitor import Monitor
+from ucm.forms.objective import weighed
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import Ball, Point, ReducedHull
-from ucm.language.statistics.samples import neg, pos
+from ucm.language.statistics.samples import Samples, neg, pos
 from ucm.language.terms import ConvexLoss, Penalty, ProximalPenalty
 
 __all__ = ["Largest", "largest", "multiplies"]
@@ -56,11 +57,11 @@ def largest(model: Objective, data: Data, name: str) -> Largest | None:
     slopes = _slopes(losses, data) if multiplies(model.penalty, name, data.n) else None
     if slopes is None:
         return None
-    (low_pos, high_pos), (low_neg, high_neg) = slopes
-    if high_pos - low_pos <= _JUMP * high_pos and high_neg - low_neg <= _JUMP * high_neg:
-        a = np.where(data.y > 0.0, 0.5 * (low_pos + high_pos), 0.5 * (low_neg + high_neg))
-        return _of_gradient(model.penalty, name, _pulled(data, a))
-    return _of_hull(model.penalty, name, data, slopes)
+    low, high = slopes
+    if (high - low <= _JUMP * high).all():
+        return _of_gradient(model.penalty, name, _pulled(data, 0.5 * (low + high)))
+    counted = [loss.counted for loss in losses]
+    return _of_hull(model.penalty, name, data, slopes, counted)
 
 
 def multiplies(penalty: Penalty, name: str, n: int) -> bool:
@@ -75,30 +76,25 @@ def multiplies(penalty: Penalty, name: str, n: int) -> bool:
 
 
 def _pulled(data: Data, a: Vec) -> Vec:
-    """`sum_i c_i y_i a_i x_i`."""
-    return np.asarray(data.X.T @ (data.factors * data.y * a)).ravel()
+    """`sum_i y_i a_i x_i`."""
+    return np.asarray(data.X.T @ (data.y * a)).ravel()
 
 
-def _slopes(
-    losses: tuple[ConvexLoss, ...], data: Data
-) -> tuple[tuple[float, float], tuple[float, float]] | None:
-    """Between which numbers the slopes of both classes lie at the best b, by bisection for
-    `sum_i c_i y_i a_i = 0`, which falls in b; None where there is no best one."""
-    weights = [float(data.factors[data.y == sign].sum()) for sign in (1.0, -1.0)]
+def _slopes(losses: tuple[ConvexLoss, ...], data: Data) -> tuple[Vec, Vec] | None:
+    """(m,) between which numbers the slopes a_i of the samples lie at the best b, by bisection for
+    `sum_i y_i a_i = 0`, which falls in b; None where there is no best one."""
+    every, weights = weighed(losses, data)
+    c = [np.ones(data.m) if own is None else own for own in weights]
+    sides = [[float(own[data.y == sign].sum()) for sign in (1.0, -1.0)] for own in c]
 
-    def slopes(b: float) -> list[float]:
-        return [
-            sum(
-                float(loss.gradient(np.array([loss.offset - sign * b]))[0])
-                for loss in losses
-                if loss.counted is None or loss.counted.kind == kind
-            )
-            for sign, kind in ((1.0, "pos"), (-1.0, "neg"))
-        ]
+    def slopes(b: float) -> list[tuple[float, float]]:
+        """Of every loss at the margins b and -b."""
+        at = np.array([-b, b])
+        return [tuple(loss.gradient(loss.offset + at)) for loss in every]
 
     def above(b: float) -> bool:
-        plus, minus = slopes(b)
-        return weights[0] * plus > weights[1] * minus
+        pairs = zip(sides, slopes(b), strict=True)
+        return sum(n[0] * s[0] - n[1] * s[1] for n, s in pairs) > 0.0
 
     low, high = -1.0, 1.0
     with np.errstate(over="ignore"):
@@ -113,9 +109,11 @@ def _slopes(
             if not low < middle < high or high - low < 1e-300:
                 break
             low, high = (middle, high) if above(middle) else (low, middle)
-        first, last = slopes(low), slopes(high)
-    plus, minus = ((min(pair), max(pair)) for pair in zip(first, last, strict=True))
-    return plus, minus
+        first, last = (
+            sum(own * np.where(data.y > 0.0, *s) for own, s in zip(c, slopes(b), strict=True))
+            for b in (low, high)
+        )
+    return np.minimum(first, last), np.maximum(first, last)
 
 
 def _of_gradient(penalty: Penalty, name: str, g: Vec) -> Largest | None:
@@ -159,10 +157,11 @@ def _of_hull(
     penalty: Penalty,
     name: str,
     data: Data,
-    slopes: tuple[tuple[float, float], tuple[float, float]],
+    slopes: tuple[Vec, Vec],
+    counted: list[Samples | None],
 ) -> Largest | None:
     """By the least ball in the dual norm around 0 that meets the points: its radius is lam_max, for L1 and
-    LInf, where all samples weigh the same."""
+    LInf, where all samples weigh the same and those at the kink are a class or a group."""
     own, others = _parts(penalty.with_params(**{name: 1.0}), name)
     double, _ = _parts(penalty.with_params(**{name: 2.0}), name)
     norms = None if own is None else own.norms()
@@ -171,17 +170,20 @@ def _of_hull(
     kind = 0 if norms[0] and not norms[2] else 2 if norms[2] and not norms[0] else None
     if kind is None or double.norms() != tuple(2.0 * x for x in norms):
         return None
-    spread = [high - low for low, high in slopes]
-    bent = int(spread[1] > spread[0])  # the class at the kink
-    kinked, sign = ((pos, 1.0), (neg, -1.0))[bent]
-    rows, rest = data.y == sign, data.y == -sign
-    low, high = slopes[bent]
-    fixed = 0.5 * sum(slopes[1 - bent])
-    left = (fixed * rest.sum() - low * rows.sum()) / (high - low)  # of the class, in full slopes
+    low, high = slopes
+    step = float((high - low).max())
+    rows = high - low == step  # those at the kink
+    sign = float(data.y[rows][0])
+    named = (on for on in (pos, neg, *counted) if on is not None)
+    kinked = next((on for on in named if (on.among(data.y, data.groups) == rows).all()), None)
+    if kinked is None:
+        return None
+    fixed = np.where(rows, low, 0.5 * (low + high))
+    left = -sign * float(data.y @ fixed) / step  # of the class, in full slopes
     if not left > 0.0:
         return None
-    v = _pulled(data, np.where(rows, low, fixed))
-    hull = (sign * (high - low) * left) * ReducedHull(kinked, eta=1.0 / left)
+    v = _pulled(data, fixed)
+    hull = (sign * step * left) * ReducedHull(kinked, eta=1.0 / left)
     exponent = math.inf if kind == 0 else 1.0
 
     def at(radius: float) -> RobustMargin:

@@ -108,8 +108,8 @@ class MinNorm:
 
     def size(self, q: Sequence[Vec]) -> float:
         """`||c|| + sum ||A_k q_k||`, of which x is a sum: what rounding is relative to."""
-        parts = [self.space.norm(b.map.matvec(v)) for b, v in zip(self.blocks, q, strict=True)]
-        return self.space.norm(self.center) + sum(parts)
+        parts = [self.space.size(b.map.matvec(v)) for b, v in zip(self.blocks, q, strict=True)]
+        return self.space.size(self.center) + sum(parts)
 
     @functools.cached_property
     def largest(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,10 +19,11 @@ from ucm.data.linear import Vec
 from ucm.data.options import Wanted
 from ucm.errors import brief
 from ucm.forms.distance import MinNorm
+from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Block
 
-__all__ = ["NEAREST", "HullsByRows", "NearestPoint"]
+__all__ = ["IMPROVING", "NEAREST", "HullsByRows", "Improving", "NearestPoint"]
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,22 @@ class HullsByRows:
             pull=self.pull[members],
         )
 
+    def while_held(
+        self, members: NDArray[np.intp], a: Vec, F: Vec, K: NDArray[np.float64]
+    ) -> HullsByRows:
+        """The hulls of some of the variables while the others keep their weights a; F are the derivatives, K
+        the Gram matrix of the samples of these."""
+        s, group, own = self.s[members], self.group[members], a[members]
+        inner = s * (K @ (s * own))
+        pull, every = F[members] - inner, np.arange(members.size)
+        square = self.square + float(a @ self.pull) + float(a @ F)
+        square = max(square - float(own @ (2.0 * pull + inner)), 0.0)
+        mass = np.bincount(group, own, self.mass.size)
+        gram = Gram(Kernel("precomputed"), K)
+        return replace(
+            self, gram=gram, order=every, index=every, s=s, group=group, mass=mass, pull=pull, square=square
+        )  # fmt: skip
+
     def start(self, blocks: Sequence[Vec] | None) -> Vec:
         """The weights in `blocks`, or the barycentre of every hull."""
         if blocks is not None:
@@ -145,6 +163,25 @@ class HullsByRows:
         gaps = np.empty(self.mass.size)
         numerics.class_gaps(F, a, self.group, self.cap, self.mass, gaps)
         return gaps
+
+    def levels(self, F: Vec) -> Vec:
+        """For each group the F at which the weights of an extreme point with the least `<W, Z>` end."""
+        found = np.empty(self.mass.size)
+        for g, (cap, mass) in enumerate(zip(self.cap, self.mass, strict=True)):
+            own = F[self.group == g]
+            k = min(int(mass / cap * (1.0 + 1e-12)), own.size - 1)
+            found[g] = np.partition(own, k)[k]
+        return found
+
+    def nearest(self, v: Vec) -> Vec:
+        """The weights nearest to v."""
+        a = np.empty(self.n)
+        for g, (cap, mass) in enumerate(zip(self.cap, self.mass, strict=True)):
+            members = self.group == g
+            own = v[members]
+            top, shift = numerics.threshold(own, cap, mass)
+            a[members] = np.clip((own - top) - shift, 0.0, cap)
+        return a
 
     def extreme(self, F: Vec) -> Vec:
         """The weights of the extreme points with the least `<W, Z>`."""
@@ -213,6 +250,18 @@ class NearestPoint(Solver[MinNorm]):
         return float("nan")
 
 
+class Improving(NearestPoint):
+    """One that goes on from weights of hulls, inside of another."""
+
+    @abstractmethod
+    def improved(self, hulls: HullsByRows, a: Vec, monitor: Monitor) -> Vec:
+        """Weights that are optimal to the tolerance of the monitor, from the weights a."""
+
+
 NEAREST = Wanted(
     "a solver by inner products, as ucm.solvers.ClipMDM()", lambda x: isinstance(x, NearestPoint)
+)
+IMPROVING = Wanted(
+    "a solver that goes on from weights, as ucm.solvers.ClipMDM()",
+    lambda x: isinstance(x, Improving),
 )

@@ -267,12 +267,12 @@ def _inside(loss: ConvexLoss, c: Vec | None, slopes: Vec) -> Vec:
 def weighed(
     losses: tuple[ConvexLoss, ...], data: Data
 ) -> tuple[tuple[ConvexLoss, ...], tuple[Vec | None, ...]]:
-    """The losses and what the samples weigh in each: their weights, 0 outside of the class that a loss is
-    of. Losses that differ by that class only are one."""
+    """The losses and what the samples weigh in each: their weights, 0 outside of the class or group that a
+    loss is of. Losses that differ by that only are one."""
     found: dict[ConvexLoss, Vec | None] = {}
     for loss in losses:
         everywhere, factor = of_all(loss)
-        counts = loss.of_class(data.y)
+        counts = loss.counts(data.y, data.groups)
         if counts is None and everywhere not in found:
             found[everywhere] = data.weights
             continue

@@ -50,6 +50,7 @@ __all__ = [
     "Polyhedral",
     "Polyhedron",
     "Projectable",
+    "Sampled",
     "Scope",
     "SemiSmooth",
     "Size",
@@ -149,6 +150,14 @@ class Weighable(Domain):
     def weighed(self, weights: Vec, *, classes: Vec | None = None) -> Domain | None:
         """The domain of the q that, entry i split evenly into weights[i] copies, lie in this one; caps are
         multiplied by the weights. None when this one has no such meaning."""
+
+
+class Sampled(Weighable):
+    """A domain that depends on the number of samples, which weights of classes do not change."""
+
+    @abstractmethod
+    def of_samples(self, number: float) -> Domain:
+        """The same over so many samples, each counted as often as its own weight says."""
 
 
 class Projectable(Domain):

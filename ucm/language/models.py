@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-def _param(name: str, number: Scalar) -> Tunable:
+def _param(name: str, number: Any) -> Tunable:
     return number if isinstance(number, Tunable) else Param(name, number)
 
 

@@ -71,10 +71,11 @@ class Objective(Term):
         w: Vec,
         y: Vec | None = None,
         weights: Vec | None = None,
+        subgroup: Any = None,
     ) -> float:
         """The objective at the margins `y_i (w'x_i + b)` and the normal w; the losses of the samples are
-        multiplied by their weights, and losses of one class need the labels y."""
-        return self.loss.value(margin, y, weights) + self.penalty.value(w)
+        multiplied by their weights, and losses of a class or a group need the labels y and the groups."""
+        return self.loss.value(margin, y, weights, subgroup) + self.penalty.value(w)
 
     def dc(self) -> tuple[ConvexPart, ConvexPart]:
         """Convex functions (G, H) whose difference this objective is, from the splits of its terms."""
@@ -127,9 +128,10 @@ class ConvexPart(Node):
         w: Vec,
         y: Vec | None = None,
         weights: Vec | None = None,
+        subgroup: Any = None,
     ) -> float:
-        """The function at the margins and the normal; y and weights as for `Objective`."""
-        return sum(loss.value(margin, y, weights) for loss in self.losses) + sum(
+        """The function at the margins and the normal; y, weights and groups as for `Objective`."""
+        return sum(loss.value(margin, y, weights, subgroup) for loss in self.losses) + sum(
             penalty.value(w) for penalty in self.penalties
         )
 

@@ -29,7 +29,7 @@ from ucm.language.sets.hull import Hull, ReducedHull
 from ucm.language.sets.intersection import Intersection
 from ucm.language.sets.point import Point
 from ucm.language.sets.union import ConvexUnion
-from ucm.language.statistics.samples import SampleNode, kinds_of, neg, pos
+from ucm.language.statistics.samples import SampleNode, kinds_of
 from ucm.language.statistics.vectors import Origin, VectorNode
 from ucm.language.term_algebra import ScaledLoss, TermMultiple
 from ucm.language.terms import ConvexLoss
@@ -312,8 +312,7 @@ def _objective(model: Objective) -> dict[str, str]:
     inner = _loose(inner) if inner.lstrip("-") != "a_{i}" else inner
     ranges = [r"\sum_{i} a_{i} y_{i} = 0", where, confined]
     if isinstance(model.loss, ConvexLoss) and model.loss.counted is not None:
-        other = neg if model.loss.counted == pos else pos
-        ranges.insert(1, rf"a_{{i}} = 0 \text{{ where }} {other.index(LATEX)}")
+        ranges.insert(1, rf"a_{{i}} = 0 \text{{ unless }} {model.loss.counted.index(LATEX)}")
     if "^{*}" in inner + own:
         ranges.append(
             r"\ell \text{ the loss of a margin, } R \text{ the penalty, } * \text{ conjugates}"

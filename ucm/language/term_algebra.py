@@ -181,8 +181,9 @@ class LossSum(TermSum, Loss):
 
     of: ClassVar[type[Term]] = Loss
 
-    def values(self, margin: Vec, y: Vec | None = None, /) -> Vec:
-        return functools.reduce(operator.add, [term.values(margin, y) for term in self.terms])
+    def values(self, margin: Vec, y: Vec | None = None, subgroup: Any = None, /) -> Vec:
+        each = [term.values(margin, y, subgroup) for term in self.terms]
+        return functools.reduce(operator.add, each)
 
 
 class ScaledDifference(TermMultiple, Loss):
@@ -198,8 +199,8 @@ class ScaledDifference(TermMultiple, Loss):
     of: ClassVar[type[Term]] = Loss
     but: ClassVar[tuple[type[Term], ...]] = (ConvexLoss, LossSum)
 
-    def values(self, margin: Vec, y: Vec | None = None, /) -> Vec:
-        return self.c() * self.term.values(margin, y)
+    def values(self, margin: Vec, y: Vec | None = None, subgroup: Any = None, /) -> Vec:
+        return self.c() * self.term.values(margin, y, subgroup)
 
     def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
         added, subtracted = self.term.split()
@@ -346,8 +347,8 @@ def summed(kind: type[TermSum], terms: list[Any]) -> Any:
 
 
 def of_all(loss: ConvexLoss) -> tuple[ConvexLoss, float]:
-    """A loss of one class as what it is a multiple of, over the samples of both, and the factor; any other
-    as it is, and 1."""
+    """A loss of some samples as what it is a multiple of, over all of them, and the factor; any other as it
+    is, and 1."""
     if loss.counted is None:
         return loss, 1.0
     factor, base = peeled(loss)

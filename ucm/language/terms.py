@@ -22,7 +22,7 @@ from ucm.language.boxes import Bound
 from ucm.language.node import CoordinateFree, Node, Notation, converted
 from ucm.language.operators import OPERATORS, Arithmetic
 from ucm.language.parameter import Coefficient, Scope
-from ucm.language.statistics.samples import Samples, neg, pos
+from ucm.language.statistics.samples import Samples, signed
 
 __all__ = [
     "Bound",
@@ -35,7 +35,7 @@ __all__ = [
     "FoldedConcave",
     "ForFeatures",
     "Loss",
-    "OfClass",
+    "OfSamples",
     "Penalty",
     "PointwiseLoss",
     "ProximalPenalty",
@@ -60,13 +60,15 @@ class Loss(Term, CoordinateFree):
     """A loss of the margin, summed over the samples."""
 
     @abstractmethod
-    def values(self, margin: Vec, y: Vec | None = None, /) -> Vec:
-        """The loss of each sample, (m,); the labels y tell which samples count where a loss is of one
-        class."""
+    def values(self, margin: Vec, y: Vec | None = None, subgroup: Any = None, /) -> Vec:
+        """The loss of each sample, (m,); the labels y and the groups tell which samples count where a loss
+        is of a class or of a group."""
 
-    def value(self, margin: Vec, y: Vec | None = None, weights: Vec | None = None) -> float:
+    def value(
+        self, margin: Vec, y: Vec | None = None, weights: Vec | None = None, subgroup: Any = None
+    ) -> float:
         """The sum over the samples, each times its weight."""
-        each = self.values(margin, y)
+        each = self.values(margin, y, subgroup)
         if weights is None:
             return float(each.sum())
         return float(weights @ np.where(weights > 0.0, each, 0.0))  # 0 times inf is 0 here
@@ -74,15 +76,21 @@ class Loss(Term, CoordinateFree):
     @functools.cached_property
     def counted(self) -> Samples | None:
         """The samples whose loss counts; None for all."""
-        return next((node.on for node in self.walk() if isinstance(node, OfClass)), None)
+        return next((node.on for node in self.walk() if isinstance(node, OfSamples)), None)
 
-    def of_class(self, y: Vec | None) -> NDArray[np.bool_] | None:
+    def counts(self, y: Vec | None, subgroup: Any = None) -> NDArray[np.bool_] | None:
         """(m,) whether each sample counts; None where all do.
+
+        Parameters
+        ----------
+        subgroup : (m,) labels, or the `Groups` of bound samples; None where they have none
 
         Raises
         ------
         CompositionError
             The loss is of one class, and there are no labels.
+        DataError
+            The loss is of a group that no sample is in, or there are no groups.
         """
         if self.counted is None:
             return None
@@ -91,28 +99,29 @@ class Loss(Term, CoordinateFree):
                 f"{self!r}: expected the labels of the samples, as it is a loss of one class, got margins "
                 "alone; write value(margin, y)"
             )
-        return np.asarray(y) > 0.0 if self.counted.kind == "pos" else np.asarray(y) < 0.0
+        return self.counted.among(np.asarray(y), subgroup)
 
     @abstractmethod
     def split(self) -> tuple[tuple[ConvexLoss, ...], tuple[ConvexLoss, ...]]:
         """Convex losses to add, and convex losses to subtract."""
 
 
-def _one_class(on: Any, where: str = "") -> Samples | None:
-    if on is None or on in (pos, neg):
+def _counted(on: Any, where: str = "") -> Samples | None:
+    if on is None or (isinstance(on, Samples) and on != signed):
         return on
     raise CompositionError(
-        f"{where}: on is pos or neg, the class whose samples count, got {brief(on)}; leave it out for all"
+        f"{where}: on is pos or neg, the class whose samples count, or a group of samples as pos.group('A'), "
+        f"got {brief(on)}; leave it out for all"
     )
 
 
-class OfClass(Node):
-    """A loss that counts all samples, or those of one class.
+class OfSamples(Node):
+    """A loss that counts all samples, or those of one class or group.
 
     Parameters
     ----------
-    on : pos or neg, optional
-        Whose samples count; None for all.
+    on : pos, neg or a group of samples, optional
+        Whose samples count, as `pos`, `neg.group("A")` or `signed.group("A")`; None for all.
 
     Raises
     ------
@@ -120,14 +129,13 @@ class OfClass(Node):
         `on` is something else.
     """
 
-    on: Samples | None = converted(converter=_one_class, default=None, kw_only=True)
+    on: Samples | None = converted(converter=_counted, default=None, kw_only=True)
 
-    def over(self, symbol: str, term: str, notation: Notation) -> str:
-        """The term summed over the samples that count."""
+    def over(self, term: str, notation: Notation) -> str:
+        """The term summed over the samples i that count."""
         if self.on is None:
-            return notation.sum_over(symbol, term)
-        sign = "+1" if self.on.kind == "pos" else "-1"
-        return notation.sum_over(f"{notation.sub('y', symbol)} = {sign}", term)
+            return notation.sum_over("i", term)
+        return notation.sum_over(self.on.index(notation), term)
 
 
 class PointwiseLoss(Loss):
@@ -137,8 +145,8 @@ class PointwiseLoss(Loss):
     def each(self, margin: Vec) -> Vec:
         """The loss of each margin, (m,)."""
 
-    def values(self, margin: Vec, y: Vec | None = None, /) -> Vec:
-        found, counts = self.each(np.asarray(margin, dtype=float)), self.of_class(y)
+    def values(self, margin: Vec, y: Vec | None = None, subgroup: Any = None, /) -> Vec:
+        found, counts = self.each(np.asarray(margin, dtype=float)), self.counts(y, subgroup)
         return found if counts is None else np.where(counts, found, 0.0)
 
 

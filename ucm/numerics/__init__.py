@@ -26,7 +26,12 @@ if TYPE_CHECKING:
     from ucm.numerics.newton_gram import gram_march as gram_march
     from ucm.numerics.newton_hull import march as march
     from ucm.numerics.outer import add_outer as add_outer
+    from ucm.numerics.parts import costs_of_parts as costs_of_parts
+    from ucm.numerics.parts import within_parts as within_parts
     from ucm.numerics.power import power_root as power_root
+    from ucm.numerics.printed import bisected as bisected
+    from ucm.numerics.printed import bisected_ball as bisected_ball
+    from ucm.numerics.printed import by_breakpoints as by_breakpoints
     from ucm.numerics.psmo import hinge_gap as hinge_gap
     from ucm.numerics.psmo import hinge_levels as hinge_levels
     from ucm.numerics.psmo import slacks as slacks
@@ -37,6 +42,8 @@ if TYPE_CHECKING:
     from ucm.numerics.states import STATE as STATE
     from ucm.numerics.tied import line_minimum as line_minimum
     from ucm.numerics.tied import top_threshold as top_threshold
+    from ucm.numerics.tiles import rbf_sums as rbf_sums
+    from ucm.numerics.tiles import sparse_products as sparse_products
     from ucm.numerics.vertex import edge_descent as edge_descent
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
@@ -55,11 +62,14 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "newton_gram": ["gram_march"],
         "newton_hull": ["march"],
         "outer": ["add_outer"],
+        "parts": ["costs_of_parts", "within_parts"],
         "power": ["power_root"],
+        "printed": ["bisected", "bisected_ball", "by_breakpoints"],
         "psmo": ["hinge_gap", "hinge_levels", "slacks", "smo"],
         "share": ["shares"],
         "states": ["GRAM_STATE", "SIDE", "STATE"],
         "tied": ["line_minimum", "top_threshold"],
+        "tiles": ["rbf_sums", "sparse_products"],
         "vertex": ["edge_descent"],
     },
 )

@@ -1,10 +1,10 @@
-"""The root of the projection on the capped simplex as in print: bisection and breakpoint search."""
+"""Roots of projections on simplices with caps or a norm ball as in print: bisection and breakpoint search."""
 
 from __future__ import annotations
 
 from ucm.numerics._jit import READ, f8, i8, jit
 
-__all__ = ["bisected", "by_breakpoints"]
+__all__ = ["bisected", "bisected_ball", "by_breakpoints"]
 
 
 @jit(f8(READ, f8, f8))
@@ -89,3 +89,49 @@ def by_breakpoints(v, cap, mass, seed):
                 slope += 1
         size = kept
     return (linear + cap * at_cap - mass) / slope if slope > 0 else low
+
+
+@jit(f8(READ, f8, f8))
+def bisected_ball(v, radius, mass):
+    """The theta with `s sum max(v - theta, 0) = mass`, `s = min(1, radius / ||max(v - theta, 0)||_2)`, by
+    Algorithm 3 of Ito, Takeda and Toh (2015), to the last bit.
+
+    Its bracket misses the root near the least radius: here the lower end goes down until the sum is large
+    enough. What is 0 at the lower end stays 0.
+    """
+    U = v.copy()
+    size = U.size
+    high = v.max()
+    reach = high - v.min() + mass
+    most = 1e15 * (reach + abs(high))
+    low, searching = high - reach, True
+    theta = low
+    while searching or low < theta < high:
+        total, square = 0.0, 0.0
+        for i in range(size):
+            d = U[i] - theta
+            if d > 0.0:
+                total += d
+                square += d * d
+        if square > radius * radius:
+            total *= radius / square**0.5
+        if searching:
+            if total < mass and reach < most:
+                reach *= 2.0
+                low = theta = high - reach
+                continue
+            searching = False
+        elif total < mass:
+            high = theta
+        elif total > mass:
+            low = theta
+            kept = 0
+            for i in range(size):
+                if U[i] >= theta:
+                    U[kept] = U[i]
+                    kept += 1
+            size = kept
+        else:
+            return theta
+        theta = 0.5 * (low + high)
+    return theta

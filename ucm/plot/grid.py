@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ucm.errors import ParameterError, brief
-from ucm.evidence.admissible import Interval, admissible
+from ucm.evidence.admissible import Interval
+from ucm.evidence.relative import admissible
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ucm.compiler.path import Path, path
 from ucm.data.bound import bind
 from ucm.errors import ParameterError, brief
-from ucm.evidence.admissible import Interval, admissible, interval_of
-from ucm.evidence.relative import intervals_of, resolved
+from ucm.evidence.admissible import Interval, interval_of
+from ucm.evidence.relative import admissible, intervals_of, resolved
 from ucm.forms.solution import Solution
 from ucm.language.notation import LATEX
 from ucm.language.objective import Objective

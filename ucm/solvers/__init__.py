@@ -11,6 +11,7 @@ from ucm.solvers.distance.growing_ball import GrowingBall
 from ucm.solvers.distance.highs import HiGHSDistance
 from ucm.solvers.distance.newton import Newton
 from ucm.solvers.distance.newton_hull import NewtonHull
+from ucm.solvers.distance.relaxed import Relaxed
 from ucm.solvers.distance.scaled_newton import ScaledNewton
 from ucm.solvers.distance.secular import Secular
 from ucm.solvers.distance.span import InSpan
@@ -25,6 +26,7 @@ from ucm.solvers.objective.simplex_method import Simplex
 from ucm.solvers.rows.clip_gsk import ClipGSK
 from ucm.solvers.rows.clip_mdm import ClipMDM
 from ucm.solvers.rows.extreme import GSK, MDM
+from ucm.solvers.rows.gram_sieve import GramSieve
 from ucm.solvers.rows.newton_gram import GramNewton
 from ucm.solvers.rows.psmo import PSMO
 from ucm.solvers.sphere.faces import Faces
@@ -51,6 +53,7 @@ __all__ = [
     "Faces",
     "Facets",
     "GramNewton",
+    "GramSieve",
     "GrowingBall",
     "HiGHS",
     "HiGHSDistance",
@@ -65,6 +68,7 @@ __all__ = [
     "PrimalAPG",
     "ProxNewton",
     "Rapminos",
+    "Relaxed",
     "ScaledNewton",
     "Secular",
     "SecularSphere",

@@ -98,10 +98,11 @@ def run(
     limit: int,
     report: Callable[[int, float, float], bool],
     late: Callable[[], bool] = lambda: False,
+    pause: Callable[[], bool] = lambda: False,
 ) -> str:
     """At most `limit` outer steps; answers how they ended, as the status of an `Answer`. `report` is called
     with the number, the objective and the gap of each, and stops by answering True, as `late` does, which
-    is asked before each Newton step."""
+    is asked before each Newton step. Where `pause` is true after one, the answer is "paused"."""
     refused = since = 0
     least = np.inf
     for outer in range(1, limit + 1):
@@ -128,6 +129,8 @@ def run(
         if since >= PATIENCE:
             break
         at.grow(growth(steps, at.at_once))
+        if pause():
+            return "paused"
     return "max_iter"
 
 

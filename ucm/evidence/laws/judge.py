@@ -10,8 +10,10 @@ import numpy as np
 
 from ucm.data.linear import Vec
 from ucm.language.contracts import Size
+from ucm.language.node import Node
+from ucm.language.statistics.samples import Samples
 
-__all__ = ["Judge", "check_size", "check_support", "optimum"]
+__all__ = ["Judge", "check_size", "check_support", "groups_in_turn", "optimum"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,13 @@ class Judge:
     def at_most(self, law: str, number: float, bound: float = 0.0) -> None:
         if not number <= bound:
             self.fail(law, f"{number:.3e} above {bound:.3e}")
+
+
+def groups_in_turn(node: Node, m: int) -> Any:
+    """(m,) the groups that a declaration names, each for two samples in turn; None where it names none."""
+    named = dict.fromkeys(s.label for s in node.walk() if isinstance(s, Samples))
+    labels = [label for label in named if label is not None]
+    return np.array(labels, dtype=object)[np.arange(m) // 2 % len(labels)] if labels else None
 
 
 def check_support(

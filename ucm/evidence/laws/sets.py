@@ -10,11 +10,10 @@ import numpy as np
 from ucm.data.bound import Data, bind
 from ucm.data.linear import Vec
 from ucm.errors import CompositionError
-from ucm.evidence.laws.judge import Judge, check_size, check_support, optimum
+from ucm.evidence.laws.judge import Judge, check_size, check_support, groups_in_turn, optimum
 from ucm.language.contracts import AffineImage, UncertaintySet, height_of
 from ucm.language.json import from_json, to_json
 from ucm.language.parameter import Parameters
-from ucm.language.statistics.samples import Samples
 
 __all__ = ["check_set"]
 
@@ -64,11 +63,7 @@ def check_set(
     if X is None:
         y = np.array([1.0, -1.0, 1.0, -1.0, -1.0, 1.0, 1.0, -1.0, 1.0])
         X = rng.standard_normal((9, _features(U))) + y[:, None]
-        named = dict.fromkeys(s.label for s in U.walk() if isinstance(s, Samples))
-        labels = [label for label in named if label is not None]
-        subgroup = (
-            [labels[k % len(labels)] for k in (0, 0, 1, 1, 0, 0, 1, 1, 2)] if labels else None
-        )
+        subgroup = groups_in_turn(U, 9)
     data = bind(X, y, subgroup=subgroup)
     why = U.emptiness(data)
     if why is not None:

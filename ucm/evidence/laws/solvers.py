@@ -405,7 +405,7 @@ def _check_tilts(judge: Judge, solver: InnerSolver, rng: np.random.Generator) ->
                 _converged(judge, answer)
                 w, b = _normal(judge, answer), answer.b or 0.0
                 margin = data.y * (data.X @ w + b)
-                height = G.value(margin, w, data.y, data.weights) - plane.height
+                height = G.value(margin, w, data.y, data.weights, data.groups) - plane.height
                 height -= float(plane.margin @ margin) + float(plane.normal @ w)
                 error = abs(height - best) / max(abs(best), 1.0)
                 judge.at_most(f"{model!r}, tilted, is solved", error, judge.tol + _CLARABEL)

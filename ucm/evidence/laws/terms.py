@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
-from ucm.evidence.laws.judge import Judge
+from ucm.evidence.laws.judge import Judge, groups_in_turn
 from ucm.language.parameter import Coefficient, Parameters
 from ucm.language.penalties.gathered import Gathered
 from ucm.language.terms import (
@@ -54,15 +54,19 @@ def check_loss(loss: Loss, seed: int = 0, *, tol: float = 1e-8) -> None:
     judge = Judge(repr(loss), tol)
     added, subtracted = loss.split()
     y = np.where(np.arange(margin.size) % 3 == 0, -1.0, 1.0)
-    parts = sum(part.value(margin, y) for part in added)
-    parts -= sum(part.value(margin, y) for part in subtracted)
-    whole = loss.value(margin, y)
+    groups = groups_in_turn(loss, margin.size)
+    parts = sum(part.value(margin, y, None, groups) for part in added)
+    parts -= sum(part.value(margin, y, None, groups) for part in subtracted)
+    whole = loss.value(margin, y, None, groups)
     judge.at_most("the value is that of its split", abs(parts - whole), tol * (1.0 + abs(whole)))
-    each = sum(loss.value(margin[i : i + 1], y[i : i + 1]) for i in range(margin.size))
+    alone = np.eye(margin.size) * margin
+    each = sum(loss.values(t, y, groups)[i] for i, t in enumerate(alone))
     judge.at_most("the loss is a sum over samples", abs(each - whole), tol * (1.0 + abs(whole)))
-    twice = loss.value(np.repeat(margin, 2), np.repeat(y, 2)) - loss.value(
-        margin, y, np.full(y.size, 2.0)
-    )
+    twice = loss.value(
+        np.repeat(margin, 2),
+        np.repeat(y, 2),
+        subgroup=None if groups is None else np.repeat(groups, 2),
+    ) - loss.value(margin, y, np.full(y.size, 2.0), groups)
     judge.at_most("a weight is a repetition", abs(twice), tol * (1.0 + abs(whole)))
     for part in (*added, *subtracted):
         _check_convex_loss(part, margin, generator, tol)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.language import cvx as cp
 from ucm.language import masses
-from ucm.language.contracts import Capped, Domain, Jacobian, SemiSmooth, Size
+from ucm.language.contracts import Capped, Domain, Jacobian, Sampled, SemiSmooth, Size
 from ucm.language.domains import curved
 from ucm.language.domains.copied import Copied
 from ucm.language.domains.norm_ball import NormBall, SimplexNear
@@ -23,12 +24,13 @@ from ucm.language.parameter import named, subject
 __all__ = ["ChiSquareBall", "SimplexChiSquare"]
 
 
-class ChiSquareBall(Copied, SemiSmooth):
+class ChiSquareBall(Copied, Sampled, SemiSmooth):
     """Vectors near the uniform distribution, `{(1/N) sum (N q_i - 1)^2 <= rho}`.
 
     Give `rho`, or the `level` of a one-sided confidence, which stands for `rho = z(level)^2 / N`, z the
     quantile of the normal distribution: z(0.95)^2 is the quantile 0.9 of chi-square with one degree of
-    freedom. N is the number of entries, met with the data.
+    freedom. N is the number of entries, met with the data; weights of samples count in it, those of classes
+    do not count in that of a level.
 
     Parameters
     ----------
@@ -38,6 +40,8 @@ class ChiSquareBall(Copied, SemiSmooth):
         In place of it: a confidence.
     copies : (N,) array, optional
         How often each entry counts: with copies c it is `(1/N) sum c_i (N q_i / c_i - 1)^2`, N all copies.
+    number : float, optional
+        The samples behind a level, where weights of classes make their number another one than N.
 
     Raises
     ------
@@ -61,10 +65,14 @@ class ChiSquareBall(Copied, SemiSmooth):
 
     rho: Scalar | None = None
     level: Scalar | None = None
+    number: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         _one_of(self)
         super().__post_init__()
+
+    def of_samples(self, number: float) -> ChiSquareBall:
+        return replace(self, number=number)
 
     def _at(self, dim: int) -> NormBall:
         return NormBall(_radius(self, dim), around="uniform", copies=self.copies)
@@ -85,7 +93,7 @@ class ChiSquareBall(Copied, SemiSmooth):
         return self._at(dim).center(dim)
 
     def emptiness(self, dim: int, *, classes: Vec | None = None) -> str | None:
-        return self.miscounted(dim) or _out_of_range(self.bare)
+        return self.miscounted(dim) or _out_of_range(_written(self))
 
     def size(self) -> Size:
         if self.level is None:
@@ -99,10 +107,11 @@ class ChiSquareBall(Copied, SemiSmooth):
         away = N * q - self.c
         if self.copies is not None:
             away = cp.multiply(self.copies**-0.5, away)
-        return [cp.norm2(away if self.rho is None else away / N**0.5) <= size]
+        unit = N if self.level is None else N / _number(self, q.size)
+        return [cp.norm2(away / unit**0.5) <= size]
 
     def on_simplex(self) -> Domain | None:
-        return SimplexChiSquare(self.rho, self.level, copies=self.copies)
+        return SimplexChiSquare(self.rho, self.level, copies=self.copies, number=self.number)
 
     def formula(self, notation: Notation) -> str:
         copies = self.copies is not None
@@ -115,13 +124,13 @@ class ChiSquareBall(Copied, SemiSmooth):
         return mean + notation.leq + notation.fraction(quantile, "N")
 
 
-class SimplexChiSquare(curved.CutSimplex):
+class SimplexChiSquare(curved.CutSimplex, Sampled):
     """Simplex and chi-square ball, `{q >= 0, sum q = 1, (1/N) sum (N q_i - 1)^2 <= rho}`; with classes mass
     1/2 in each, and N all entries.
 
     Parameters
     ----------
-    rho, level : as in `ChiSquareBall`
+    rho, level, number : as in `ChiSquareBall`
         With classes of m and n entries, N = m + n, rho is at least `(m - n)^2 / (4 m n)`.
 
     Examples
@@ -133,13 +142,17 @@ class SimplexChiSquare(curved.CutSimplex):
 
     rho: Scalar | None = None
     level: Scalar | None = None
+    number: float | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         _one_of(self)
         super().__post_init__()
 
+    def of_samples(self, number: float) -> SimplexChiSquare:
+        return replace(self, number=number)
+
     def ball(self) -> ChiSquareBall:
-        return ChiSquareBall(self.rho, self.level, copies=self.copies)
+        return ChiSquareBall(self.rho, self.level, copies=self.copies, number=self.number)
 
     def around(self, dim: int) -> Capped:
         return Simplex()
@@ -152,7 +165,7 @@ class SimplexChiSquare(curved.CutSimplex):
         return False
 
     def _too_small(self, dim: int, classes: Vec | None) -> str | None:
-        reason = _out_of_range(self.ball().bare)
+        reason = _out_of_range(_written(self))
         if reason is not None or classes is None:
             return reason
         N, c = self.count(dim), np.ones(dim) * self.c
@@ -162,12 +175,17 @@ class SimplexChiSquare(curved.CutSimplex):
         if rho >= least * (1.0 - masses.ROUNDING):
             return None
         given, what = (self.rho, "size") if self.level is None else (self.level, "level")
-        bound = least if self.level is None else _level_of(math.sqrt(least * N))
+        bound = least if self.level is None else _level_of(math.sqrt(least * _number(self, dim)))
         return (
-            f"{self.ball().bare!r}: empty on the simplex, {named(_scalar(given), what)} gives less than the "
+            f"{_written(self)!r}: empty on the simplex, {named(_scalar(given), what)} gives less than the "
             f"divergence {least:.6g} between the classes' uniform vectors and 1/N; "
             f"{subject(_scalar(given), what)} must be at least {bound:.6g}"
         )
+
+
+def _written(node: ChiSquareBall | SimplexChiSquare) -> ChiSquareBall:
+    """The ball as it was declared, before samples were bound."""
+    return ChiSquareBall(node.rho, node.level)
 
 
 def _one_of(node: ChiSquareBall | SimplexChiSquare) -> None:
@@ -203,7 +221,12 @@ def _radius(node: ChiSquareBall | SimplexChiSquare, dim: int) -> float:
     N = node.count(dim)
     if node.level is None:
         return _root(value(_given(node))) / math.sqrt(N)
-    return _quantile(value(node.level)) / N
+    return _quantile(value(node.level)) / math.sqrt(N * _number(node, dim))
+
+
+def _number(node: ChiSquareBall | SimplexChiSquare, dim: int) -> float:
+    """Of samples."""
+    return node.count(dim) if node.number is None else node.number
 
 
 def _out_of_range(node: ChiSquareBall) -> str | None:

@@ -10,13 +10,13 @@ from ucm.data.linear import Vec
 from ucm.errors import CompositionError, SolverError, brief
 from ucm.language import cvx as cp
 from ucm.language import masses
-from ucm.language.contracts import Domain, Size, Weighable, operator
+from ucm.language.contracts import Domain, Sampled, Size, Weighable, operator
 from ucm.language.node import Notation
 
 __all__ = ["DomainIntersection"]
 
 
-class DomainIntersection(Weighable):
+class DomainIntersection(Sampled):
     """The common points of two domains, written `A & B`.
 
     It has no projection of its own: solvers couple one block for each operand. Where no operand
@@ -123,6 +123,12 @@ class DomainIntersection(Weighable):
             for d in (self.left, self.right)
         )
         return None if left is None or right is None else DomainIntersection(left, right)
+
+    def of_samples(self, number: float) -> DomainIntersection:
+        sides = (self.left, self.right)
+        return DomainIntersection(
+            *(d.of_samples(number) if isinstance(d, Sampled) else d for d in sides)
+        )
 
     def __repr__(self) -> str:
         right = repr(self.right)

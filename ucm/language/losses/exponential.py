@@ -10,18 +10,18 @@ from ucm.language import cvx as cp
 from ucm.language.boxes import Bound
 from ucm.language.node import Notation
 from ucm.language.parameter import Coefficient, Scope
-from ucm.language.terms import ConvexLoss, OfClass
+from ucm.language.terms import ConvexLoss, OfSamples
 
 __all__ = ["Exponential"]
 
 
-class Exponential(OfClass, ConvexLoss):
+class Exponential(OfSamples, ConvexLoss):
     """The exponential loss, `sum exp(-margin)`; `l(u) = exp(u)`, `l*(s) = s log s - s` for s >= 0.
 
     Parameters
     ----------
-    on : pos or neg, optional
-        The class whose samples count; None for all.
+    on : pos, neg or a group of samples, optional
+        Whose samples count, as `pos` or `neg.group("A")`; None for all.
 
     Notes
     -----
@@ -75,4 +75,4 @@ class Exponential(OfClass, ConvexLoss):
 
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")
-        return self.over("i", f"{notation.word('exp')}(-{t})", notation)
+        return self.over(f"{notation.word('exp')}(-{t})", notation)

@@ -12,12 +12,12 @@ from ucm.language.boxes import Bound
 from ucm.language.node import Notation
 from ucm.language.parameter import Coefficient, Scope
 from ucm.language.statistics.samples import Samples
-from ucm.language.terms import ConvexLoss, OfClass
+from ucm.language.terms import ConvexLoss, OfSamples
 
 __all__ = ["Hinge", "SquaredHinge"]
 
 
-class Hinge(OfClass, ConvexLoss):
+class Hinge(OfSamples, ConvexLoss):
     """The p-hinge loss, `sum max(0, 1 - margin)^p`.
 
     `LossBall` and the generalised nu-SVM read it without the offset, which the free margin of those
@@ -28,8 +28,8 @@ class Hinge(OfClass, ConvexLoss):
     ----------
     p : float, optional
         1 <= p < inf.
-    on : pos or neg, optional
-        The class whose samples count; None for all.
+    on : pos, neg or a group of samples, optional
+        Whose samples count, as `pos` or `neg.group("A")`; None for all.
 
     Raises
     ------
@@ -118,7 +118,7 @@ class Hinge(OfClass, ConvexLoss):
         term = f"{notation.word('max')}(0, 1 - {t})"
         if self.p != 1.0:
             term = notation.power(term, f"{self.p:.6g}")
-        return self.over("i", term, notation)
+        return self.over(term, notation)
 
 
 def SquaredHinge(*, on: Samples | None = None) -> Hinge:
@@ -126,8 +126,8 @@ def SquaredHinge(*, on: Samples | None = None) -> Hinge:
 
     Parameters
     ----------
-    on : pos or neg, optional
-        The class whose samples count; None for all.
+    on : pos, neg or a group of samples, optional
+        Whose samples count, as `pos` or `neg.group("A")`; None for all.
 
     Examples
     --------

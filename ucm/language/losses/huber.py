@@ -10,12 +10,12 @@ from ucm.language import cvx as cp
 from ucm.language.boxes import Bound
 from ucm.language.node import Notation, Scalar, value
 from ucm.language.parameter import Coefficient, Root, Scope, as_declared, shown
-from ucm.language.terms import ConvexLoss, OfClass
+from ucm.language.terms import ConvexLoss, OfSamples
 
 __all__ = ["HuberHinge"]
 
 
-class HuberHinge(OfClass, ConvexLoss):
+class HuberHinge(OfSamples, ConvexLoss):
     """The hinge loss with its kink rounded: 0 from the margin 1 on, `(1 - t)^2 / (2 delta)` down to
     `t = 1 - delta`, then `1 - t - delta / 2`.
 
@@ -26,8 +26,8 @@ class HuberHinge(OfClass, ConvexLoss):
     ----------
     delta : float or Param, optional
         Positive, in units of the margin.
-    on : pos or neg, optional
-        The class whose samples count; None for all.
+    on : pos, neg or a group of samples, optional
+        Whose samples count, as `pos` or `neg.group("A")`; None for all.
 
     Raises
     ------
@@ -94,4 +94,4 @@ class HuberHinge(OfClass, ConvexLoss):
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")
         name = notation.sub(notation.word("huber"), notation.scalar(self.delta))
-        return self.over("i", f"{name}({notation.word('max')}(0, 1 - {t}))", notation)
+        return self.over(f"{name}({notation.word('max')}(0, 1 - {t}))", notation)

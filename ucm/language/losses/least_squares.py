@@ -9,12 +9,12 @@ from ucm.language import cvx as cp
 from ucm.language.boxes import Bound
 from ucm.language.node import Notation
 from ucm.language.parameter import Coefficient, Scope
-from ucm.language.terms import ConvexLoss, OfClass
+from ucm.language.terms import ConvexLoss, OfSamples
 
 __all__ = ["LeastSquares"]
 
 
-class LeastSquares(OfClass, ConvexLoss):
+class LeastSquares(OfSamples, ConvexLoss):
     """`sum (1 - margin)^2`, which is `sum (y_i - f(x_i))^2`: regression on the labels; `l*(s) = s^2 / 4`.
 
     A margin above 1 is a loss too: l falls where u < 0, and weights of samples may be negative. With `L2()`
@@ -23,8 +23,8 @@ class LeastSquares(OfClass, ConvexLoss):
 
     Parameters
     ----------
-    on : pos or neg, optional
-        The class whose samples count; None for all.
+    on : pos, neg or a group of samples, optional
+        Whose samples count, as `pos` or `neg.group("A")`; None for all.
 
     Notes
     -----
@@ -70,4 +70,4 @@ class LeastSquares(OfClass, ConvexLoss):
 
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")
-        return self.over("i", notation.power(f"(1 - {t})", "2"), notation)
+        return self.over(notation.power(f"(1 - {t})", "2"), notation)

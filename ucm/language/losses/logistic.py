@@ -10,20 +10,20 @@ from ucm.language import cvx as cp
 from ucm.language.boxes import Bound
 from ucm.language.node import Notation
 from ucm.language.parameter import Coefficient, Scope
-from ucm.language.terms import ConvexLoss, OfClass
+from ucm.language.terms import ConvexLoss, OfSamples
 
 __all__ = ["Logistic"]
 
 
-class Logistic(OfClass, ConvexLoss):
+class Logistic(OfSamples, ConvexLoss):
     """The logistic loss, `sum log(1 + exp(-margin))`; `l(u) = log(1 + exp(u))`.
 
     `l*(s) = s log s + (1 - s) log(1 - s)` on [0, 1].
 
     Parameters
     ----------
-    on : pos or neg, optional
-        The class whose samples count; None for all.
+    on : pos, neg or a group of samples, optional
+        Whose samples count, as `pos` or `neg.group("A")`; None for all.
 
     Examples
     --------
@@ -85,4 +85,4 @@ class Logistic(OfClass, ConvexLoss):
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")
         log, exp = notation.word("log"), notation.word("exp")
-        return self.over("i", f"{log}(1 + {exp}(-{t}))", notation)
+        return self.over(f"{log}(1 + {exp}(-{t}))", notation)

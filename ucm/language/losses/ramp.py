@@ -10,12 +10,12 @@ from ucm.language import cvx as cp
 from ucm.language.boxes import Bound
 from ucm.language.node import Node, Notation, Scalar, Tunable, value
 from ucm.language.parameter import Coefficient, Scope, as_declared, shown
-from ucm.language.terms import ConvexLoss, OfClass, PointwiseLoss
+from ucm.language.terms import ConvexLoss, OfSamples, PointwiseLoss
 
 __all__ = ["Ramp", "RampPart"]
 
 
-class Ramp(OfClass, PointwiseLoss):
+class Ramp(OfSamples, PointwiseLoss):
     """The ramp loss, `sum (max(0, mu - t) - max(0, -mu^2 - t)) / mu` at the margins t.
 
     It is 0 from t = mu on, 1 + mu below t = -mu^2, a straight line between; it bounds the 0-1 loss
@@ -25,8 +25,8 @@ class Ramp(OfClass, PointwiseLoss):
     ----------
     mu : float or Param, optional
         0 < mu <= 1.
-    on : pos or neg, optional
-        The class whose samples count; None for all.
+    on : pos, neg or a group of samples, optional
+        Whose samples count, as `pos` or `neg.group("A")`; None for all.
 
     Raises
     ------
@@ -60,10 +60,10 @@ class Ramp(OfClass, PointwiseLoss):
     def formula(self, notation: Notation) -> str:
         start, t = notation.scalar(self.mu), notation.sub("t", "i")
         both = f"{_plus(notation, start, t)} - {_plus(notation, _tail(notation, self.mu), t)}"
-        return _over(notation, self.mu, self.over("i", f"({both})", notation))
+        return _over(notation, self.mu, self.over(f"({both})", notation))
 
 
-class RampPart(OfClass, ConvexLoss):
+class RampPart(OfSamples, ConvexLoss):
     """`sum max(0, mu - t) / mu`, or its tail `sum max(0, -mu^2 - t) / mu`: the ramp loss is their
     difference.
 
@@ -130,7 +130,7 @@ class RampPart(OfClass, ConvexLoss):
     def formula(self, notation: Notation) -> str:
         t = notation.sub("t", "i")
         start = _tail(notation, self.mu) if self.tail else notation.scalar(self.mu)
-        return _over(notation, self.mu, self.over("i", _plus(notation, start, t), notation))
+        return _over(notation, self.mu, self.over(_plus(notation, start, t), notation))
 
 
 def _check(node: Node, mu: Scalar) -> None:

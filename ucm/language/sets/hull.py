@@ -76,7 +76,8 @@ class Hull(OfWeights, CoordinateFree):
         """The weights of this hull over bound samples."""
         A, classes = self.samples.map(data), self.samples.classes(data)
         declared = Simplex() if self.weights is None else self.weights
-        domain = weigh(declared, self.samples.copies(data), classes)
+        copies, number = self.samples.copies(data), self.samples.number(data)
+        domain = weigh(declared, copies, classes, number)
         return WeightSpace(domain, A.shape[1], classes, samples=self.samples.rows(data))
 
     def emptiness(self, data: Data) -> str | None:

@@ -26,6 +26,7 @@ from ucm.language.contracts import (
     Domain,
     Measured,
     Path,
+    Sampled,
     Scope,
     Splits,
     Weighable,
@@ -51,8 +52,13 @@ def placed(couplings: Iterable[Coupling], name: str, shift: int = 0) -> tuple[Co
     )
 
 
-def weigh(domain: Domain, weights: Vec | None, classes: Vec | None) -> Domain:
-    """The domain of the weights of samples that each stand for several copies; None: for one."""
+def weigh(domain: Domain, weights: Vec | None, classes: Vec | None, number: float) -> Domain:
+    """The domain of the weights of samples that each stand for several copies; None: for one.
+
+    Parameters
+    ----------
+    number : of samples, the weights of classes left out
+    """
     if weights is None:
         return domain
     found = domain.weighed(weights, classes=classes) if isinstance(domain, Weighable) else None
@@ -62,7 +68,7 @@ def weigh(domain: Domain, weights: Vec | None, classes: Vec | None) -> Domain:
             "(ucm.Weighable), got one that does not; use CappedSimplex, Box, NormBall, ChiSquareBall, "
             "KLBall or LossBall, or leave the weights out"
         )
-    return found
+    return found.of_samples(number) if isinstance(found, Sampled) else found
 
 
 @dataclass(frozen=True)

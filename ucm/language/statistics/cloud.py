@@ -92,6 +92,9 @@ class Cloud(SampleNode):
     def count(self, data: Data) -> float:
         return float(self.points.shape[0])
 
+    def number(self, data: Data) -> float:
+        return self.count(data)
+
     @property
     def tag(self) -> str:
         return "cloud"

@@ -136,7 +136,7 @@ def psd_root(S: NDArray[np.float64]) -> NDArray[np.float64]:
     top = np.abs(S).max(initial=0.0)
     if top == 0.0:
         return np.zeros((S.shape[0], 1))
-    values, vectors = linalg.eigh(S / top)
+    values, vectors = linalg.eigh(S / top, driver="evd")
     kept = values > _RANK * S.shape[0] * np.finfo(float).eps * values[-1]
     root = vectors[:, kept] * np.sqrt(values[kept] * top)
     root[np.diagonal(S) == 0.0] = 0.0  # a constant feature, without the rounding of the vectors

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.data.bound import Data
+from ucm.data.groups import Groups, groups_of, members
 from ucm.data.linear import LinearMap, Vec
 from ucm.errors import CompositionError, brief
 from ucm.language.node import CoordinateFree, Node, Notation
@@ -73,6 +74,10 @@ class SampleNode(Arithmetic[Any]):
     @abstractmethod
     def count(self, data: Data) -> float:
         """The sum of these weights."""
+
+    @abstractmethod
+    def number(self, data: Data) -> float:
+        """Their number, each counted as often as its own weight says, whatever its class weighs."""
 
     @property
     @abstractmethod
@@ -164,6 +169,31 @@ class Samples(SampleNode, CoordinateFree):
             )
         return Samples(self.kind, label)
 
+    def among(self, y: Vec, subgroup: Any) -> NDArray[np.bool_]:
+        """(m,) which of the samples with the labels y they are.
+
+        Parameters
+        ----------
+        subgroup : (m,) labels, or the `Groups` of bound samples; None where they have none
+
+        Raises
+        ------
+        DataError
+            No sample is in their group, or there are no groups.
+        """
+        mine = np.full(y.size, True) if self.kind == "signed" else (y > 0.0) == (self.kind == "pos")
+        if self.label is None:
+            return mine
+        groups = (
+            subgroup
+            if subgroup is None or isinstance(subgroup, Groups)
+            else groups_of(subgroup, y.size)
+        )
+        rows = members(groups, self.kind, self.label, np.flatnonzero(mine))
+        found = np.zeros(y.size, dtype=bool)
+        found[rows] = True
+        return found
+
     @property
     def part(self) -> tuple[str, Any]:
         """The kind and the group, as `ucm.data.bound.Data` takes them."""
@@ -195,6 +225,9 @@ class Samples(SampleNode, CoordinateFree):
 
     def count(self, data: Data) -> float:
         return data.count(*self.part)
+
+    def number(self, data: Data) -> float:
+        return data.number(*self.part)
 
     @property
     def tag(self) -> str:

@@ -10,12 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ucm.data.linear import Vec
-from ucm.data.options import COUNT, check_fields, within
+from ucm.data.maps import IdentityMap, ZeroMap
+from ucm.data.options import COUNT, FLAG, check_fields, within
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver, solver_of
-from ucm.language.contracts import Projectable
+from ucm.language.contracts import Block, Coupling, Projectable
+from ucm.language.domains.curved import CutSimplex
 
 __all__ = ["ALM"]
 
@@ -36,12 +38,16 @@ class ALM(Solver[MinNorm]):
         sigma grows by the one when the residual did not fall to the other of that before.
     inner_limit
         Iterations of `inner` in one subproblem.
+    split
+        Take a simplex that a ball cuts apart too, as section 4.4 does for the l2-loss nu-SVM: the simplex
+        with the samples, and the ball beside it, coupled. Otherwise it has its own projection.
     """
 
     inner: Solver[MinNorm]
     growth: float = 4.0
     decrease: float = 0.25
     inner_limit: int = 2000
+    split: bool = False
     name: ClassVar[str] = "alm"
 
     def __post_init__(self) -> None:
@@ -51,12 +57,15 @@ class ALM(Solver[MinNorm]):
             growth=within("a number above 1", lambda x: 1.0 < x < math.inf),
             decrease=within("a number in (0, 1)", lambda x: 0.0 < x < 1.0),
             inner_limit=COUNT,
+            split=FLAG,
         )
 
     def refuse(self, form: MinNorm) -> str | None:
         if form.norm != 2.0:
             return "it takes the Euclidean norm only"
-        if not form.couplings:
+        if not form.couplings and not (
+            self.split and any(_ball(b) is not None for b in form.blocks)
+        ):
             return "nothing couples the blocks"
         for b in form.blocks:
             if not isinstance(b.domain, Projectable):
@@ -67,6 +76,20 @@ class ALM(Solver[MinNorm]):
         return 5_000.0
 
     def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
+        if not self.split:
+            return self._solve(form, monitor, start)
+        parted = _apart(form)
+        if start is not None:
+            balls = [v for b, v in zip(form.blocks, start.q, strict=True) if _ball(b) is not None]
+            start = replace(start, q=[*start.q, *balls])
+        answer = self._solve(parted, monitor, start)
+        q = [
+            v if _ball(b) is None else b.domain.project(v, classes=b.classes)  # type: ignore[attr-defined]
+            for b, v in zip(form.blocks, answer.q, strict=False)
+        ]
+        return replace(answer, q=q, multipliers=answer.multipliers[: len(form.couplings)])
+
+    def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
         q = form.begin(start)
         units = form.units(q)
         scale = max(form.space.norm(form.center), form.space.norm(form.matvec(q)))
@@ -120,6 +143,27 @@ class ALM(Solver[MinNorm]):
             accuracy = max(0.3 * accuracy, 1e-3 * monitor.tol**0.5)
         message = f"the couplings are met to {last:.2g} only; raise max_iter or tol"
         return answer.ended("max_iter", message)
+
+
+def _ball(b: Block) -> Projectable | None:
+    """The ball that cuts a simplex, where it has a projection."""
+    ball = b.domain.ball() if isinstance(b.domain, CutSimplex) else None
+    return ball if isinstance(ball, Projectable) else None
+
+
+def _apart(form: MinNorm) -> MinNorm:
+    """The form with every such ball as a block of its own behind the others, equal to that of its simplex."""
+    blocks, couplings = list(form.blocks), list(form.couplings)
+    for k, b in enumerate(form.blocks):
+        ball = _ball(b)
+        if ball is None:
+            continue
+        dim = b.map.shape[1]
+        blocks[k] = replace(b, domain=b.domain.around(dim))  # type: ignore[attr-defined]
+        terms = ((k, IdentityMap(dim)), (len(blocks), IdentityMap(dim, -1.0)))
+        couplings.append(Coupling(("ball", str(k)), terms, np.zeros(dim)))
+        blocks.append(Block(ZeroMap(form.n, dim), ball, b.classes))
+    return replace(form, blocks=tuple(blocks), couplings=tuple(couplings))
 
 
 def _told(q: list[Vec], x: Vec) -> dict[str, Any]:

@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ucm.data.linear import Vec
-from ucm.data.options import FLAG, POSITIVE, STOP, check_fields, optional, within
+from ucm.data.options import FLAG, POSITIVE, STOP, check_fields, one_of, optional, within
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Projectable
 from ucm.solvers.accelerated import Iterate, Smooth, State, Watched, inner
+from ucm.solvers.distance.printed import project, refuse
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["APG"]
@@ -54,6 +55,10 @@ class APG(Solver[MinNorm]):
         Floor of eta, at least 1. With 1, as printed, eta tends to 1 and L can no longer grow.
     L
         Start value; None for the largest squared column norm, as in the paper.
+    projection : "exact", "bisection" or "breakpoints"
+        How weights are projected: by the root of their domain; by the paper's Algorithms 2 and 3, for a
+        capped simplex and for the simplex of one class in a Euclidean ball; by breakpoint search with random
+        pivots, for a capped simplex.
 
     Notes
     -----
@@ -75,6 +80,7 @@ class APG(Solver[MinNorm]):
     delta: float = 0.8
     eta_min: float = 1.01
     L: float | None = None
+    projection: str = "exact"
     name: ClassVar[str] = "apg"
 
     def __post_init__(self) -> None:
@@ -90,6 +96,7 @@ class APG(Solver[MinNorm]):
             delta=within("a number in (0, 1)", lambda x: 0.0 < x < 1.0),
             eta_min=within(f"a number from 1 to eta = {self.eta}", lambda x: 1.0 <= x <= self.eta),
             L=optional(POSITIVE),
+            projection=one_of("exact", "bisection", "breakpoints"),
         )
 
     def refuse(self, form: MinNorm) -> str | None:
@@ -100,7 +107,9 @@ class APG(Solver[MinNorm]):
         for b in form.blocks:
             if not isinstance(b.domain, Projectable):
                 return f"{b.domain!r} has no projection"
-        return None
+        if self.projection == "exact":
+            return None
+        return next((why for why in (refuse(self.projection, b) for b in form.blocks) if why), None)
 
     def predicted_passes(self, form: MinNorm) -> float:
         return 800.0
@@ -146,8 +155,8 @@ class _Distance(Smooth):
 
     rounding = 1e-15
 
-    def __init__(self, form: MinNorm, monitor: Monitor) -> None:
-        self.form, self.monitor = form, monitor
+    def __init__(self, form: MinNorm, monitor: Monitor, projection: str) -> None:
+        self.form, self.monitor, self.projection = form, monitor, projection
         self.half = form.pass_cost() / 2
 
     def iterate(self, z: list[Vec]) -> Iterate:
@@ -163,9 +172,12 @@ class _Distance(Smooth):
 
     def prox(self, at: Iterate, gradient: Sequence[Vec], L: float) -> list[Vec]:
         """`T_L(p) = P(p - grad / L)`."""
+        steps = [v - g / L for v, g in zip(at.z, gradient, strict=True)]
+        if self.projection != "exact":
+            return [project(self.projection, b, v) for b, v in zip(self.form.blocks, steps)]
         return [
-            b.domain.project(v - g / L, classes=b.classes)  # type: ignore[attr-defined]
-            for b, v, g in zip(self.form.blocks, at.z, gradient, strict=True)
+            b.domain.project(v, classes=b.classes)  # type: ignore[attr-defined]
+            for b, v in zip(self.form.blocks, steps, strict=True)
         ]
 
 
@@ -186,7 +198,7 @@ class _Run:
 
     def __init__(self, options: APG, form: MinNorm, monitor: Monitor, q: list[Vec]) -> None:
         self.options, self.form, self.monitor = options, form, monitor
-        self.distance = _Distance(form, monitor)
+        self.distance = _Distance(form, monitor, options.projection)
         self.half = self.distance.half
         self.f: Smooth = Watched(self.distance) if monitor.trace else self.distance
         self.state = State(self.f.iterate(q), options.first_L(form, monitor))

@@ -17,18 +17,19 @@ from ucm.data.linear import Vec
 from ucm.data.options import COUNT, FLAG, check_fields, one_of
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import HullsByRows
+from ucm.forms.nearest import HullsByRows, Improving
 from ucm.solvers.rows.active import Active
 from ucm.solvers.rows.descent import Descending, Descent, Place
 
 __all__ = ["ClipMDM"]
 
 _LIMIT, _MISSING = 1, 3
+_TURNS = 20  # of pair exchanges between two looks at the gap, inside of another problem
 _ROWS = {"first-order": 2, "second-order": 4}  # rows of the Gram matrix that a step looks at
 
 
 @dataclass(frozen=True)
-class ClipMDM(Descending):
+class ClipMDM(Descending, Improving):
     """Pair exchanges within a class, in compiled code.
 
     Parameters
@@ -66,23 +67,30 @@ class ClipMDM(Descending):
             return _Exchange(hulls, self, self._from_a_part(hulls, monitor), monitor)
         return _Exchange(hulls, self, hulls.start(start), monitor)
 
+    def improved(self, hulls: HullsByRows, a: Vec, monitor: Monitor) -> Vec:
+        state, tol = _Exchange(hulls, self, a, monitor), monitor.tol
+        for _ in range(_TURNS):
+            if monitor.late:
+                break
+            W, gaps = hulls.norm(state.a, state.F), hulls.gaps(state.a, state.F)
+            gap = float(gaps.sum())
+            if gap <= tol * W * W:
+                break
+            state.reduce(max(0.5 * tol * W * W, 0.03 * gap), state.steps + 100 * hulls.n)
+        return state.a
+
     def _from_a_part(self, hulls: HullsByRows, monitor: Monitor) -> Vec:
         """The extreme points of the hulls in the direction that every eighth sample gives."""
         groups = range(hulls.mass.size)
         members = [np.flatnonzero(hulls.group == g) for g in groups]
         part = np.sort(np.concatenate([k[:: max(1, min(8, k.size // 50))] for k in members]))
         small = hulls.part(part)
-        state = _Exchange(small, self, small.start(None), monitor)
-        for _ in range(20):
-            if monitor.late:
-                break
-            W, gaps = small.norm(state.a, state.F), small.gaps(state.a, state.F)
-            if float(gaps.sum()) <= 1e-2 * W * W:
-                break
-            state.reduce(0.5e-2 * W * W, 100 * small.n)
         a = np.zeros(hulls.n)
-        a[part] = state.a
+        a[part] = self.improved(small, small.start(None), monitor.below(1e-2))
         return hulls.extreme(hulls.scores(a))
+
+
+_CHUNK = 100  # steps, after which a look at the gap of the active samples costs about one more
 
 
 class _Exchange(Descent):
@@ -142,9 +150,8 @@ class _Exchange(Descent):
 
     def reduce(self, gap: float, limit: int) -> None:
         """Steps until the class gaps of all samples sum up to no more than `gap`."""
-        chunk = max(100, min(self.hulls.n, 1000))
         while True:
-            code = self.exchange(0.0, min(limit, self.steps + chunk))
+            code = self.exchange(0.0, min(limit, self.steps + _CHUNK))
             on = self.steps < limit and not self.monitor.late
             if code == _LIMIT and on and self._active_gap() > gap:
                 if self.options.shrinking:

@@ -19,7 +19,7 @@ from ucm.data.options import COUNT, check_fields, optional
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import NEAREST, HullsByRows, NearestPoint
+from ucm.forms.nearest import NEAREST, HullsByRows, Improving, NearestPoint
 from ucm.solvers.levels import Level, descend, strides
 from ucm.solvers.threads import blas_threads
 
@@ -32,7 +32,7 @@ _WIDE = 100  # features from which the whole matrix, by symmetry, costs at most 
 
 
 @dataclass(frozen=True)
-class GramNewton(NearestPoint):
+class GramNewton(Improving):
     """Proximal augmented Lagrangian with semismooth Newton steps, on rows of the Gram matrix.
 
     Parameters
@@ -58,6 +58,13 @@ class GramNewton(NearestPoint):
         if answer.status == "full":
             answer.status = "max_iter"
         return answer
+
+    def improved(self, hulls: HullsByRows, a: Vec, monitor: Monitor) -> Vec:
+        level = _GramLevel(hulls, 1)
+        level.begin(a)
+        level.sharpen()
+        ended = level.run(monitor, monitor.tol, at_once=True)
+        return level.by_variable(1 if ended == "converged" else 8)
 
     def _solve(self, form: MinNorm, monitor: Monitor, start: Answer | None) -> Answer:
         hulls = HullsByRows.of(form)
@@ -89,6 +96,11 @@ class GramNewton(NearestPoint):
                 'coordinates, solver="newton"'
             )
         return Answer(hulls.blocks(form, a)).after(state, message)
+
+
+def _zero(monitor: Monitor) -> float:
+    """The part of the size of U below which a distance counts as 0."""
+    return monitor.tol if monitor.least is None else monitor.least
 
 
 class _GramLevel(Level):
@@ -164,7 +176,7 @@ class _GramLevel(Level):
     def march(self, log: Any, monitor: Monitor) -> int:
         hulls, gram = self.hulls, self.hulls.gram
         if self["floor"] == 0.0:
-            self["floor"] = max(monitor.tol, hulls.resolution) * hulls.reach
+            self["floor"] = max(_zero(monitor), hulls.resolution) * hulls.reach
         before = self["systems"]
         done = numerics.gram_march(
             gram.store, gram.where, self.index, self.s, self.pull, self.ends, self.side, self.state,
@@ -181,7 +193,7 @@ class _GramLevel(Level):
     def ended(self, monitor: Monitor) -> str | None:
         if self["missing"] > 0.0:
             return None if self._fetch(self.need[: int(self["missing"])]) else "full"
-        if self["status"] == 2.0 and not self._negligible(monitor.tol):
+        if self["status"] == 2.0 and not self._negligible(_zero(monitor)):
             self["status"], self["floor"] = 0.0, 0.5 * self["norm"]
         if self["status"] == 3.0 and self.stride == 1:
             return "rounding"

@@ -8,9 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ucm.data.options import COUNT, check_fields
+from ucm.data.options import COUNT, check_fields, optional
 from ucm.forms.answer import Answer
+from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
+from ucm.forms.solver import Solver, solver_of
 from ucm.forms.sphere import UnitNorm, UnitSolver
 from ucm.solvers.sphere.radial import radial
 
@@ -23,12 +25,15 @@ class Linearize(UnitSolver):
 
     As `||w||_p >= <g_k, w> = 1` and f >= 0 the objective never increases, and where it stays w_k is
     stationary. Each problem is solved in its dual, `max {s : -s g_k in U}`: for sums of reduced hulls one
-    linear program with the basis of the last one (HiGHS), for the others a conic program (Clarabel).
+    linear program with the basis of the last one (HiGHS), for the others a conic program (Clarabel), or
+    nearest points.
 
     Parameters
     ----------
     max_steps
         Limit of programs.
+    nearest
+        Solver of the points of U nearest to others, in place of conic programs that would be large.
 
     Notes
     -----
@@ -37,10 +42,11 @@ class Linearize(UnitSolver):
     """
 
     max_steps: int = 500
+    nearest: Solver[MinNorm] | None = None
     name: ClassVar[str] = "linearize"
 
     def __post_init__(self) -> None:
-        check_fields(self, max_steps=COUNT)
+        check_fields(self, max_steps=COUNT, nearest=optional(solver_of(MinNorm)))
 
     def refuse(self, form: UnitNorm) -> str | None:
         return None
@@ -50,7 +56,7 @@ class Linearize(UnitSolver):
 
     def solve(self, form: UnitNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
         v = form.begin(start)
-        reach = radial(form, monitor)
+        reach = radial(form, monitor, self.nearest)
         height = np.inf if form.image.couplings else form.height(v)
         answer = Answer(form.image.centers(), form.lift(v))
         # a conic answer is known to its tolerance only

@@ -6,12 +6,15 @@ For a normal g the program linearised at `<g, w> = 1`,
 
 has w for its dual vector. Over sums of reduced hulls it is linear, with one column for every sample and
 one for s, one row for every feature and every group; another g changes the column of s only, so the basis
-is kept. Over any other set it is conic, and g a parameter.
+is kept. Over any other set it is conic, and g a parameter. Where such a program would be large and the
+domains have projections, the points of U nearest to -s g take its place: from outside, s falls to the worst
+case of the normal that separates -s g from U, as long as that is smaller.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,8 +23,10 @@ from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.forms.answer import Answer
+from ucm.forms.distance import MinNorm
 from ucm.forms.faces import SumOfHulls
 from ucm.forms.monitor import Monitor
+from ucm.forms.solver import Solver
 from ucm.forms.sphere import UnitNorm
 from ucm.solvers.programs import Blocks, LinearProgram, accuracy, attempt, cut_short, numbers
 
@@ -100,13 +105,63 @@ class Reached(NamedTuple):
         return Answer(self.q, form.lift(self.v) / length, multipliers=multipliers)
 
 
+_LARGE = 20_000  # numbers in a conic program
+_GAP, _SHARPER = 1e-2, 1e-4  # of a nearest point; where it brings nothing
+_STEPS, _INNER = 30, 20
+_SAME = 1e-7  # of a reach
+_ZERO = 1e-10  # norm of a nearest point that is 0, relative
+
 Reach = Callable[[Vec], Reached | None]
 """What g reaches; None when no multiple of g is in U, the program failed, or the time was over."""
 
 
-def radial(form: UnitNorm, monitor: Monitor) -> Reach:
-    """How far U reaches: a linear program over hulls, a conic one over any other set."""
-    return _conic(form, monitor) if form.hulls is None else _polyhedral(form.hulls, monitor)
+def radial(form: UnitNorm, monitor: Monitor, nearest: Solver[MinNorm] | None = None) -> Reach:
+    """How far U reaches: a linear program over hulls, a conic one over any other set; a large set that holds
+    0 by its nearest points, where a solver of these takes it."""
+    if form.hulls is not None:
+        return _polyhedral(form.hulls, monitor)
+    large = form.rank * sum(b.map.shape[1] for b in form.image.blocks) >= _LARGE
+    able = nearest is not None and nearest.refuse(form.image) is None
+    if nearest is not None and large and able and not form.image.couplings:
+        return _by_distances(form, monitor, nearest)
+    return _conic(form, monitor)
+
+
+def _by_distances(form: UnitNorm, monitor: Monitor, nearest: Solver[MinNorm]) -> Reach:
+    image = form.image
+    last: Answer | None = None
+
+    def reach(normal: Vec) -> Reached | None:
+        nonlocal last
+        g = form.lift(normal)
+        v = normal / float(normal @ normal)
+        s, _ = form.highest(v)
+        gap, least = _GAP, monitor.zero * s
+        for _ in range(_STEPS):
+            moved = replace(image, center=image.center + s * g)
+            below = monitor.below(gap, _INNER, least=_ZERO)
+            last = nearest.solve(moved, below, last)
+            monitor.passes += below.passes
+            monitor.systems += below.systems
+            if monitor.late:
+                return None
+            z, before = moved.matvec(last.q), s
+            for w in (z, z if last.w is None else last.w):
+                if not float(w @ g) > 0.0:
+                    continue
+                trial = form.lower(w / float(w @ g))
+                height, _ = form.highest(trial)
+                if height < s:
+                    s, v = height, trial
+            if s <= least:
+                break
+            if before - s <= _SAME * before:
+                if gap < _GAP or not z.any():
+                    break
+                gap = _SHARPER
+        return Reached(s, v, form.image.centers() if last is None else last.q, [])
+
+    return reach
 
 
 def _polyhedral(hulls: SumOfHulls, monitor: Monitor) -> Reach:

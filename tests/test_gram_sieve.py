@@ -1,0 +1,153 @@
+"""Many samples behind a kernel: bands against the route over rows, CVXPY, and the kernel written out."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import ucm
+from ucm.data.gram import Gram
+from ucm.data.kernels import Kernel
+from ucm.data.tiles import Tiles
+from ucm.models import nu_svm
+from ucm.solvers import ClipMDM, GramNewton, GramSieve
+
+
+def sieve(**options):
+    return GramSieve(GramNewton(), ClipMDM(), **{"coarse": 30, "stride": 3, "band": 40, **options})
+
+
+def samples(m=300, n=4, seed=0, shift=0.6):
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(m) < 0.4, 1.0, -1.0)
+    return rng.standard_normal((m, n)) + shift * y[:, None], y
+
+
+@pytest.mark.parametrize("thin", [False, True], ids=["dense", "sparse"])
+def test_tiles_are_the_kernel_written_out(thin):
+    X, _ = samples(m=700, n=30)
+    X[np.random.default_rng(1).random(X.shape) < 0.9] = 0.0
+    X += 0.0 if thin else 50.0
+    rows, c = np.arange(3, 640, 2), np.random.default_rng(2).standard_normal(319)
+    K = np.exp(-0.3 * ((X[rows, None] - X[None]) ** 2).sum(axis=2))
+    tiles = Tiles(sparse.csr_matrix(X) if thin else X, 0.3)
+    for columns in (None, np.arange(0, 700, 3)):
+        expected = c @ (K if columns is None else K[:, columns])
+        assert np.abs(tiles.sums(rows, c, columns) - expected).max() <= 1e-12 * np.abs(c).sum()
+
+
+def test_tiles_of_far_samples_are_zero_and_no_nan():
+    X = np.array([[0.0], [1e3], [1e200]])
+    found = Tiles(X[:2], 1.0).sums(np.array([0]), np.array([2.0]), None)
+    assert found == pytest.approx([2.0, 0.0], abs=1e-300)
+
+
+def test_products_follow_the_coefficients():
+    X, _ = samples()
+    gram, rng = Gram(Kernel("rbf", 0.2), X), np.random.default_rng(0)
+    K, c = Kernel("rbf", 0.2)(X, X), np.zeros(300)
+    for _ in range(5):
+        c[rng.integers(0, 300, 40)] = rng.standard_normal(40)
+        assert np.abs(gram.follow(c) - K @ c).max() <= 1e-12
+    before = gram.computed
+    assert np.array_equal(gram.times(c), gram.follow(c))
+    assert gram.computed == before  # the same product is not computed again
+
+
+@pytest.mark.parametrize("solver", [sieve(), sieve(free=3)], ids=["newton", "pairs"])
+@pytest.mark.parametrize("gamma", [0.1, 3.0])
+def test_bands_reach_the_optimum(solver, gamma):
+    X, y = samples()
+    options = {"kernel": "rbf", "gamma": gamma, "tol": 1e-9}
+    for nu in (0.2, 0.6):
+        found = ucm.solve(nu_svm(nu), X, y, solver=solver, **options)
+        rows = ucm.solve(nu_svm(nu), X, y, solver="newton-gram", **options)
+        assert found.status == rows.status == "optimal"
+        assert found.objective == pytest.approx(rows.objective, rel=1e-8)
+        assert found.b == pytest.approx(rows.b, abs=1e-6)
+        assert found.certificate.violation <= 1e-9
+
+
+@pytest.mark.parametrize(
+    "U",
+    [
+        ucm.ReducedHull(ucm.pos, eta=0.05) - 0.5 * ucm.ReducedHull(ucm.neg, eta=0.02),
+        ucm.Hull(ucm.signed, weights=ucm.CappedSimplex(0.03)),
+    ],
+    ids=repr,
+)
+def test_other_hulls_agree_with_cvxpy(U):
+    X, y = samples(m=120)
+    plan = ucm.compile(U, X, y, kernel="rbf", gamma=0.5, solver=sieve())
+    assert plan.solve(tol=1e-8).status == "optimal"
+    assert plan.verify().agrees
+
+
+@pytest.mark.parametrize(
+    "kernel", ["poly", "linear", lambda A, B: np.exp(-abs(A[:, None] - B[None]).sum(2))]
+)
+def test_every_kernel_and_sparse_rows(kernel):
+    X, y = samples(m=150)
+    whole = ucm.solve(nu_svm(0.55), X, y, kernel=kernel, solver="newton-gram", tol=1e-7)
+    found = ucm.solve(nu_svm(0.55), X, y, kernel=kernel, solver=sieve(), tol=1e-7)
+    assert found.objective == pytest.approx(whole.objective, rel=1e-6)
+    if isinstance(kernel, str):
+        thin = sparse.csr_matrix(X)
+        found = ucm.solve(nu_svm(0.55), thin, y, kernel=kernel, solver=sieve(), tol=1e-7)
+        assert found.objective == pytest.approx(whole.objective, rel=1e-6)
+
+
+def test_many_samples_take_it_and_few_do_not():
+    X, y = samples(m=5000, n=2, shift=1.5)
+    for size, name in ((4999, "newton-gram"), (5000, "gram-sieve")):
+        plan = ucm.compile(nu_svm(0.3), X[:size], y[:size], kernel="rbf")
+        assert plan.solver.name == name
+        assert f"route     {name}" in plan.explain()
+    solution = plan.solve(tol=1e-3)
+    assert solution.status == "optimal"
+    assert solution.stats.solver == "gram-sieve"
+    # a sample, one product with the support vectors, and what changed
+    support = np.count_nonzero(solution.weights)
+    assert solution.stats.kernel_operations <= 4.0 * support * 5000 + 4 * 3000**2
+
+
+def test_a_store_of_one_megabyte():
+    X, y = samples(m=600)
+    options = {"kernel": "rbf", "gamma": 3.0, "tol": 1e-6}
+    found = ucm.solve(nu_svm(0.3), X, y, solver=sieve(band=3000), cache_size=1, **options)
+    rows = ucm.solve(nu_svm(0.3), X, y, solver="newton-gram", **options)
+    assert found.status == "optimal"
+    assert found.objective == pytest.approx(rows.objective, rel=1e-5)
+
+
+def test_it_stops_when_asked():
+    X, y = samples()
+    with pytest.warns(ucm.errors.ConvergenceWarning):
+        found = ucm.solve(nu_svm(0.2), X, y, kernel="rbf", solver=sieve(), tol=1e-9, max_iter=1)
+    assert found.status == "max_iter"
+    assert found.certificate.dual <= found.certificate.primal
+
+
+def test_a_solution_is_where_the_next_one_starts():
+    X, y = samples()
+    plan = ucm.compile(nu_svm(0.3), X, y, kernel="rbf", solver=sieve())
+    first = plan.solve(tol=1e-8)
+    again = plan.solve(tol=1e-8, warm_start=first)
+    assert again.status == "optimal"
+    assert again.stats.iterations <= 1
+
+
+@pytest.mark.parametrize("wrong", [{"coarse": 1}, {"stride": 1}, {"band": 0}, {"free": -1}])
+def test_options_out_of_range_are_refused(wrong):
+    with pytest.raises(ucm.errors.ParameterError, match=r"GramSieve: .* is a whole number from"):
+        sieve(**wrong)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda A, B: A @ B.T + A[:, :1], lambda A, B: A @ np.triu(np.ones((4, 4))) @ B.T],
+    ids=["of one side", "of a triangle"],
+)
+def test_a_kernel_that_is_not_symmetric_is_refused(function):
+    X, y = samples()
+    with pytest.raises(ucm.errors.DataError, match="symmetric"):
+        ucm.compile(nu_svm(0.3), X, y, kernel=function)
