@@ -228,7 +228,7 @@ def test_a_band_over_the_budget_says_so() -> None:
     X, y = samples(20_000)
     with pytest.warns(ucm.ConvergenceWarning, match="budget"):
         found = ucm.solve(
-            ucm.models.nu_svm(0.4), blocks(X, y), solver=Sieve(NewtonHull(), budget=2000)
+            ucm.models.nu_svm(0.4), blocks(X, y), solver=Sieve(NewtonHull(), budget=500)
         )
     assert found.status == "stalled"
 
@@ -243,6 +243,18 @@ def test_a_band_over_the_budget_begins_anew_nearer_to_the_answer(rows: int) -> N
     assert found.status == "optimal" and found.stats.reads <= 8
     assert found.objective == pytest.approx(wide.objective, rel=2e-6)
     assert found.answer.rows.rows.band.nbytes <= solver.budget < wide.answer.rows.rows.band.nbytes
+
+
+@pytest.mark.parametrize(("nu", "rows", "n"), [(0.6, 62, 4), (0.6, 300, 4), (0.6, 300, 30)])
+def test_a_band_that_is_too_large_ends_in_one_that_is_not(nu: float, rows: int, n: int) -> None:
+    X, y = samples(20_000, n, part=0.5)
+    X *= np.abs(np.random.default_rng(0).standard_t(2.0, (20_000, 1)))
+    solver = Sieve(NewtonHull(), budget=rows * 8 * n)
+    found = ucm.solve(ucm.models.nu_svm(nu), blocks(X, y, 2500), solver=solver)
+    assert found.status == "optimal" and found.stats.reads <= 45
+    assert found.answer.rows.rows.band.nbytes <= solver.budget
+    wide = ucm.solve(ucm.models.nu_svm(nu), blocks(X, y, 2500))
+    assert found.objective == pytest.approx(wide.objective, rel=2e-6)
 
 
 # --- sources -----------------------------------------------------------------------------------
@@ -867,7 +879,12 @@ BALLS = {
 
 @pytest.mark.parametrize(
     ("name", "weight"),
-    [*((name, None) for name in BALLS), ("kl", (2.0, 0.7)), ("mixed", (2.0, 0.7))],
+    [
+        *((name, None) for name in BALLS),
+        ("kl", (2.0, 0.7)),
+        ("mixed", (2.0, 0.7)),
+        ("chi-square", (2.0, 0.7)),
+    ],
 )
 def test_weights_in_balls_are_those_in_memory(name: str, weight: Any) -> None:
     X, y = samples(700)

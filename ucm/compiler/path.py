@@ -383,7 +383,14 @@ def _over_all(
         )
     data = bind(X, y, *(options.get(word) for word in _OF_SAMPLES))
     found = over_interval(
-        model, data, name, float(eps), between, progress, lambda: time_left(time_limit, began)
+        model,
+        data,
+        name,
+        float(eps),
+        between,
+        solver,
+        progress,
+        lambda: time_left(time_limit, began),
     )
     columns = getattr(X, "columns", None)
     values = np.array([each.value for each in found.breaks])

@@ -51,6 +51,7 @@ from ucm.solvers import (
     PrimalAPG,
     ProxNewton,
     Rapminos,
+    Relaxed,
     ScaledNewton,
     Secular,
     SecularSphere,
@@ -82,11 +83,12 @@ def _free(form: MinNorm) -> bool:
 
 
 def _compiled(form: MinNorm) -> bool:
-    """Whether nothing couples the blocks, and the compiled loop is at hand; where it is not, a child process
-    begins to compile it, if the form is one for it."""
-    if not _free(form) or numerics.ready("newton_hull"):
-        return _free(form)
-    return NewtonHull().refuse(form) is None and not numerics.soon(*_FIRST)
+    """Whether the compiled loop of two hulls is at hand; where it is not, a child process begins to compile
+    it, if the form is one for it."""
+    if numerics.ready("newton_hull"):
+        return True
+    fits = bool(form.couplings) or NewtonHull().refuse(form) is None
+    return fits and not numerics.soon(*_FIRST)
 
 
 def _round(form: MinNorm) -> bool:
@@ -155,6 +157,11 @@ ROUTES = (
         Secular(rest=Newton()), "Euclidean balls only: scalar roots, or a small subspace", _round
     ),
     Route(NewtonHull(), "two hulls of samples: a band of them, from few samples to all", _compiled),
+    Route(
+        Relaxed((Secular(), NewtonHull()), (InSpan(Newton()), Newton())),
+        "intersections that may not cut: one side of them, and whether its point lies in the other",
+        _compiled,
+    ),
     Route(InSpan(Newton()), "far more features than parameters: the next row in their span"),
     Route(Newton(), "systems of a few thousand at most: few passes, high accuracy"),
     Route(APG(), "any size: one pass an iteration, exact projections"),
@@ -234,9 +241,9 @@ ROUTES = (
 
 | form | in this order |
 | --- | --- |
-| `MinNorm`, Euclidean | secular (balls of parameters), newton-hull (two hulls of samples), newton-span, \
-newton (semismooth projections), apg (exact projections), newton-cg, alm (coupled blocks), gram-sieve \
-(many samples), newton-gram and clip-mdm (inner products only) |
+| `MinNorm`, Euclidean | secular (balls of parameters), newton-hull (two hulls of samples), relaxed \
+(intersections that may not cut), newton-span, newton (semismooth projections), apg (exact projections), \
+newton-cg, alm (coupled blocks), gram-sieve (many samples), newton-gram and clip-mdm (inner products only) |
 | `MinNorm`, other norms | highs-distance (1 and inf, polyhedral), scaled-newton (with growing-ball), \
 clarabel |
 | `RowHulls` | sieve (rows that are read block by block) |

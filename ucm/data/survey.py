@@ -215,6 +215,10 @@ class RowData:
         parts = zip(("pos", "neg"), self.sizes, self.weighing.classes, strict=True)
         return float(sum(size * factor for k, size, factor in parts if kind in (k, "signed")))
 
+    def number(self, kind: str, group: Any = None) -> float:
+        """Their number."""
+        return float(self._size(kind))
+
     def mean(self, kind: str, group: Any = None) -> NoReturn:
         refuse_gathering(self.source, f"a set with {kind}.mean and hulls of samples")
 

@@ -11,6 +11,7 @@ from ucm.solvers.distance.growing_ball import GrowingBall
 from ucm.solvers.distance.highs import HiGHSDistance
 from ucm.solvers.distance.newton import Newton
 from ucm.solvers.distance.newton_hull import NewtonHull
+from ucm.solvers.distance.relaxed import Relaxed
 from ucm.solvers.distance.scaled_newton import ScaledNewton
 from ucm.solvers.distance.secular import Secular
 from ucm.solvers.distance.span import InSpan
@@ -67,6 +68,7 @@ __all__ = [
     "PrimalAPG",
     "ProxNewton",
     "Rapminos",
+    "Relaxed",
     "ScaledNewton",
     "Secular",
     "SecularSphere",
