@@ -652,6 +652,7 @@ def test_empty_row_groups_and_columns_of_words(tmp_path: Path) -> None:
         ucm.ReducedHull(pos, nu=0.4) - neg.mean,
         ucm.Logistic() + 0.5 * ucm.L1(),
         ucm.Ramp() + 0.5 * ucm.L2(),
+        ucm.Hinge(2, on=pos.group("A")) + 0.5 * ucm.L2(),
         ucm.ReducedHull(pos.group("A"), nu=0.1) - ucm.Hull(neg),
     ],
 )

@@ -166,7 +166,7 @@ class RowSource(ABC):
                 f"mapped: expected a fitted transformer or a function of a block, got {brief(transform)}; "
                 "give for example sklearn.kernel_approximation.Nystroem().fit(some)"
             )
-        one = function(np.zeros((1, self.n)))
+        one: Any = function(np.zeros((1, self.n)))
         if len(getattr(one, "shape", ())) != 2 or one.shape[0] != 1:
             raise DataError(
                 f"mapped: expected one row of features for one row, got {brief(one)}; give a table of as "

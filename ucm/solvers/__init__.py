@@ -27,6 +27,7 @@ from ucm.solvers.rows.clip_gsk import ClipGSK
 from ucm.solvers.rows.clip_mdm import ClipMDM
 from ucm.solvers.rows.extreme import GSK, MDM
 from ucm.solvers.rows.gram_sieve import GramSieve
+from ucm.solvers.rows.hinge_band import HingeBand
 from ucm.solvers.rows.newton_gram import GramNewton
 from ucm.solvers.rows.psmo import PSMO
 from ucm.solvers.sphere.faces import Faces
@@ -57,6 +58,7 @@ __all__ = [
     "GrowingBall",
     "HiGHS",
     "HiGHSDistance",
+    "HingeBand",
     "HingeSieve",
     "InSpan",
     "KinkedNewton",

@@ -131,6 +131,7 @@ class NewtonBalls(Solver[RowBalls]):
         shares = [s * m / k for s, m, k in zip(form.shares, form.data.sizes, counts, strict=True)]
         each = np.where(y > 0.0, *shares)
         z = np.concatenate([np.zeros(form.n), [-1.0, -1.0], np.ones(len(form.balls))])
+        found: BentSums | None = None
         for _ in range(_FETCHES):
             own = each[y > 0.0], each[y <= 0.0]
             part = y.size / form.data.m
@@ -143,8 +144,8 @@ class NewtonBalls(Solver[RowBalls]):
             z = sample.run(z, over_sample, monitor, max(_COARSE, monitor.tol), _LIMIT)[0]
             message = sample.message(z)
             top = over_sample(*message).top
-            found = over_rows(*_Descent(form, form.shares).message(z))
-            if np.all(found.totals <= _MUCH) or monitor.late:
+            found = all_rows = over_rows(*_Descent(form, form.shares).message(z))
+            if np.all(all_rows.totals <= _MUCH) or monitor.late:
                 break
             w, mu, t, factors, _, kinds = message
             beyond = over_rows(w, mu, t, factors, kinds, top, kernel=_beyond, merge=_joined)

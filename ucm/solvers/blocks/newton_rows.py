@@ -78,7 +78,8 @@ def curve(X: Any, y: Any, state: Any, w: Vec, b: float, losses: Weighed) -> tupl
 
 
 def _added(a: _Sums, b: _Sums) -> _Sums:
-    return _Sums(*(u + v for u, v in zip(a, b, strict=True)))
+    each: list[Any] = [u + v for u, v in zip(a, b, strict=True)]
+    return _Sums(*each)
 
 
 def _slopes(X: Any, y: Any, state: Any, w: Vec, b: float, losses: Weighed) -> tuple[Any, Vec]:
