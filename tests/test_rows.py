@@ -247,13 +247,13 @@ def test_a_band_over_the_budget_begins_anew_nearer_to_the_answer(rows: int) -> N
 
 @pytest.mark.parametrize(("nu", "rows", "n"), [(0.6, 62, 4), (0.6, 300, 4), (0.6, 300, 30)])
 def test_a_band_that_is_too_large_ends_in_one_that_is_not(nu: float, rows: int, n: int) -> None:
-    X, y = samples(20_000, n, part=0.5)
-    X *= np.abs(np.random.default_rng(0).standard_t(2.0, (20_000, 1)))
+    X, y = samples(10_000, n, part=0.5)
+    X *= np.abs(np.random.default_rng(0).standard_t(2.0, (10_000, 1)))
     solver = Sieve(NewtonHull(), budget=rows * 8 * n)
-    found = ucm.solve(ucm.models.nu_svm(nu), blocks(X, y, 2500), solver=solver)
+    found = ucm.solve(ucm.models.nu_svm(nu), blocks(X, y, 1250), solver=solver)
     assert found.status == "optimal" and found.stats.reads <= 45
     assert found.answer.rows.rows.band.nbytes <= solver.budget
-    wide = ucm.solve(ucm.models.nu_svm(nu), blocks(X, y, 2500))
+    wide = ucm.solve(ucm.models.nu_svm(nu), blocks(X, y, 1250))
     assert found.objective == pytest.approx(wide.objective, rel=2e-6)
 
 
@@ -492,9 +492,10 @@ def test_squares_that_overflow_are_refused(large: slice) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_nan_that_comes_later_reaches_the_value() -> None:
+@pytest.mark.parametrize("name", ["p = 2", "two kl"])
+def test_a_nan_that_comes_later_reaches_the_value(name: str) -> None:
     X, y = samples()
-    plan = ucm.compile(LOSSES["p = 2"], blocks(X, y))
+    plan = ucm.compile({**LOSSES, **BALLS}[name], blocks(X, y))
     X[0, 0] = np.nan
     with pytest.raises(ucm.UCMError):
         plan.solve()
@@ -896,12 +897,11 @@ def test_weights_in_balls_are_those_in_memory(name: str, weight: Any) -> None:
     assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
     assert rows.w == pytest.approx(memory.w, abs=2e-3)
     assert rows.b == pytest.approx(memory.b, abs=2e-3)
-    assert np.asarray(rows.weights) == pytest.approx(
-        memory.weights, abs=2e-3 * memory.weights.max()
-    )
+    weights = known(memory.weights)
+    assert np.asarray(rows.weights) == pytest.approx(weights, abs=2e-3 * weights.max())
     for ours, theirs in zip(rows.parts or (), memory.parts or (), strict=True):
         assert ours == pytest.approx(theirs, abs=3e-3)
-    if weight is None:
+    if weight is None and name in ("kl", "losses", "mixed"):
         assert plan.verify().agrees
 
 
@@ -935,10 +935,23 @@ def test_rows_beyond_those_of_the_sample() -> None:
     ],
 )
 def test_zero_in_balls_is_proven(model: Any) -> None:
-    X, y = samples(3000)
-    found = ucm.solve(model, blocks(X, y, 400))
+    X, y = samples(1200)
+    found = ucm.solve(model, blocks(X, y, 200))
     assert found.status == "zero_in_set" and found.certificate.violation <= 1e-6
     assert ucm.solve(model, X, y, solver="newton").status == "zero_in_set"
+
+
+def test_rows_that_overflow_are_named() -> None:
+    X, y = samples(4000)
+    X[:20] *= 1e200
+    few = survey(blocks(X[20:], y[20:], 500))
+    few = replace(few, source=blocks(X, y, 500))
+    with (
+        np.errstate(all="ignore"),
+        pytest.warns(ucm.ConvergenceWarning, match="scale the features"),
+    ):
+        found = plan_of_rows(ucm.RobustMargin(BALLS["two kl"]), few, "auto").solve()
+    assert found.status == "stalled" and not found.w.any()
 
 
 def test_balls_end_between_rounds_and_survive_losses() -> None:
@@ -976,10 +989,10 @@ def test_vertices_of_rows_come(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert (rows.b, rows.bias_rule) == (pytest.approx(memory.b, abs=5e-3), memory.bias_rule)
     weights = np.asarray(rows.weights)
     assert weights.shape == (3000,) and np.count_nonzero(weights) < 300
-    assert plan.lowering.here < 1500
+    assert plan.lowering.here < 1500  # type: ignore[attr-defined]
     if name == "mpm":
         assert plan.verify().agrees
-        assert rows.parts[0] == pytest.approx(X[y > 0].T @ weights[y > 0], abs=1e-5)
+        assert known(rows.parts)[0] == pytest.approx(X[y > 0].T @ weights[y > 0], abs=1e-5)
 
 
 def test_what_vertices_do_besides() -> None:

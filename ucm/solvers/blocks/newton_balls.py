@@ -37,6 +37,7 @@ _MUCH = 10.0  # mass, which tells of rows far beyond those of the sample
 _MOST = 100  # of these from a block
 _FETCHES = 4
 _LITTLE = 1e-2  # of the support
+_TINY = 1e-300
 
 
 def _beyond(
@@ -192,11 +193,19 @@ class _Descent:
         """From z on, where the sums may be known."""
         form, n = self.form, self.form.n
         before: tuple[Vec, float] | None = None
-        answer, largest = Answer(w=z[:n]), 0.0
+        answer, largest = Answer(w=np.zeros(n)), 0.0
         for k in range(limit + 1):
             found = sums(*self.message(z)) if known is None else known
             known = None
             support = self.support(z, found)
+            if (
+                np.isnan(support) and self.rounds is not None
+            ):  # rows that were none at the first look
+                return z, Answer(w=z[:n], rows=self.proof(z, found))
+            if before is None and not np.isfinite(support):
+                return z, answer.ended(
+                    "stalled", "weights of far rows overflow; scale the features"
+                )
             if support < 0.0:  # scaled: v, and what depends on it alone, stays
                 size = -support / float(z[:n] @ z[:n])
                 z, found = size * z, found._replace(moments=found.moments / size)
@@ -239,10 +248,10 @@ class _Descent:
     def proof(self, z: Vec, found: BentSums) -> BallProof:
         form, n = self.form, self.form.n
         part, masses = moved(form, found.heights), np.array(form.masses)
-        sizes = np.array(form.data.sizes, dtype=np.float64)
-        scale, shift = (1.0 - part) * masses / found.totals, part * masses / sizes
+        sizes, totals = np.array(form.data.sizes, dtype=np.float64), np.maximum(found.totals, _TINY)
+        scale, shift = (1.0 - part) * masses / totals, part * masses / sizes
         return BallProof(
-            z[:n], z[n : n + 2], z[n + 2 :], found.losses, found.heights, found.totals, found.sums,
+            z[:n], z[n : n + 2], z[n + 2 :], found.losses, found.heights, totals, found.sums,
             found.all / (sizes * form.shares)[:, None], BallRows(self.rounds, self.message(z), scale, shift),
         )  # fmt: skip
 
