@@ -311,6 +311,17 @@ def test_bounds_that_cross_are_not_optimal() -> None:
         assert (proof.certificate.kind == "global") != crossed
 
 
+def test_a_polytope_of_few_points() -> None:
+    """Facets that lie apart are pushed out first: beside each other they lead to the same points of U."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(120) < 60, 1.0, -1.0)
+    A = rng.standard_normal((120, 5))
+    plan = ucm.compile(ucm.models.nu_svm(0.5), A, y)
+    form = known(plan.solve(tol=1e-4).plan or plan).form
+    found = Facets(most=5, ratio=0.99, max_points=800).solve(form, Monitor())
+    assert found.status == "converged" and len(known(found.witness).points) <= 800
+
+
 def test_steps_from_where_the_smoothed_values_are_flat_end_in_silence() -> None:
     rows, line, ones = np.array([[1.0, -1.0], [2.0, -1.0]]), np.array([0.1, 0.5]), np.ones(2)
     y, up, down = _centred(rows, line, np.zeros(2), ones, ones, 1e-12, 8)
