@@ -90,6 +90,11 @@ def boundary(
     Ends with what is proven where no progress is made, or the time is over.
     """
     family = _Family(at, data, start)
+    with data.products():
+        return _between(family, start, monitor)
+
+
+def _between(family: _Family, start: float, monitor: Monitor) -> Boundary:
     lower, upper, answer, since = start, math.inf, None, 0
     form = family.form(start)
     center = form.space.direction(form.matvec(form.centers()), 2.0)
