@@ -188,7 +188,9 @@ class _Family:
             elif height(t) <= 0.0:
                 high = t
         if height(high) <= 0.0:
-            end: Any = brentq(height, best, high, xtol=1e-300, rtol=np.float64(1e-10))
+            # a root of many orders below its bracket is approached by halves: any end will do
+            how: Any = {"xtol": 1e-300, "rtol": np.float64(1e-10), "disp": False}
+            end: Any = brentq(height, best, high, **how)
             back = 1e-15 * end  # from the far side of the root
             while end - back > best and height(end - back) <= 0.0:
                 back *= 4.0
