@@ -72,6 +72,19 @@ def test_a_slower_method_solves_until_the_loop_is_compiled(
     assert ucm.solve(model, X, y).stats.solver == "newton-hull"
 
 
+def test_a_path_over_an_interval_does_not_wait_for_the_loop(empty: Path, child: list[Any]) -> None:
+    X, y = ucm.datasets.load("wine")
+    model, ends = ucm.models.nu_svm(0.3), {"between": (0.2, 0.4), "eps": 1e-2}
+    found = ucm.path(model, X, y, nu="all", **ends)
+    assert len(child) == 1 and "ucm.numerics.newton_hull" not in sys.modules
+    assert found.at(0.31).relative_gap <= 1e-2
+    assert all(s.status == "optimal" for s in found)
+    for module in ("capped", "newton_hull"):
+        _cache.mark(f"ucm.numerics.{module}")
+    same = ucm.path(model, X, y, nu="all", **ends)
+    assert same.at(0.31).objective == pytest.approx(found.at(0.31).objective, rel=1e-2)
+
+
 def test_other_processes_leave_the_one_that_compiles_alone(empty: Path, child: list[Any]) -> None:
     assert numerics.soon("capped") and len(child) == 1
     _cache._children.clear()  # another process

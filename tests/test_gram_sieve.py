@@ -8,12 +8,14 @@ import ucm
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.tiles import Tiles
-from ucm.models import nu_svm
-from ucm.solvers import ClipMDM, GramNewton, GramSieve
+from ucm.models import nu_svm, psvm
+from ucm.solvers import PSMO, ClipMDM, GramNewton, GramSieve, HingeBand
+
+SMALL = {"coarse": 30, "stride": 3, "band": 40}
 
 
 def sieve(**options):
-    return GramSieve(GramNewton(), ClipMDM(), **{"coarse": 30, "stride": 3, "band": 40, **options})
+    return GramSieve(GramNewton(), ClipMDM(), **{**SMALL, **options})
 
 
 def samples(m=300, n=4, seed=0, shift=0.6):
@@ -96,10 +98,12 @@ def test_every_kernel_and_sparse_rows(kernel):
         assert found.objective == pytest.approx(whole.objective, rel=1e-6)
 
 
-def test_many_samples_take_it_and_few_do_not():
+def test_it_is_taken_where_the_rows_of_the_support_vectors_have_no_room():
     X, y = samples(m=5000, n=2, shift=1.5)
-    for size, name in ((4999, "newton-gram"), (5000, "gram-sieve")):
-        plan = ucm.compile(nu_svm(0.3), X[:size], y[:size], kernel="rbf")
+    for size, memory, name in (
+        (4999, 20, "newton-gram"), (5000, 200, "newton-gram"), (5000, 20, "gram-sieve")
+    ):  # fmt: skip
+        plan = ucm.compile(nu_svm(0.3), X[:size], y[:size], kernel="rbf", cache_size=memory)
         assert plan.solver.name == name
         assert f"route     {name}" in plan.explain()
     solution = plan.solve(tol=1e-3)
@@ -151,3 +155,39 @@ def test_a_kernel_that_is_not_symmetric_is_refused(function):
     X, y = samples()
     with pytest.raises(ucm.errors.DataError, match="symmetric"):
         ucm.compile(nu_svm(0.3), X, y, kernel=function)
+
+
+# --- hinge losses ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 3.0])
+@pytest.mark.parametrize("gamma", [0.1, 3.0])
+def test_bands_of_multipliers_reach_the_optimum(p, gamma):
+    X, y = samples(m=240)
+    options = {"kernel": "rbf", "gamma": gamma, "tol": 1e-7}
+    for C in (0.3, 10.0):
+        found = ucm.solve(psvm(p, C), X, y, solver=HingeBand(PSMO(), **SMALL), **options)
+        pairs = ucm.solve(psvm(p, C), X, y, solver="psmo", **options)
+        assert found.status == pairs.status == "optimal"
+        assert found.objective == pytest.approx(pairs.objective, rel=1e-6)
+        assert found.b == pytest.approx(pairs.b, abs=1e-2)
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5])
+def test_bands_of_multipliers_agree_with_cvxpy(p):
+    X, y = samples(m=70)
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, 70)
+    plan = ucm.compile(
+        psvm(p, 2.0), X, y, kernel="rbf", gamma=0.5, sample_weight=weights, class_weight="balanced",
+        solver=HingeBand(PSMO(), **SMALL),
+    )  # fmt: skip
+    assert plan.solve(tol=1e-8).status == "optimal"
+    assert plan.verify().agrees
+
+
+def test_hinge_losses_take_it_from_many_samples_on():
+    X, y = samples(m=10_000, n=2, shift=2.5)
+    for size, name in ((9999, "psmo"), (10_000, "hinge-band")):
+        plan = ucm.compile(psvm(1.0, 1.0), X[:size], y[:size], kernel="rbf")
+        assert plan.solver.name == name
+        assert f"route     {name}" in plan.explain()
+    assert ucm.compile(psvm(1.0, 1.0), X, y, kernel="sigmoid").solver.name == "psmo"
+    assert plan.solve(tol=1e-3).status == "optimal"

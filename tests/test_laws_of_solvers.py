@@ -35,6 +35,7 @@ DISTANCE = [
     solvers.GramSieve(solvers.GramNewton(), solvers.ClipMDM(), coarse=20, stride=3, band=20),
     solvers.HiGHSDistance(),
     solvers.NewtonHull(),
+    solvers.Relaxed((solvers.Secular(), solvers.NewtonHull()), (Newton(),)),
     solvers.Secular(),
 ]
 SPHERE = [

@@ -495,7 +495,7 @@ def test_the_route_table_and_its_refusals() -> None:
     form = ucm.compile(ucm.models.nu_svm(0.8), X, y).form
     names = [route.solver.name for route in routes(form)]
     by_rows = ["newton-gram", "clip-mdm"]
-    newton = ["newton-hull", "newton-span", "newton"]
+    newton = ["newton-hull", "relaxed", "newton-span", "newton"]
     coupled = ["newton-cg", "alm"]
     others = ["highs-distance", "scaled-newton"]
     automatic = ["secular", *newton, "apg", *coupled, *by_rows, *others]
@@ -601,3 +601,37 @@ def test_a_signed_hull_is_half_of_the_two_hulls() -> None:
     assert known(whole.weights).sum() == pytest.approx(2.0)
     assert known(half.weights).sum() == pytest.approx(1.0)
     np.testing.assert_allclose((y * half.weights) @ X, half.x, atol=1e-10)
+
+
+@pytest.mark.parametrize("cut", ["neither", "the ellipsoids", "both"])
+def test_intersections_by_one_side_of_them(cut: str) -> None:
+    """The point of the left operands, or of the right ones, is that of the whole where it lies in both."""
+    rng = np.random.default_rng(3)
+    y = np.where(np.arange(60) < 25, 1.0, -1.0)
+    X = rng.standard_normal((60, 3)) + 1.2 * y[:, None]
+    kappa = {"neither": 0.3, "the ellipsoids": 5.0, "both": 2.1}[cut]
+    hulls = {"neither": 0.4, "the ellipsoids": 0.2, "both": 0.4}[cut]
+    reduced = [ucm.ReducedHull(part, eta=hulls) for part in (pos, neg)]
+    round_ = [ucm.Ellipsoid(part.mean, part.cov, kappa) for part in (pos, neg)]
+    models: list[Any] = [
+        (round_[0] & reduced[0]) - (round_[1] & reduced[1]),
+        ((round_[0] - round_[1]) & (reduced[0] - reduced[1])) + np.array([0.1, 0.0, 0.2]),
+        2.0 * (round_[0] & reduced[0]) - neg.mean,
+        ((round_[0] & reduced[0]) & ucm.Ball(pos.mean, 50.0)) - neg.mean,
+    ]
+    for model in models:
+        plan = ucm.compile(model, X, y)
+        own, whole = plan.solve(), ucm.solve(model, X, y, solver="newton")
+        assert plan.solver.name == "relaxed" and own.status == whole.status == "optimal"
+        assert own.objective == pytest.approx(whole.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize(("m", "a"), [(600, 200), (900, 299)])
+def test_a_hull_that_its_cap_leaves_a_point_takes_no_more_steps(m: int, a: int) -> None:
+    """At nu_max the smaller class has a single point, but for rounding of its cap."""
+    y = np.where(np.arange(m) < a, 1.0, -1.0)
+    X = np.random.default_rng(0).standard_normal((m, 4)) + 0.3 * y[:, None]
+    found = ucm.solve(ucm.models.nu_svm(2.0 * a / m), X, y)
+    assert found.status == "optimal" and found.stats.systems <= 40
+    assert found.weights is not None
+    assert found.weights[:a] == pytest.approx(np.full(a, 1.0 / a), rel=1e-9)

@@ -319,7 +319,7 @@ def _several_baselines(name: str, X: Any, y: Any) -> Iterator[Row]:
 def course() -> Iterator[Row]:
     """Figure 3: the course of training on USPS, p = 2 and C = .25, pair by pair of its first three classes:
     the dual objective, the proven gap and the accuracy on the test part after 1/8, 1/4, 1/2 of the steps and
-    all. Printed as a picture. Within: the objective never falls from one report to the next."""
+    all. Printed as a picture. Within: the objective does not fall."""
     return over(("usps",), _course, standardised, table="figure 3")
 
 
@@ -331,9 +331,7 @@ def _course(name: str, X: Any, y: Any) -> Iterator[Row]:
         signs = np.where(y[own] == a, 1.0, -1.0)
         truth = np.where(y[other] == a, 1.0, -1.0)
         plan = compile(psvm(2.0, 0.25), X[own], signs, solver="psmo")
-        whole = plan.solve(tol=1e-4)
-        heights = [record["objective"] for record in whole.history]
-        steps = whole.stats.iterations
+        steps, before = plan.solve(tol=1e-4).stats.iterations, -np.inf
         for limit in (steps // 8, steps // 4, steps // 2, steps):
             found = plan.solve(tol=1e-4, max_iter=max(limit, 1))
             right = float(np.mean(np.sign(found.decision(X[other])) == truth))
@@ -341,8 +339,9 @@ def _course(name: str, X: Any, y: Any) -> Iterator[Row]:
                 "table": "figure 3", "set": name, "classes": f"{a:g}, {b:g}", "steps": limit,
                 "objective": found.certificate.dual, "gap": found.certificate.relative_gap,
                 "test, %": 100.0 * right,
-                "within": all(q >= p * (1.0 - 1e-9) for p, q in itertools.pairwise(heights)),
+                "within": found.certificate.dual >= before,
             }  # fmt: skip
+            before = found.certificate.dual
 
 
 # --- seconds ----------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ucm.compiler.plan import Plan
 from ucm.compiler.recover import bias
 from ucm.compiler.robust import ToDistance
+from ucm.compiler.route import choose
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.errors import EmptySetError, ParameterError, SolverError, brief
@@ -338,14 +339,17 @@ class _Hulls:
         return caps, mass, sizes
 
     def ends(self, c: float, q: list[Vec], w: Vec) -> Ends:
-        """The proof at one c, from the declared sets."""
-        value = float(self.size.inverse(c))
-        x, violation = self.at(value).set.rebuild(self.data, iter(self.blocks(q)))
-        if violation > 1e-9:
-            raise SolverError(
-                f"path: weights outside of their domains by {violation:.2g} at {self.name}={value:.6g}; "
-                "please report it"
-            )
+        """The proof at one c, from the samples of the declared sets and the weights themselves."""
+        for h, part in zip(self.members, q, strict=True):
+            cap, total = h.share * c, float(part.sum())
+            off = max(-float(part.min()), float(part.max()) - cap) / cap
+            if not max(off, abs(total - h.mass) / h.mass) <= 1e-9:
+                raise SolverError(
+                    f"path: weights outside of their domains by {off:.2g} of the cap, mass {total:.17g}, at "
+                    f"{self.name}={float(self.size.inverse(c)):.6g}; please report it"
+                )
+        parts = zip(self.maps, self.blocks(q), strict=True)
+        x = sum((factor * A.matvec(v) for (A, factor), v in parts), start=np.zeros(w.size))
         pulls = [factor * A.rmatvec(w) for A, factor in self.maps]
         return Ends.of(c, x, w, [pulls[k][entries] for k, entries in self.places])
 
@@ -379,24 +383,26 @@ def classifiers(
     chain = None
     for value in values:
         c = hulls.size.derived(value)
-        if hulls.at(value).set.emptiness(data) is not None or not math.isfinite(c):
+        at = hulls.at(value)
+        if at.set.emptiness(data) is not None or not math.isfinite(c):
             found.append(None)
             continue
+        form = ToDistance(at, data).form
         if chain is None:
-            chain = HullChain(hulls.form(value), Monitor(tol))
+            chain = HullChain(form, Monitor(tol))
             q, w = chain.first(NewtonHull().coarse)
         else:
             q, w = chain.at([h.share * c for h in hulls.members], _on_line(known, c))
         if not w.any() or not chain.proven:
             return [*found, *[None] * (len(values) - len(found))]
         known = [*known[-1:], (c, w)]
-        b, *_ = bias(rule, hulls.at(value).set, hulls.form(value), data, hulls.blocks(q), w)
+        b, *_ = bias(rule, at.set, form, data, hulls.blocks(q), w)
         found.append(None if b is None else (w, b))
     return found
 
 
 def over_interval(
-    model: Any, data: Data, name: str, eps: float, between: Sequence[float] | None,
+    model: Any, data: Data, name: str, eps: float, between: Sequence[float] | None, solver: str,
     progress: Callable[[int, Any], object] | None, left: Callable[[], float | None],
 ) -> OverInterval:  # fmt: skip
     """Solve from the smallest set to the largest, each from the one before, so closely that what lies between
@@ -406,14 +412,11 @@ def over_interval(
     if between is not None:
         low, high = _ends(hulls, between)
     monitor = Monitor(_EACH * eps, time_limit=left(), least=_ZERO)
-    began = HullChain(hulls.form(float(hulls.size.inverse(low))), monitor)
-    shares = [h.share for h in hulls.members]
+    solve = _course(hulls, low, solver, monitor)
     known: list[_Break] = []
 
     def solved(c: float, w: Vec | None) -> _Break | None:
-        q, v = (
-            began.first(NewtonHull().coarse) if w is None else began.at([s * c for s in shares], w)
-        )
+        q, v = solve(c, w)
         if not v.any() or not q:
             return None
         found = _Break(float(hulls.size.inverse(c)), c, q, hulls.ends(c, q, v))
@@ -470,6 +473,39 @@ def over_interval(
     if between is not None and current.c < high * (1.0 - 1e-9):
         raise ParameterError(_enters(hulls, high))
     return over
+
+
+def _course(
+    hulls: _Hulls, low: float, solver: str, monitor: Monitor
+) -> Callable[[float, Vec | None], tuple[list[Vec], Vec]]:
+    """What finds the weights by hull and w, as long as the nearest point, at one c after another, from where
+    w is expected; w = 0 where that is 0. The compiled loop, or what solves until it is compiled."""
+    first = hulls.form(float(hulls.size.inverse(low)))
+    chosen = choose(first, solver)
+    if isinstance(chosen, NewtonHull) or chosen is None:
+        chain = HullChain(first, monitor)
+
+        def goes_on(c: float, w: Vec | None) -> tuple[list[Vec], Vec]:
+            if w is None:
+                return chain.first(NewtonHull().coarse)
+            return chain.at([h.share * c for h in hulls.members], w)
+
+        return goes_on
+    last: list[list[Vec]] = []
+
+    def anew(c: float, w: Vec | None) -> tuple[list[Vec], Vec]:
+        form = hulls.form(float(hulls.size.inverse(c)))
+        own = monitor.below(monitor.tol, least=monitor.least)
+        answer = chosen.solve(form, own, Answer(last[-1], w) if last else None)
+        x = form.matvec(answer.q)
+        length, none = float(np.linalg.norm(x)), np.zeros(form.n)
+        if answer.status != "converged" or length <= _ZERO * form.largest:
+            return [], none
+        last[:] = [answer.q]
+        v = x if answer.w is None else answer.w * (length / float(np.linalg.norm(answer.w)))
+        return [answer.q[k][entries] for k, entries in hulls.places], v
+
+    return anew
 
 
 def _expected(known: list[_Break], c: float) -> Vec:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ucm import numerics
 from ucm.compiler.row_errors import around_least, undecided
 from ucm.data.bound import Data, GramSpace
 from ucm.data.gram import Gram
@@ -336,14 +337,14 @@ def _by_parts(
     scores: Vec, positive: Any, costs: Vec | None, among: Any, low: float, scale: float
 ) -> float | None:
     """`least_error` by the parts; None where b is at an end, or next to scores that rounding tells apart."""
-    part = ((scores - low) * scale).astype(np.intp)
-    of_class = part + _BINS * positive
-    if among is not None:
-        of_class[~among] = 2 * _BINS
-    sums = np.bincount(of_class, costs, 2 * _BINS + 1)
-    first, last, before, least = around_least(sums[_BINS : 2 * _BINS], sums[:_BINS])
-    rows = np.flatnonzero((part >= first) & (part <= last))
-    rows = rows if among is None else rows[among[rows]]
+    every = np.empty(0, dtype=bool) if among is None else among
+    sums, none = np.zeros(2 * _BINS), np.empty(0)
+    numerics.costs_of_parts(
+        scores, positive, every, none if costs is None else costs, low, scale, sums
+    )
+    first, last, before, least = around_least(sums[_BINS:], sums[:_BINS])
+    rows = np.empty(scores.size, dtype=np.int64)
+    rows = rows[: numerics.within_parts(scores, every, low, scale, first, last, rows)]
     own = np.ones(rows.size) if costs is None else costs[rows]
     b, found, inside = _by_sorting(scores[rows], positive[rows], own, before)
     return b if inside and found <= least else None

@@ -40,6 +40,7 @@ from ucm.solvers import (
     GrowingBall,
     HiGHS,
     HiGHSDistance,
+    HingeBand,
     HingeSieve,
     InSpan,
     KinkedNewton,
@@ -51,6 +52,7 @@ from ucm.solvers import (
     PrimalAPG,
     ProxNewton,
     Rapminos,
+    Relaxed,
     ScaledNewton,
     Secular,
     SecularSphere,
@@ -65,7 +67,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-_MANY_ROWS = 5000
+_MANY_ROWS, _MANY_MULTIPLIERS = 5000, 10_000  # samples from which on bands are looked at
 
 
 def _always(form: Any) -> bool:
@@ -82,11 +84,12 @@ def _free(form: MinNorm) -> bool:
 
 
 def _compiled(form: MinNorm) -> bool:
-    """Whether nothing couples the blocks, and the compiled loop is at hand; where it is not, a child process
-    begins to compile it, if the form is one for it."""
-    if not _free(form) or numerics.ready("newton_hull"):
-        return _free(form)
-    return NewtonHull().refuse(form) is None and not numerics.soon(*_FIRST)
+    """Whether the compiled loop of two hulls is at hand; where it is not, a child process begins to compile
+    it, if the form is one for it."""
+    if numerics.ready("newton_hull"):
+        return True
+    fits = bool(form.couplings) or NewtonHull().refuse(form) is None
+    return fits and not numerics.soon(*_FIRST)
 
 
 def _round(form: MinNorm) -> bool:
@@ -95,12 +98,23 @@ def _round(form: MinNorm) -> bool:
 
 
 def _many_rows(form: MinNorm) -> bool:
-    """Whether rows of the Gram matrix, one for each support vector, take longer than bands and tiles.
+    """Whether the store has no room for a row of the Gram matrix for each support vector, of which there are
+    at least `mass / cap` in each hull, and half as many more.
 
-    Measured by process time of whole calls.
+    Measured by process time of whole calls on ijcnn1 and cod-rna: .3 to .5 of it at 12,000 samples and
+    `cache_size=200`; 1.3 to 2.8 times it at 7000, where the rows have room.
     """
-    space = form.space
-    return isinstance(space, GramSpace) and not space.gram.given and space.gram.m >= _MANY_ROWS
+    gram = form.space.gram if isinstance(form.space, GramSpace) else None
+    if gram is None or gram.given or gram.m < _MANY_ROWS:
+        return False
+    groups = [g for b in form.blocks for g in b.groups or ()]
+    return 1.5 * sum(g.mass / g.most for g in groups) > gram.store.shape[0]
+
+
+def _many_multipliers(form: HingeDual) -> bool:
+    """Where a band and tiles take less time than the rows of the samples that move: .3 to .9 of it at 15,000
+    samples, 2 to 4 times it at 6000."""
+    return form.X is None and not form.gram.given and form.m >= _MANY_MULTIPLIERS
 
 
 def _many_features(form: HingeDual) -> bool:
@@ -112,8 +126,9 @@ def _many_features(form: HingeDual) -> bool:
 
 
 def _many_samples(form: Composite) -> bool:
-    """Where an interior-point method takes longer than some tens of steps, which are not compiled."""
-    return form.entries >= 10_000
+    """Where an interior-point method takes longer than some tens of steps, which are not compiled. With the
+    largest weight over fewer samples than features it does not: nearly all weights are equal."""
+    return form.entries >= 10_000 and not (form.n > form.m and form.norms[2] > 0.0)
 
 
 def _soon(form: UnitNorm) -> bool:
@@ -147,6 +162,7 @@ class Route:
 
 _FIRST = ("capped", "newton_hull")  # what a child process compiles, the shorter first
 _EUCLIDEAN = (InSpan(Newton()), Newton(), APG(), Newton(iterative=True), ALM(APG()))
+_SIEVE = GramSieve(GramNewton(), ClipMDM())
 _GROWING = GrowingBall(_EUCLIDEAN[1:])
 
 ROUTES = (
@@ -155,19 +171,22 @@ ROUTES = (
         Secular(rest=Newton()), "Euclidean balls only: scalar roots, or a small subspace", _round
     ),
     Route(NewtonHull(), "two hulls of samples: a band of them, from few samples to all", _compiled),
+    Route(
+        Relaxed((Secular(), NewtonHull()), (InSpan(Newton()), Newton())),
+        "intersections that may not cut: one side of them, and whether its point lies in the other",
+        _compiled,
+    ),
     Route(InSpan(Newton()), "far more features than parameters: the next row in their span"),
     Route(Newton(), "systems of a few thousand at most: few passes, high accuracy"),
     Route(APG(), "any size: one pass an iteration, exact projections"),
     Route(Newton(iterative=True), "the same with systems of any order, by conjugate gradients"),
     Route(ALM(APG()), "coupled blocks: augmented Lagrangian around APG"),
     Route(
-        GramSieve(GramNewton(), ClipMDM()),
+        _SIEVE,
         "many samples behind a kernel: bands of them, no rows of the Gram matrix kept",
         _many_rows,
     ),
-    Route(
-        GramNewton(rest=ClipMDM()), "reduced convex hulls behind a kernel: few free samples decide"
-    ),
+    Route(GramNewton(rest=_SIEVE), "reduced convex hulls behind a kernel: few free samples decide"),
     Route(ClipMDM(), "reduced convex hulls, by inner products: rows of the Gram matrix as needed"),
     Route(HiGHSDistance(), "norms 1 and inf of w, polyhedral sets: linear programs by HiGHS"),
     Route(
@@ -204,6 +223,11 @@ ROUTES = (
     Route(Subgradient(), "any set without intersections: a baseline", _never),
     # hinge losses with the squared l2 norm, by their dual
     Route(
+        HingeBand(PSMO()),
+        "many samples behind a kernel: bands of them by pair updates",
+        _many_multipliers,
+    ),
+    Route(
         PSMO(),
         "pair updates; linear kernels on a working set of support vectors",
         _many_features,
@@ -234,16 +258,17 @@ ROUTES = (
 
 | form | in this order |
 | --- | --- |
-| `MinNorm`, Euclidean | secular (balls of parameters), newton-hull (two hulls of samples), newton-span, \
-newton (semismooth projections), apg (exact projections), newton-cg, alm (coupled blocks), gram-sieve \
-(many samples), newton-gram and clip-mdm (inner products only) |
+| `MinNorm`, Euclidean | secular (balls of parameters), newton-hull (two hulls of samples), relaxed \
+(intersections that may not cut), newton-span, newton (semismooth projections), apg (exact projections), \
+newton-cg, alm (coupled blocks), gram-sieve (many samples), newton-gram and clip-mdm (inner products only) |
 | `MinNorm`, other norms | highs-distance (1 and inf, polyhedral), scaled-newton (with growing-ball), \
 clarabel |
 | `RowHulls` | sieve (rows that are read block by block) |
 | `RowBalls` | newton-balls (the same, their weights in balls) |
 | `RowLosses` | hinge-sieve (the hinge loss), newton-rows (smooth losses) |
 | `UnitNorm` | secular-sphere, facets, faces: global minima; rapminos, linearize |
-| `HingeDual` | psmo (kernels, many features; with few features `Composite`) |
+| `HingeDual` | hinge-band (kernels, many samples), psmo (kernels, many features; \
+with few features `Composite`) |
 | `Composite` | simplex, highs (piecewise linear, l1), prox-newton (smooth losses), newton-dual (one \
 loss, squared l2), prox-newton-alm (kinks, data that are not small), apg-primal (smooth), clarabel-loss |
 | `DifferenceOfConvex` | dca around the first row that takes the convex part |

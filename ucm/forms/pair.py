@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ucm.data.gram import Gram
 from ucm.data.linear import Vec
 from ucm.forms.answer import Expected
@@ -42,3 +44,14 @@ class HingeDual:
     def expected(self) -> Expected:
         """What an answer is made of."""
         return Expected(slopes=self.m)
+
+    def feasible(self, a: Vec) -> Vec:
+        """Non-negative multipliers with y'a = 0, scaled down on the heavier class."""
+        a = np.clip(a, 0.0, self.C if self.p == 1.0 else None)
+        positive = self.y > 0
+        plus, minus = float(a[positive].sum()), float(a[~positive].sum())
+        if plus == 0.0 or minus == 0.0:
+            return np.zeros_like(a)
+        a[positive] *= min(1.0, minus / plus)
+        a[~positive] *= min(1.0, plus / minus)
+        return a

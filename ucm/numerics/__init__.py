@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ucm.numerics.newton_gram import gram_march as gram_march
     from ucm.numerics.newton_hull import march as march
     from ucm.numerics.outer import add_outer as add_outer
+    from ucm.numerics.parts import costs_of_parts as costs_of_parts
+    from ucm.numerics.parts import within_parts as within_parts
     from ucm.numerics.power import power_root as power_root
     from ucm.numerics.printed import bisected as bisected
     from ucm.numerics.printed import bisected_ball as bisected_ball
@@ -60,6 +62,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "newton_gram": ["gram_march"],
         "newton_hull": ["march"],
         "outer": ["add_outer"],
+        "parts": ["costs_of_parts", "within_parts"],
         "power": ["power_root"],
         "printed": ["bisected", "bisected_ball", "by_breakpoints"],
         "psmo": ["hinge_gap", "hinge_levels", "slacks", "smo"],

@@ -11,6 +11,7 @@ from ucm.solvers.distance.growing_ball import GrowingBall
 from ucm.solvers.distance.highs import HiGHSDistance
 from ucm.solvers.distance.newton import Newton
 from ucm.solvers.distance.newton_hull import NewtonHull
+from ucm.solvers.distance.relaxed import Relaxed
 from ucm.solvers.distance.scaled_newton import ScaledNewton
 from ucm.solvers.distance.secular import Secular
 from ucm.solvers.distance.span import InSpan
@@ -26,6 +27,7 @@ from ucm.solvers.rows.clip_gsk import ClipGSK
 from ucm.solvers.rows.clip_mdm import ClipMDM
 from ucm.solvers.rows.extreme import GSK, MDM
 from ucm.solvers.rows.gram_sieve import GramSieve
+from ucm.solvers.rows.hinge_band import HingeBand
 from ucm.solvers.rows.newton_gram import GramNewton
 from ucm.solvers.rows.psmo import PSMO
 from ucm.solvers.sphere.faces import Faces
@@ -56,6 +58,7 @@ __all__ = [
     "GrowingBall",
     "HiGHS",
     "HiGHSDistance",
+    "HingeBand",
     "HingeSieve",
     "InSpan",
     "KinkedNewton",
@@ -67,6 +70,7 @@ __all__ = [
     "PrimalAPG",
     "ProxNewton",
     "Rapminos",
+    "Relaxed",
     "ScaledNewton",
     "Secular",
     "SecularSphere",

@@ -22,6 +22,7 @@ if numerics.ready("newton_hull"):
 _COARSE_GAP = 0.1  # of a coarse level
 _WHOLE = 1_000_000  # entries of the samples up to which all outer steps are one compiled call
 _WIDER = 2.0  # the kinks of a level against those of the coarser one
+_ROOM = 1.0 + 1e-12  # of a cap, over that of a point
 _DENSE = 0.3  # density of a CSR matrix above which rows are faster dense
 
 
@@ -121,7 +122,7 @@ class FeatureLevel(Level):
         self.ends = np.array([[0, a, a], [a, M, M]])
         self.starts = self.ends[:, 0]
         self.side = hulls.side.copy()
-        self.side[:, 0] = np.minimum(self.side[:, 0] * hulls.sizes / self.sizes, self.side[:, 1])
+        self.cap_at(self.side[:, 0] * hulls.sizes / self.sizes)
         self.share = hulls.share * M / hulls.sizes.sum()  # passes over the bound data in one here
         self.spent = 0.0  # passes here, as far as they are counted
         self.state = np.zeros(len(numerics.STATE))
@@ -135,6 +136,13 @@ class FeatureLevel(Level):
         self.w, self.x = np.zeros(n), np.zeros(n)
         if hulls.center is not None:
             self.x += hulls.center
+
+    def cap_at(self, caps: Vec) -> None:
+        """Take these caps; where they leave a single point, it is one beyond rounding too."""
+        mass = self.side[:, 1]
+        whole = np.isfinite(mass)
+        least = np.divide(_ROOM * mass, self.sizes, out=np.zeros(2), where=whole)
+        self.side[:, 0] = np.minimum(np.maximum(caps, least), mass)
 
     def begin(self, q: Vec) -> None:
         """Start at the weights q: `w = x = Z'q`, sigma by the spread of the scores."""

@@ -214,11 +214,12 @@ class HullChain:
         with blas_threads(0, hulls.entries):
             level.w[:] = hulls.inward(w)
             side, V = level.side, level.V
+            before = side[:, 0].copy()
+            level.cap_at(np.asarray(caps))
             for c, (lo, _, hi) in enumerate(level.ends):
-                before, side[c, 0] = side[c, 0], min(caps[c], side[c, 1])
                 q, p = V[0, lo:hi], V[1, lo:hi]
                 np.minimum(p, side[c, 0], out=q)
-                q[p >= before] = side[c, 0]
+                q[p >= before[c]] = side[c, 0]
                 scores = hulls.tables[c] @ (side[c, 2] * level.w)
                 np.take(scores, level.tags[lo:hi] >> 1, out=V[2, lo:hi])
                 level.ends[c, 1] = hi

@@ -29,7 +29,6 @@ from ucm.data.linear import Vec
 from ucm.data.maps import scaled
 from ucm.data.options import COUNT, check_fields, optional, within
 from ucm.data.spectrum import Spectrum, known, spectrum
-from ucm.errors import brief
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
@@ -86,7 +85,7 @@ class Secular(Solver[MinNorm]):
             return "the blocks are coupled by an intersection"
         for b in form.blocks:
             if not isinstance(b.domain, NormBall) or not b.domain.euclidean:
-                return f"{brief(b.domain)} is no Euclidean ball around 0"
+                return f"{b.domain!r} is no Euclidean ball around 0"
         return None
 
     def predicted_passes(self, form: MinNorm) -> float:

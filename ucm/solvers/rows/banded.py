@@ -25,6 +25,7 @@ __all__ = ["Banded", "Ended", "Levels", "sieved"]
 
 _COARSE_GAP = 1e-2
 _MOST_GAP, _SHARE = 1e-2, 0.03  # of a band: at most, and against the gap of all
+_FINER = 0.3  # of the gap of a band after a round without a better one of all
 _LIMIT = 1000  # rounds
 _IDLE = 10  # rounds without a better gap
 
@@ -141,7 +142,7 @@ def sieved(
             return Ended(p, "interrupted")
         idle = 0 if gap < 0.9 * best else idle + 1
         best = min(best, gap)
-        inner = max(0.3 * monitor.tol, min(_SHARE * gap, _MOST_GAP))
+        inner = max(0.3 * monitor.tol, min(_SHARE * gap, _MOST_GAP)) * _FINER**idle
         q = _step(problem, levels, p, F, monitor.below(inner), monitor)
         if idle > _IDLE or np.array_equal(q, p):
             return Ended(p, "stalled", f"the gap stayed at {gap:.2g}")
@@ -166,7 +167,7 @@ def _lifted(problem: Banded, levels: Levels, monitor: Monitor) -> Vec:
 
 
 def _step(problem: Banded, levels: Levels, p: Vec, F: Vec, inner: Monitor, monitor: Monitor) -> Vec:
-    """The weights once the band is solved, as far along the way there as the objective falls."""
+    """The weights once the band is solved, or on the way there, where the objective would rise, the best."""
     band = _band(problem, levels, p, F)
     index, s = problem.index[band], problem.s[band]
     K = problem.gram.between(index, index)
@@ -175,12 +176,12 @@ def _step(problem: Banded, levels: Levels, p: Vec, F: Vec, inner: Monitor, monit
     step = found - p[band]
     fall, curvature = -float(step @ F[band]), float((s * step) @ (K @ (s * step)))
     q = p.copy()
-    q[band] = found if fall >= curvature else p[band] + max(fall, 0.0) / curvature * step
+    q[band] = found if 2.0 * fall >= curvature else p[band] + max(fall, 0.0) / curvature * step
     return q
 
 
 def _band(problem: Banded, levels: Levels, p: Vec, F: Vec) -> NDArray[np.intp]:
-    """The weights on the wrong side of their kink, the farthest first, the free ones, then the nearest."""
+    """The free weights, those on the wrong side of their kink, the farthest first, then the nearest."""
     free, wrong, off = problem.sides(p, F)
     n, count = p.size, int(free.sum())
     room = max(64, isqrt(problem.gram.limit // 16))
@@ -189,5 +190,5 @@ def _band(problem: Banded, levels: Levels, p: Vec, F: Vec) -> NDArray[np.intp]:
     if want == n:
         return np.arange(n)
     far = 1.0 + float(off.max())
-    key = np.where(wrong, -far - off, np.where(free, -0.5 * far, off))
+    key = np.where(free, -3.0 * far, np.where(wrong, -far - off, off))
     return np.sort(np.argpartition(key, want - 1)[:want])

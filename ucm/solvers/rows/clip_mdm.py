@@ -90,6 +90,9 @@ class ClipMDM(Descending, Improving):
         return hulls.extreme(hulls.scores(a))
 
 
+_CHUNK = 100  # steps, after which a look at the gap of the active samples costs about one more
+
+
 class _Exchange(Descent):
     """The weights, and the samples that pair exchanges see.
 
@@ -147,9 +150,8 @@ class _Exchange(Descent):
 
     def reduce(self, gap: float, limit: int) -> None:
         """Steps until the class gaps of all samples sum up to no more than `gap`."""
-        chunk = max(100, min(self.hulls.n, 1000))
         while True:
-            code = self.exchange(0.0, min(limit, self.steps + chunk))
+            code = self.exchange(0.0, min(limit, self.steps + _CHUNK))
             on = self.steps < limit and not self.monitor.late
             if code == _LIMIT and on and self._active_gap() > gap:
                 if self.options.shrinking:

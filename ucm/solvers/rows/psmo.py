@@ -125,7 +125,7 @@ class _State:
     def __init__(self, form: HingeDual, options: PSMO, start: Vec | None, monitor: Monitor) -> None:
         self.form, self.options, self.monitor = form, options, monitor
         self.y, self.C, self.p, self.gram = form.y, form.C, form.p, form.gram
-        self.a = np.zeros(form.m) if start is None else _feasible(start, form)
+        self.a = np.zeros(form.m) if start is None else form.feasible(start)
         self.f = self.gram.times(self.a * self.y) if self.a.any() else np.zeros(form.m)
         self.F = self.y * (1.0 - numerics.slacks(self.a, self.C, self.p)) - self.f
         self.active = Active(self.a)
@@ -203,7 +203,7 @@ class _WorkingSet:
     def __init__(self, form: HingeDual, options: PSMO, start: Vec | None, monitor: Monitor) -> None:
         self.form, self.options, self.monitor = form, options, monitor
         self.y, self.C, self.p, self.gram = form.y, form.C, form.p, form.gram
-        self.a = np.zeros(form.m) if start is None else _feasible(start, form)
+        self.a = np.zeros(form.m) if start is None else form.feasible(start)
         self.cap = min(form.m, options.cap)
         if form.X is None:  # K within half of the memory for rows
             self.cap = max(2, min(self.cap, math.isqrt(form.gram.limit // 16)))
@@ -310,20 +310,6 @@ def _gap(state: _State | _WorkingSet) -> tuple[float, float]:
 def _bounds(a: Vec, C: Vec, p: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which multipliers cannot grow, and which cannot fall."""
     return (a >= C) if p == 1.0 else np.zeros(a.size, dtype=bool), a <= 0.0
-
-
-def _feasible(a: Vec, form: HingeDual) -> Vec:
-    """Non-negative multipliers with y'a = 0, scaled down on the heavier class."""
-    a = np.maximum(a, 0.0)
-    if form.p == 1.0:
-        a = np.minimum(a, form.C)
-    positive = form.y > 0
-    plus, minus = float(a[positive].sum()), float(a[~positive].sum())
-    if plus == 0.0 or minus == 0.0:
-        return np.zeros_like(a)
-    a[positive] *= min(1.0, minus / plus)
-    a[~positive] *= min(1.0, plus / minus)
-    return a
 
 
 def _told(a: Vec) -> dict[str, Any]:

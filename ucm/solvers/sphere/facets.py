@@ -21,6 +21,7 @@ __all__ = ["Facets"]
 _SAME = 1e-12  # of a distance
 _FLAT = 1e-9  # of the width of the polytope
 _TOGETHER = (64, 128)  # facets pushed out in one round: a quarter of the points, between these
+_PARALLEL = 0.99  # cosine of normals, above which one of them is pushed out in a round
 _SEVERAL = 1000  # nearest facets, several of which may be parts of one
 
 
@@ -91,7 +92,9 @@ class Facets(UnitSolver):
                 return inner.answer().interrupted()
             near = np.flatnonzero(far < inner.best * (1.0 - target) - 1e-15 * inner.scale)
             most = min(max(_TOGETHER[0], len(inner.points) // 4), _TOGETHER[1])
-            near = near[np.argsort(far[near])[:most]]
+            near = near[np.argsort(far[near])]
+            if near.size > most:
+                near = near[_apart(normals[near], most)]
             if len(inner.points) + near.size > self.max_points:
                 why = f"more than {self.max_points} points; raise max_points"
                 return inner.answer().ended("max_iter", why)
@@ -99,6 +102,17 @@ class Facets(UnitSolver):
                 return inner.answer()
         answer = inner.answer()
         return answer.ended("max_iter", f"{limit} rounds; raise max_iter") if limit else answer
+
+
+def _apart(normals: NDArray[np.float64], most: int) -> NDArray[np.intp]:
+    """The first of them, and those after it that are not nearly parallel to one before: facets beside each
+    other lead to the same point of U, or to one that is near."""
+    units = normals / np.linalg.norm(normals, axis=1, keepdims=True)
+    left, kept = np.ones(len(units), dtype=bool), []
+    while left.any() and len(kept) < most:
+        kept.append(int(np.argmax(left)))
+        left &= units @ units[kept[-1]] <= _PARALLEL
+    return np.array(kept)
 
 
 class _Polytope:
