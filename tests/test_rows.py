@@ -1206,7 +1206,9 @@ def test_the_bench_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scale, "drawn", lambda m, n, seed, kind="": samples(3000, 4, seed))
     parts = ("passes", "local", "moments", "growth")
     rows = {part: list(scale.BENCHMARK.rows(part, quick=True)) for part in parts}
-    assert rows["passes"][0]["note"] == "not at hand" and rows["passes"][1]["within"] is True
+    assert (
+        rows["passes"][0]["note"].startswith("not at hand") and rows["passes"][1]["within"] is True
+    )
     assert [row["within"] for row in rows["moments"]] == [True] * 4
     assert rows["local"][0]["ratio"] > 0.0 and rows["growth"][0]["reads"] == 3
 
