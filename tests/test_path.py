@@ -107,3 +107,25 @@ def test_a_start_from_a_near_problem() -> None:
         assert warm.status == "optimal"
         assert warm.objective == pytest.approx(cold.objective, rel=2e-6)
         assert warm.stats.passes < 0.8 * cold.stats.passes
+
+
+def test_a_value_of_a_path_goes_on_from_the_one_before() -> None:
+    """The margins, the slopes and the matrix are those of the last value: a step, and a proof."""
+    X, y = load("breast_cancer")
+    lasso = ucm.Logistic() + ucm.Param("lam", 1.0) * ucm.L1()
+    found = ucm.path(lasso, X, y, num=30)
+    assert {s.status for s in found} == {"optimal"}
+    assert sum(s.stats.passes for s in found) <= 2.6 * len(found)
+    assert sum(s.stats.systems for s in found) <= len(found)
+    for solution in (found[9], found[19], found[29]):
+        alone = ucm.solve(lasso.with_params(**solution.params), X, y, tol=1e-9)
+        assert alone.certificate.dual <= solution.objective
+        assert solution.objective == pytest.approx(alone.objective, rel=1e-6)
+
+
+def test_a_path_with_a_penalty_that_joins_features() -> None:
+    X, y = load("wine")
+    model = ucm.SquaredHinge() + ucm.Param("lam", 1.0) * ucm.LInf()
+    for solution in ucm.path(model, X, y, lam=[3.0, 1.0, 0.3]):
+        alone = ucm.solve(model.with_params(**solution.params), X, y, tol=1e-9)
+        assert solution.objective == pytest.approx(alone.objective, rel=1e-6)

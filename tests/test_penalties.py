@@ -468,3 +468,28 @@ def test_problems_of_dca_end_at_the_last_digit(shared_data: Callable[[str], tupl
     assert solution.status in ("local", "stationary")
     assert solution.certificate.relative_gap <= 1e-9
     assert solution.stats.passes < 60
+
+
+@pytest.mark.parametrize("loss", [ucm.SquaredHinge(), ucm.Logistic(), ucm.Hinge()], ids=repr)
+@pytest.mark.parametrize(
+    "penalty",
+    [
+        ucm.LInf(),
+        ucm.Norm(1.5),
+        ucm.Lp(3.0),
+        ucm.GroupL2(np.arange(240) // 7),
+        ucm.LInf() + ucm.L1(),
+    ],
+    ids=lambda penalty: type(penalty).__name__,
+)
+def test_features_that_outnumber_the_samples(loss: ucm.Loss, penalty: ucm.Penalty) -> None:
+    """Quadratic functions with a penalty that joins features are solved in the samples: an interior-point
+    method finds the same."""
+    rng = np.random.default_rng(5)
+    X, y = rng.standard_normal((20, 240)), np.repeat([1.0, -1.0], 10)
+    X[:10] += 0.2
+    solver = "prox-newton-alm" if isinstance(loss, ucm.Hinge) else "prox-newton"
+    own = ucm.solve(loss + 0.3 * penalty, X, y, solver=solver)
+    other = ucm.solve(loss + 0.3 * penalty, X, y, solver="clarabel-loss")
+    assert own.status == "optimal" and own.stats.passes <= 40.0
+    assert own.objective == pytest.approx(other.objective, rel=2e-6)

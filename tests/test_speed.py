@@ -133,9 +133,12 @@ def _printed(part: str, rows: Iterable[dict[str, Any]]) -> list[str]:
 def test_losses_print_within_100_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(losses, "WEIGHTS", (1.0,))
     monkeypatch.setattr(losses, "PAIRS", ("logistic + l2", "squared hinge + l2"))  # the quick ones
+    monkeypatch.setattr(losses, "FOLDED", {"logistic + mcp": 3.0})
+    monkeypatch.setattr(losses.importlib.util, "find_spec", lambda name: None)  # skglm compiles
+    monkeypatch.setattr(losses, "VALUES", 5)
     options = Options(["iris"], [], 1, 60.0)
     rows = list(losses.losses(options))
-    assert {row["pair"] for row in rows} == set(losses.PAIRS)
+    assert {row["pair"] for row in rows} == {*losses.PAIRS, *losses.FOLDED, "path of 5, l1"}
     assert all(row["gap"] <= 1e-6 for row in rows)
     rows.append({**rows[0], "note": "liblinear leaves 2e-05, skglm leaves 3e-04"})
     lines = _printed("losses", rows)

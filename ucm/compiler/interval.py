@@ -339,14 +339,17 @@ class _Hulls:
         return caps, mass, sizes
 
     def ends(self, c: float, q: list[Vec], w: Vec) -> Ends:
-        """The proof at one c, from the declared sets."""
-        value = float(self.size.inverse(c))
-        x, violation = self.at(value).set.rebuild(self.data, iter(self.blocks(q)))
-        if violation > 1e-9:
-            raise SolverError(
-                f"path: weights outside of their domains by {violation:.2g} at {self.name}={value:.6g}; "
-                "please report it"
-            )
+        """The proof at one c, from the samples of the declared sets and the weights themselves."""
+        for h, part in zip(self.members, q, strict=True):
+            cap, total = h.share * c, float(part.sum())
+            off = max(-float(part.min()), float(part.max()) - cap) / cap
+            if not max(off, abs(total - h.mass) / h.mass) <= 1e-9:
+                raise SolverError(
+                    f"path: weights outside of their domains by {off:.2g} of the cap, mass {total:.17g}, at "
+                    f"{self.name}={float(self.size.inverse(c)):.6g}; please report it"
+                )
+        parts = zip(self.maps, self.blocks(q), strict=True)
+        x = sum((factor * A.matvec(v) for (A, factor), v in parts), start=np.zeros(w.size))
         pulls = [factor * A.rmatvec(w) for A, factor in self.maps]
         return Ends.of(c, x, w, [pulls[k][entries] for k, entries in self.places])
 

@@ -145,9 +145,12 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
     def recover(self, proof: Proof, bias_rule: str) -> Parts:
         w, b = proof.answer.plane
         G = self.split.G
-        margin = G.margins(w, b)
-        slopes = G.gradient(margin) if proof.answer.slopes is None else proof.answer.slopes
-        weights = np.maximum(slopes + self.split.tilt(margin, w).margin, G.floors)
+        slopes = proof.answer.slopes
+        if slopes is None or self.split.losses:
+            margin = G.margins(w, b)
+            slopes = G.gradient(margin) if slopes is None else slopes
+            slopes = slopes + self.split.tilt(margin, w).margin
+        weights = np.maximum(slopes, G.floors)
         return Parts(w, b, None, weights, "variable")
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:

@@ -28,11 +28,13 @@ from ucm.evidence.trivial import largest
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
 from ucm.forms.monitor import check_time_limit, time_left
+from ucm.forms.objective import Following
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
+from ucm.solvers import ProxNewton
 
 __all__ = ["Path", "path"]
 
@@ -324,6 +326,7 @@ def path(
     found: dict[int, Solution] = {}
     skipped: dict[float, str] = {}
     known: list[tuple[float, Solution]] = []
+    follow: Following | None = None
     for place in order.tolist():
         value = values[place]
         try:
@@ -337,6 +340,9 @@ def path(
                 raise
             skipped[value] = str(error)
             continue
+        if isinstance(plan.solver, ProxNewton):
+            follow = Following(plan.solver) if follow is None else follow
+            plan = replace(plan, solver=follow)
         found[place] = plan.solve(
             warm_start=_expected(known, value), time_limit=time_left(time_limit, began), **options
         )

@@ -440,6 +440,31 @@ class InnerSolver(Solver[Composite]):
         return answer
 
 
+class Following(InnerSolver):
+    """An inner solver that keeps its session from one problem to the next, over the same samples and losses.
+
+    Parameters
+    ----------
+    inner : the solver
+    """
+
+    def __init__(self, inner: InnerSolver) -> None:
+        self.inner, self.name = inner, inner.name
+        self.session: Session | None = None
+
+    def refuse(self, form: Composite) -> str | None:
+        return self.inner.refuse(form)
+
+    def predicted_passes(self, form: Composite) -> float:
+        return self.inner.predicted_passes(form)
+
+    def open(self, form: Composite, monitor: Monitor) -> Session:
+        if self.session is None:
+            self.session = self.inner.open(form, monitor)
+        self.session.monitor = monitor
+        return self.session
+
+
 INNER = Wanted(
     "a solver of composite problems, as ucm.solvers.HiGHS()", lambda x: isinstance(x, InnerSolver)
 )

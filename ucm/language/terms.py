@@ -321,9 +321,13 @@ class Semismooth(ProximalPenalty):
     """A convex penalty that gives a generalised Jacobian of its proximal map: with it, Newton steps take the
     place of alternating directions."""
 
-    @abstractmethod
     def prox_slope(self, v: Vec, t: float) -> NDArray[np.float64]:
         """(n, n) a generalised Jacobian of `prox(v, t)` in v, symmetric, its eigenvalues between 0 and 1."""
+        return self.prox_slope_times(v, t, np.eye(v.size))
+
+    @abstractmethod
+    def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
+        """That Jacobian times M, an (n, k) table."""
 
 
 class Conic(ProximalPenalty):

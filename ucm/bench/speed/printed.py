@@ -20,7 +20,7 @@ _SHOWN = {
     "first": "disk_cache seconds import,_s within",
     "clarabel": "set model gap seconds Clarabel,_s times_ours Clarabel within",
     "losses": "pair lam set ours,_ms gap best_peer its_ms ratio",
-    "pairs": "terms set solver ms gap passes within",
+    "pairs": "terms set solver ms twin,_ms ratio within",
     "compare": "part set method figure A B B/A",
 }
 _HEADS = {

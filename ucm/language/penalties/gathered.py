@@ -165,6 +165,15 @@ class Gathered:
 
     def prox_slope(self, v: Vec, t: float) -> NDArray[np.float64] | None:
         """(n, n) a generalised Jacobian of `prox(v, t)`; None where a term has none."""
+        return self.prox_slope_times(v, t, np.eye(v.size)) if self.semismooth else None
+
+    @property
+    def semismooth(self) -> bool:
+        """Whether the proximal map has a generalised Jacobian."""
+        return self._rest is None or isinstance(peeled(self._rest)[1], Semismooth)
+
+    def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
+        """That Jacobian times M, an (n, k) table."""
         c = self.norms[1]
         scale = 1.0 / (1.0 + 2.0 * t * c)
         v, t = v * scale, t * scale
@@ -173,12 +182,11 @@ class Gathered:
         if self._box is not None:
             lower, upper = self._box
             free[(inside == 0.0) & ((np.asarray(lower) != 0.0) | (np.asarray(upper) != 0.0))] = 0.0
+        M = (scale * free)[:, None] * M
         if self._rest is None:
-            return np.diag(scale * free)
+            return M
         factor, rest = peeled(self._rest)
-        if not isinstance(rest, Semismooth):
-            return None
-        return scale * free * rest.prox_slope(inside, factor * t)
+        return rest.prox_slope_times(inside, factor * t, M)  # type: ignore[union-attr]
 
     def feasible(self, w: Vec) -> Vec:
         """w, moved to where the penalties are finite."""

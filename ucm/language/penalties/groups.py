@@ -80,6 +80,12 @@ class GroupL2(Conic, ForFeatures, Semismooth):
         return int(self._index.max()) + 1
 
     @functools.cached_property
+    def _members(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The features, group after group, and where each group begins."""
+        order = np.argsort(self._index, kind="stable")
+        return order, np.searchsorted(self._index[order], np.arange(self._count))
+
+    @functools.cached_property
     def _walls(self) -> Vec:
         return np.ones(self._count) if self.weights is None else self.weights
 
@@ -106,15 +112,15 @@ class GroupL2(Conic, ForFeatures, Semismooth):
         left = np.maximum(size - t * self._walls, 0.0)
         return v * self.spread(np.divide(left, size, out=np.zeros_like(size), where=size > 0.0))
 
-    def prox_slope(self, v: Vec, t: float) -> NDArray[np.float64]:
+    def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
         size = self.lengths(v)
         kept = size > t * self._walls
         cut = np.divide(t * self._walls, size, out=np.zeros_like(size), where=kept)
         unit = v * self.spread(np.divide(1.0, size, out=np.zeros_like(size), where=kept))
-        same = self._index[:, None] == self._index
-        slope = np.where(same, np.outer(unit * self.spread(cut), unit), 0.0)
-        slope[np.diag_indices_from(slope)] += self.spread(kept - cut)
-        return slope
+        order, starts = self._members
+        along = np.add.reduceat((unit[:, None] * M)[order], starts)
+        moved = self.spread(kept - cut)[:, None] * M
+        return moved + (unit * self.spread(cut))[:, None] * along[self._index]
 
     def conjugate(self, z: Vec) -> float:
         return 0.0
@@ -132,9 +138,14 @@ class GroupL2(Conic, ForFeatures, Semismooth):
         return None
 
     def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
-        parts = [np.flatnonzero(self._index == g) for g in range(self._count)]
-        norms = [cp.norm2(w[part]) for part in parts]
-        return scope.of(factor) * (self._walls @ cp.hstack(norms))
+        order, starts = self._members
+        sizes, total = np.bincount(self._index), 0.0
+        for size in np.unique(sizes):  # the groups of one size as rows of one table
+            chosen = np.flatnonzero(sizes == size)
+            members = order[starts[chosen][:, None] + np.arange(size)]
+            table = cp.reshape(w[members.ravel()], members.shape, order="C")
+            total += self._walls[chosen] @ cp.norm(table, 2, axis=1)
+        return scope.of(factor) * total
 
     def formula(self, notation: Notation) -> str:
         size = notation.norm(notation.sub("w", "g"), "2")

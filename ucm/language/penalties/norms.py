@@ -163,13 +163,13 @@ class LInf(Semismooth):
     def prox(self, v: Vec, t: float) -> Vec:
         return v - masses.soft_to_mass(v, t)
 
-    def prox_slope(self, v: Vec, t: float) -> NDArray[np.float64]:
+    def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
         if np.abs(v).sum() <= t:
-            return np.zeros((v.size, v.size))
+            return np.zeros_like(M)
         s = np.sign(masses.soft_to_mass(v, t))  # those at the top move as one
-        slope = np.outer(s, s / max(1.0, np.abs(s).sum()))
-        slope[np.diag_indices_from(slope)] += s == 0.0
-        return slope
+        moved = np.outer(s, (s / max(1.0, np.abs(s).sum())) @ M)
+        moved[s == 0.0] = M[s == 0.0]
+        return moved
 
     def conjugate(self, z: Vec) -> float:
         return 0.0
@@ -228,15 +228,15 @@ class Norm(Semismooth):
         v = np.asarray(v, dtype=float)
         return v - NormBall(t, dual_exponent(self.p)).project(v)
 
-    def prox_slope(self, v: Vec, t: float) -> NDArray[np.float64]:
+    def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
         if self.p == math.inf:
-            return LInf().prox_slope(v, t)
+            return LInf().prox_slope_times(v, t, M)
         x = self.prox(v, t)
         size = length(x, self.p)
         if self.p == 1.0:
-            return np.diag((x != 0.0).astype(float))
+            return np.where((x != 0.0)[:, None], M, 0.0)
         if size == 0.0:
-            return np.zeros((v.size, v.size))
+            return np.zeros_like(M)
         ratio = np.abs(x) / size
         # x + t g(x) = v with g the gradient, ratio^(p-1) signed; its Hessian is D - c g g'
         with np.errstate(divide="ignore", over="ignore"):
@@ -244,7 +244,8 @@ class Norm(Semismooth):
         free = 1.0 / (1.0 + bend)
         g = np.sign(x) * ratio ** (self.p - 1.0)
         pull, c = free * g, t * (self.p - 1.0) / size
-        return np.diag(free) + np.outer(pull, pull) * (c / (1.0 - c * float(g @ pull)))
+        along = (c / (1.0 - c * float(g @ pull))) * (pull @ M)
+        return free[:, None] * M + np.outer(pull, along)
 
     def conjugate(self, z: Vec) -> float:
         return 0.0
@@ -350,13 +351,13 @@ class Lp(Differentiable, Semismooth):
         )  # x + t p x^(p-1) = |v|
         return np.sign(v) * root
 
-    def prox_slope(self, v: Vec, t: float) -> NDArray[np.float64]:
+    def prox_slope_times(self, v: Vec, t: float, M: NDArray[np.float64]) -> NDArray[np.float64]:
         x = np.abs(self.prox(v, t))
         if self.p == 1.0:
-            return np.diag((x > 0.0).astype(float))
+            return np.where((x > 0.0)[:, None], M, 0.0)
         with np.errstate(divide="ignore", over="ignore"):
             bend = t * self.p * (self.p - 1.0) * x ** (self.p - 2.0)
-        return np.diag(1.0 / (1.0 + bend))
+        return M / (1.0 + bend)[:, None]
 
     def conjugate(self, z: Vec) -> float:
         if self.p == 1.0:

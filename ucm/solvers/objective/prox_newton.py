@@ -25,6 +25,7 @@ from ucm.solvers.objective.truncated import Truncated
 __all__ = ["ProxNewton"]
 
 _ENOUGH = 0.3  # of the tolerance
+_NEARLY = 0.8  # of it, for slopes that are foretold: what is left is rounding of sums
 _DIRECT = 500  # order of a linear system, above which conjugate gradients take its place
 _STUCK = 3  # steps in a row that gain nothing
 _WINDOW = 20  # steps, after which they have stalled where they leave half of the gap
@@ -80,6 +81,7 @@ class _Point(Session):
     span : these coordinates, or None
     handed : whether another solver goes on where the steps have stalled
     systems : those of L2 where they are too large to be formed, or None
+    last : the last iterate, from whose margins and matrix the next problem goes on
     """
 
     def __init__(self, form: Composite, monitor: Monitor, options: ProxNewton) -> None:
@@ -96,6 +98,7 @@ class _Point(Session):
             monitor.forming += 0.5 * self.span.forming / self.entries
         self.form, self.handed = form, moderate(options.rest, form)
         self.w, self.b = np.zeros(form.n), 0.0
+        self.last: Step | None = None
 
     def place(self, w: Vec, b: float) -> None:
         self.w, self.b = (w.copy() if self.span is None else self.span.inward(w)), b
@@ -110,10 +113,10 @@ class _Point(Session):
             outside = (tilt.normal - self.span.outward(normal)) / (2.0 * form.norms[1])
             form, tilt = replace(form, X=self.form.X), Tilt(tilt.margin, normal)
         cost = form.entries / self.entries
-        at = Step(form, tilt, (self.w, self.b), self.monitor, cost, self.systems)
+        at = Step(form, tilt, (self.w, self.b), self.monitor, cost, self.systems, last=self.last)
         with np.errstate(over="ignore", invalid="ignore"):
             status, left = self._descend(at, tol)
-        self.w, self.b = at.w, at.b
+        self.w, self.b, self.last = at.w, at.b, at
         w = (at.w if self.span is None else self.span.outward(at.w)) + outside
         if status == "stalled" or (status == "max_iter" and self.monitor.max_iter is None):
             rest = self.options.rest if self.handed or at.large else None
@@ -121,7 +124,7 @@ class _Point(Session):
             if found is not None:
                 self.other, answer = found
                 return answer
-        return Answer(w=w, b=at.b, slopes=at.slopes).after(status, left)
+        return Answer(w=w, b=at.b, slopes=at.dual).after(status, left)
 
     def _descend(self, at: Step, tol: float) -> tuple[str, str]:
         """How it ended, and what was left."""
@@ -144,6 +147,10 @@ class _Point(Session):
                     break
                 known = at.value, at.gap
             stuck = 0 if at.advance() else stuck + 1
+            if at.ends(_NEARLY * tol) and at.missed <= tol:
+                if self.whole and step < limit:
+                    monitor.report(step + 1, at.value, at.gap)
+                return "converged", ""
             if stuck == _STUCK or at.lost or not np.isfinite(at.value):
                 break
         at.look()

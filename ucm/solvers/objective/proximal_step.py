@@ -29,6 +29,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from ucm import numerics
 from ucm.data.linear import Vec
@@ -48,19 +49,23 @@ LARGEST = 1000  # features, where a penalty joins them
 _SUFFICIENT = 1e-4  # of the decrease that the model foretells
 _EXACT = 1e-2  # of the largest violation, to which a quadratic program is solved
 _ORDER = 2000  # features of a quadratic program, above which the steps count as stalled
+_FEASIBLE = 1e-7  # of the walls, where the slopes foretold are to be a dual point
 _ROUNDS = 50  # of a quadratic program
 _LOST = 3  # quadratic functions in a row that were not minimised in the work allowed
 _PROXIMAL = 1e-7  # of the mean diagonal entry, where features may depend on each other
 _HALVINGS = 40
 _ROUNDING = 1e-14  # of the objective
+_WIDE = 200  # features, below which they give the systems even of fewer samples
 _NEW = 32  # features that may enter at once, beside as many as are not 0
 _SHARE = 0.2  # of the largest violation, with which one of very many features enters
 _FEW = 64  # features that enter without choice
 _MOST = 0.7  # share of the features from which on all enter
 _SAMPLED = 30  # samples for each feature that give a rough matrix
 _FAR = 1e-2  # of the objective: with steps that gain more a rough matrix will do
-_AGAIN = 1e-2  # ratio of two gains below which a matrix serves once more
+_AGAIN = 1e-2  # ratio of two gains below which a matrix serves once more, of an earlier problem too
 _DEAR = 3.0  # passes that a matrix must take for that
+_SECOND = 1e-2  # of the objective, the gain of a step whose second order is looked at
+_NEXT = 0.7  # of a wall, from which on a feature may enter in the next problem
 _NEAR, _LEAST = 1e-3, 1e-12  # margins from the offset, and the least damping
 
 Matrix = NDArray[np.float64]
@@ -72,9 +77,16 @@ def penalised(form: Composite, most: int = LARGEST) -> str | None:
     B, R = form.penalty.without_forms
     if not R.proximal():
         return "the sum of the penalties has no proximal map"
-    if (R.boxed is None or B is not None) and form.n > most:
-        return f"its linear systems would have order {form.n}"
-    return None
+    if R.boxed is not None and B is None:
+        return None
+    order = min(form.m, form.n) if _through_rows(form) else form.n
+    return f"its linear systems would have order {order}" if order > most else None
+
+
+def _through_rows(form: Composite) -> bool:
+    """Whether quadratic functions with a penalty that joins features are solved in the samples."""
+    B, R = form.penalty.without_forms
+    return R.boxed is None and B is None and R.semismooth and form.n > max(form.m, _WIDE)
 
 
 class Losses(Protocol):
@@ -101,7 +113,8 @@ class _Model:
     ----------
     features : those that enter; None: all
     X : the samples in these features
-    H, mean, mass : the Gram matrix about the mean of the samples, their mean, and the sum of the weights
+    H, mean, mass : the Gram matrix about the mean of the samples, or, of many features, the samples about it
+        that it is of; their mean, and the sum of the weights
     rough : whether some samples stand for all
     h : the weights
     again : whether it is that of an earlier point
@@ -115,6 +128,12 @@ class _Model:
     rough: bool
     h: Vec
     again: bool = False
+
+    def holds(self, features: NDArray[np.intp] | None) -> bool:
+        """Whether all of these enter."""
+        if self.features is None or features is None:
+            return self.features is None
+        return bool(np.isin(features, self.features, assume_unique=True).all())
 
     def of(self, v: Vec) -> Vec:
         """The entries of the features that enter."""
@@ -132,6 +151,11 @@ class Step:
     gain, before : what the last step was foretold to gain, and the one before it
     damping : the curvature of samples that have none, in that of a parabola with their slope
     exact : whether rough models have done their part
+    follows : whether it goes on from the last iterate of another problem over the same samples
+    pulled : slopes with their tilt, and `Z'` times them, as last computed
+    foretold : the slopes that the last model expected after its step, where it was a whole one
+    dual : the dual point of the gap
+    dear, stale : whether forming a matrix takes many passes; whether the last one is too far away
     large : whether more features are in use than a quadratic program may have
     gap, missed : the relative gap and the violation of the dual point, where they were last measured
     """
@@ -145,6 +169,7 @@ class Step:
         cost: float,
         systems: Truncated | None,
         losses: Losses | None = None,
+        last: Step | None = None,
     ) -> None:
         self.form, self.tilt, self.monitor, self.cost = form, tilt, monitor, cost
         self.losses: Losses = form if losses is None else losses
@@ -154,14 +179,24 @@ class Step:
         self.lower, self.upper = _spread(lower, form.n), _spread(upper, form.n)
         self.walls = self.R.walled
         self.splitting = None if self.R.boxed else Splitting(self.R, lambda: monitor.late)
-        self.systems = systems
+        self.systems, self.rows = systems, _through_rows(form)
         self.w, self.b = form.penalty.feasible(start[0]), start[1]
-        self.t = form.margins(self.w, self.b)
+        here = last is not None and self.b == last.b and np.array_equal(self.w, last.w)
+        self.t = last.t if last is not None and here else form.margins(self.w, self.b)
         self.restart()
-        self.exact, self.large, self.damping = False, False, 1.0
+        self.exact, self.large, self.damping = last is not None, False, 1.0
         self.gap = self.missed = np.inf
-        self.squares = SampleMap(form.X).squares
+        self.foretold: Vec | None = None
+        self.stale = self.dear = False
+        self.squares = SampleMap(form.X).squares if last is None else last.squares
         self.model: _Model | None = None
+        self.pulled: tuple[Vec, Vec] | None = None
+        self.follows = last is not None
+        if last is not None:
+            self.pulled, self.damping, known = last.pulled, last.damping, last.model
+            same = systems is None and self.Q is None and last.Q is None
+            if known is not None and same and not known.rough:
+                self.model = replace(known, again=True)
 
     @property
     def lost(self) -> bool:
@@ -177,13 +212,15 @@ class Step:
 
     def look(self) -> None:
         """The slopes at the point."""
-        self.slopes = self.losses.gradient(self.t)
+        self.dual = self.slopes = self.losses.gradient(self.t)
         beta = self.slopes + self.tilt.margin
-        self.g = -(self.form.pull(beta) + self.tilt.normal)
+        if self.pulled is None or not np.array_equal(self.pulled[0], beta):
+            self.pulled = beta, self.form.pull(beta)
+            self.monitor.passes += 0.5 * self.cost
+        self.g = -(self.pulled[1] + self.tilt.normal)
         if self.B is not None:
             self.g += 2.0 * (self.B.T @ (self.B @ self.w))
         self.bend = -float(self.form.y @ beta)
-        self.monitor.passes += 0.5 * self.cost
         if self.walls:
             slope, w = self.g + 2.0 * self.c * self.w, self.w
             inside = np.maximum(np.maximum(-slope - self.upper, slope + self.lower), 0.0)
@@ -192,11 +229,29 @@ class Step:
                 np.where(w < 0.0, np.abs(slope + self.lower), inside),
             )  # fmt: skip
 
-    def measure(self) -> None:
-        """The gap."""
-        bound, self.missed = self.form.lower_bound(self.slopes, self.t, self.tilt, self.w)
+    def measure(self, dual: Vec | None = None) -> None:
+        """The gap, with the slopes as the dual point, or another one."""
+        self.dual = self.slopes if dual is None else dual
+        bound, self.missed = self.form.lower_bound(self.dual, self.t, self.tilt, self.w)
         self.gap = (self.value - bound) / max(abs(self.value), 1e-300)
         self.monitor.passes += 0.5 * self.cost
+
+    def ends(self, tol: float) -> bool:
+        """Whether the slopes that the last model foretold prove a gap of tol.
+
+        They keep to the walls of R, and what Fenchel's inequality leaves of them, sample by sample, is of
+        second order, while slopes at the margins have to be drawn into the walls, which is of first order.
+        """
+        size = abs(self.value)
+        most = _SECOND if self.follows else np.sqrt(0.1 * tol)
+        if self.foretold is None or not self.gain <= most * size:
+            return False
+        self.measure(self.foretold)
+        if abs(self.gap) <= tol:
+            return True
+        again = self.gap * self.gap * size / max(self.gain, 1e-300)
+        self.stale = not (self.dear and again <= 0.1 * tol)
+        return False
 
     def _features(self) -> NDArray[np.intp] | None:
         """Those that enter: the ones in use, and of the others those that leave their walls by most."""
@@ -212,7 +267,17 @@ class Step:
         features = np.flatnonzero(used) if used.any() else np.zeros(1, dtype=np.intp)
         return None if features.size > _MOST * used.size else features
 
-    def _formed(self, features: NDArray[np.intp] | None) -> _Model:
+    def _ahead(self, features: NDArray[np.intp]) -> NDArray[np.intp] | None:
+        """These, and those whose slope is near to its walls, which may enter in the next problem."""
+        slope = self.g + 2.0 * self.c * self.w
+        near = (-slope > _NEXT * self.upper) | (slope > -_NEXT * self.lower)
+        near[features] = True
+        found = np.flatnonzero(near)
+        if found.size > _MOST * near.size:
+            return None
+        return found if found.size <= 2 * features.size + _NEW else features
+
+    def _formed(self, features: NDArray[np.intp] | None, anew: bool = False) -> _Model:
         """The model at the point, or the last one where that will do."""
         last, form = self.model, self.form
         share = (1.0 if features is None else features.size / form.n) ** 2
@@ -222,10 +287,16 @@ class Step:
             if last.features is not None and features is not None
             else last.features is features
         )
+        self.dear = dear
         near = np.isfinite(self.before) and self.gain <= _AGAIN * self.before
-        if last and known and dear and near and not last.rough:
+        if last and known and dear and near and not last.rough and not anew:
             self.model = replace(last, again=True)
             return self.model
+        kept = last is not None and last.again and self.follows and not (self.stale or anew)
+        if last and kept and last.holds(features):
+            return last
+        if self.follows and features is not None:
+            features, known = self._ahead(features), False
         X = last.X if last and known else (form.X if features is None else form.X[:, features])
         h, every = self.losses.curvature(self.t), 1
         flat = (h == 0.0) & (self.slopes != 0.0)
@@ -241,6 +312,12 @@ class Step:
             self.model = _Model(None, X, _NONE, np.asarray(X.T @ h) / mass, mass, False, h)
             self.monitor.passes += 0.5 * self.cost
             return self.model
+        if self.rows:
+            mean = np.asarray(X.T @ h) / mass
+            H = np.sqrt(h)[:, None] * ((X.toarray() if sparse.issparse(X) else X) - mean)
+            self.monitor.systems += 1
+            self.model = _Model(None, X, H, mean, mass, False, h)
+            return self.model
         H, s = weighted_sums(X[::every] if every > 1 else X, h)
         H -= np.outer(s, s / mass)
         if self.Q is not None:
@@ -254,18 +331,22 @@ class Step:
     def advance(self) -> bool:
         """A step; whether it gained anything."""
         features = self._features()
-        self.large = (
-            self.systems is None and (self.form.n if features is None else features.size) > _ORDER
-        )
+        order = self.form.n if features is None else features.size
+        self.large = self.systems is None and not self.rows and order > _ORDER
+        self.foretold = None
         if self.large:
             return False
-        model = self._formed(features)
-        g, w = model.of(self.g), model.of(self.w)
-        d = self._direction(model, g - self.bend * model.mean, w)
-        e = -self.bend / model.mass - float(model.mean @ d)
-        here, linear = self._penalty(w, model), float(model.of(self.tilt.normal) @ d)
-        self.before = self.gain
-        self.gain = here - self._penalty(w + d, model) - float(g @ d) - self.bend * e
+        model, before = self._formed(features), self.gain
+        while True:
+            g, w = model.of(self.g), model.of(self.w)
+            d = self._direction(model, g - self.bend * model.mean, w)
+            e = -self.bend / model.mass - float(model.mean @ d)
+            here, linear = self._penalty(w, model), float(model.of(self.tilt.normal) @ d)
+            self.gain = here - self._penalty(w + d, model) - float(g @ d) - self.bend * e
+            if not (self.follows and model.again and self.gain > _AGAIN * before):
+                break
+            model = self._formed(features, anew=True)
+        self.before = before
         slack = _ROUNDING * abs(self.value)  # below it a step still makes the slopes better
         if not self.gain > -slack:
             return self._doubt(model)
@@ -289,6 +370,8 @@ class Step:
         self.damping = (
             max(0.1 * self.damping, _LEAST) if a == 1.0 else min(1.0, 10.0 * self.damping)
         )
+        sure = a == 1.0 and not model.rough and self.losses is self.form
+        self.foretold = self.slopes - model.h * move if sure else None
         gained = value < self.value - slack
         if model.features is None:
             self.w = new
@@ -318,6 +401,8 @@ class Step:
         if self.walls:
             new = w.copy()
             tol = _EXACT * float(model.of(self.over).max(initial=0.0))
+            if self.follows or self.before <= _SECOND * abs(self.value):
+                tol = min(tol, _FEASIBLE * float(model.of(self.upper).max(initial=0.0)))
             numerics.boxed_quadratic(
                 H,
                 r,
@@ -334,6 +419,10 @@ class Step:
             d, passes = self.systems.solve(model.h, model.mean, ridge, -(r + ridge * w))
             self.monitor.passes += passes * self.cost
             return d
+        if self.splitting is not None and self.rows:
+            away = w - self.R.prox(w - self.g, 1.0)
+            tol = _EXACT * float(np.abs(away).max())
+            return self.splitting.through_rows(H, r, w, tol) - w
         H = H.copy()
         if self.splitting is not None:
             top, mean = float(np.diagonal(H).max()) or 1.0, float(np.mean(np.diagonal(H))) or 1.0

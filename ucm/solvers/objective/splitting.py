@@ -63,10 +63,57 @@ class Splitting:
         if not self.rho:
             self.rho = float(np.sqrt(np.mean(np.diagonal(H) ** 2))) or 1.0
             self.slope = np.zeros(w.size)
-        way = self._alternate if self.R.prox_slope(w, 1.0) is None else self._multiply
+        way = self._multiply if self.R.semismooth else self._alternate
         z, solved = way(H, r, w, tol)
         self.failed = 0 if solved else self.failed + 1
         return z
+
+    def through_rows(self, B: Matrix, r: Vec, w: Vec, tol: float) -> Vec:
+        """The minimiser of `solve` with H = B'B, B of few rows, by systems of their number.
+
+        About a centre c, `min over x of |B(x - w)|^2/2 + r'(x - w) + R(x) + mu |x - c|^2/2` has the dual
+        variable u = B(x - w): x is `prox_{R / mu}(v)` at `v = c - (r + B'u) / mu`. Then c becomes x, and mu
+        falls.
+        """
+        R, mu, c, u, x, systems = self.R, self.rho, w, np.zeros(B.shape[0]), w, 0
+        mu = mu or float(np.sqrt(np.mean(np.einsum("ij,ij->j", B, B) ** 2))) or 1.0
+        solved, first = False, mu
+        for _ in range(_MULTIPLIERS):
+            step, pulled = 0, r + u @ B
+            for step in range(MOST + 1):
+                v = c - pulled / mu
+                x = R.prox(v, 1.0 / mu)
+                g = u - B @ (x - w)
+                missed, slope = g @ B, mu * (v - x)
+                enough = min(tol, _BESIDE * float(np.abs(slope).max(initial=0.0)) or tol)
+                small = float(np.abs(missed).max(initial=0.0)) <= _INNER * enough
+                if step == MOST or small or self.late():
+                    break
+                system = B @ R.prox_slope_times(v, 1.0 / mu, B.T) / mu
+                system[np.diag_indices_from(system)] += 1.0
+                systems += 1
+                d = -ridge_solve(system, g)
+                start, ahead = float(g @ d), d @ B
+                if not start < 0.0:
+                    break
+
+                def along(
+                    t: float, ahead: Vec, mu: float = mu, v: Vec = v, u: Vec = u, d: Vec = d
+                ) -> float:
+                    x = R.prox(v - t * ahead / mu, 1.0 / mu)
+                    return float(d @ u) + t * float(d @ d) - float(ahead @ (x - w))
+
+                t = line_search(along, ahead, start)
+                u, pulled = u + t * d, pulled + t * ahead
+            away, self.slope = mu * (c - x) - missed, slope
+            solved = float(np.abs(away).max(initial=0.0)) <= enough
+            c = x
+            if solved or systems > _SYSTEMS or self.late():
+                break
+            mu /= growth(step, _AT_ONCE)
+        self.rho = np.sqrt(mu * first)
+        self.failed = 0 if solved else self.failed + 1
+        return x
 
     def _multiply(self, H: Matrix, r: Vec, w: Vec, tol: float) -> tuple[Vec, bool]:
         R, rho, x, z, step, systems, solved = self.R, self.rho, w, w, 0, 0, False
