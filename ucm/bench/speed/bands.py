@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.svm import SVC, NuSVC
 
 from ucm.bench.clock import timed
 from ucm.bench.data import over
@@ -62,6 +61,8 @@ def _rows(options: Options, name: str, X: Any, y: Any) -> Iterator[Row]:
 
 def _beside(model: str, name: str, gamma: float, nu: float) -> Row:
     """Both fits, after small ones that load what is lazy."""
+    from sklearn.svm import SVC, NuSVC
+
     X, y = datasets.load(name)
     y = np.where(y > 0, 1.0, -1.0)
     options: dict[str, Any] = {"kernel": "rbf", "gamma": gamma}
