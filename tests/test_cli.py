@@ -285,7 +285,8 @@ def test_the_bench_of_the_default_names_what_is_not_at_hand(run: Run) -> None:
     _, out, _ = run("bench", "default", "peers", "--sets", "wine,none_such", "--json")
     rows = pure_json(out)["rows"]
     assert [row["set"] for row in rows] == ["wine", "wine", "none_such", "mean of 1", "mean of 1"]
-    assert rows[2]["note"] == "not at hand" and rows[2]["within"] is None
+    note = "not at hand: LIBSVM Data; as none_such.npz in the folder UCM_DATA"
+    assert rows[2]["note"] == note and rows[2]["within"] is None
     for row, mean in zip(rows[:2], rows[3:], strict=True):
         assert row["m"] == 130 and row["Classifier"] > 90.0 and row["Classifier, s"] > 0.0
         assert mean["Classifier"] == row["Classifier"] and mean["Classifier, near"] == 1

@@ -309,3 +309,14 @@ def test_bounds_that_cross_are_not_optimal() -> None:
         found.floor = share * height
         proof = found.certify(Answer(farthest(found, -w), w), 1e-6 if crossed else 1e-3)
         assert (proof.certificate.kind == "global") != crossed
+
+
+def test_a_polytope_of_few_points() -> None:
+    """Facets that lie apart are pushed out first: beside each other they lead to the same points of U."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(120) < 60, 1.0, -1.0)
+    A = rng.standard_normal((120, 5))
+    plan = ucm.compile(ucm.models.nu_svm(0.5), A, y)
+    form = known(plan.solve(tol=1e-4).plan or plan).form
+    found = Facets(most=5, ratio=0.99, max_points=800).solve(form, Monitor())
+    assert found.status == "converged" and len(known(found.witness).points) <= 800

@@ -47,13 +47,19 @@ def test_capped_simplex_against_bisection(v: list[float], share: float) -> None:
         assert q == pytest.approx(by_bisection(np.array(v), cap, 1.0), abs=1e-11)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_the_printed_searches_of_the_root(seed: int) -> None:
-    """Bisection and breakpoint search, with ties and at every part of the bracket."""
+def tied(seed: int) -> tuple[np.random.Generator, int, np.ndarray]:
+    """A generator, and a vector of some length and scale with ties."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 60))
     v = rng.standard_normal(n) * 10.0 ** rng.uniform(-3, 3)
     v[rng.integers(0, n, n // 3)] = v[0]
+    return rng, n, v
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_printed_searches_of_the_root(seed: int) -> None:
+    """Bisection and breakpoint search, with ties and at every part of the bracket."""
+    rng, n, v = tied(seed)
     mass = 0.5
     cap = mass / n * float(rng.uniform(1.001, 1.5 * n))
     wanted = CappedSimplex(cap / mass).project(v / mass) * mass
@@ -66,10 +72,7 @@ def test_the_printed_searches_of_the_root(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_the_printed_bisection_in_a_ball(seed: int) -> None:
     """Algorithm 3 from near the least radius, where its bracket is mended, to where the ball is redundant."""
-    rng = np.random.default_rng(seed)
-    n = int(rng.integers(1, 60))
-    v = rng.standard_normal(n) * 10.0 ** rng.uniform(-3, 3)
-    v[rng.integers(0, n, n // 3)] = v[0]
+    rng, n, v = tied(seed)
     radius = n**-0.5 * float(rng.choice([1.0, 1.0 + 1e-6, 1.01, rng.uniform(1.0, 1.5 * n**0.5)]))
     q = np.maximum(v - numerics.bisected_ball(v, radius, 1.0), 0.0)
     q *= min(1.0, radius / float(np.linalg.norm(q)))

@@ -228,7 +228,7 @@ def test_a_band_over_the_budget_says_so() -> None:
     X, y = samples(20_000)
     with pytest.warns(ucm.ConvergenceWarning, match="budget"):
         found = ucm.solve(
-            ucm.models.nu_svm(0.4), blocks(X, y), solver=Sieve(NewtonHull(), budget=2000)
+            ucm.models.nu_svm(0.4), blocks(X, y), solver=Sieve(NewtonHull(), budget=500)
         )
     assert found.status == "stalled"
 
@@ -243,6 +243,18 @@ def test_a_band_over_the_budget_begins_anew_nearer_to_the_answer(rows: int) -> N
     assert found.status == "optimal" and found.stats.reads <= 8
     assert found.objective == pytest.approx(wide.objective, rel=2e-6)
     assert found.answer.rows.rows.band.nbytes <= solver.budget < wide.answer.rows.rows.band.nbytes
+
+
+@pytest.mark.parametrize(("nu", "rows", "n"), [(0.6, 62, 4), (0.6, 300, 4), (0.6, 300, 30)])
+def test_a_band_that_is_too_large_ends_in_one_that_is_not(nu: float, rows: int, n: int) -> None:
+    X, y = samples(10_000, n, part=0.5)
+    X *= np.abs(np.random.default_rng(0).standard_t(2.0, (10_000, 1)))
+    solver = Sieve(NewtonHull(), budget=rows * 8 * n)
+    found = ucm.solve(ucm.models.nu_svm(nu), blocks(X, y, 1250), solver=solver)
+    assert found.status == "optimal" and found.stats.reads <= 45
+    assert found.answer.rows.rows.band.nbytes <= solver.budget
+    wide = ucm.solve(ucm.models.nu_svm(nu), blocks(X, y, 1250))
+    assert found.objective == pytest.approx(wide.objective, rel=2e-6)
 
 
 # --- sources -----------------------------------------------------------------------------------
@@ -480,9 +492,10 @@ def test_squares_that_overflow_are_refused(large: slice) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_nan_that_comes_later_reaches_the_value() -> None:
+@pytest.mark.parametrize("name", ["p = 2", "two kl"])
+def test_a_nan_that_comes_later_reaches_the_value(name: str) -> None:
     X, y = samples()
-    plan = ucm.compile(LOSSES["p = 2"], blocks(X, y))
+    plan = ucm.compile({**LOSSES, **BALLS}[name], blocks(X, y))
     X[0, 0] = np.nan
     with pytest.raises(ucm.UCMError):
         plan.solve()
@@ -640,6 +653,7 @@ def test_empty_row_groups_and_columns_of_words(tmp_path: Path) -> None:
         ucm.ReducedHull(pos, nu=0.4) - neg.mean,
         ucm.Logistic() + 0.5 * ucm.L1(),
         ucm.Ramp() + 0.5 * ucm.L2(),
+        ucm.Hinge(2, on=pos.group("A")) + 0.5 * ucm.L2(),
         ucm.ReducedHull(pos.group("A"), nu=0.1) - ucm.Hull(neg),
     ],
 )
@@ -803,11 +817,49 @@ def test_what_the_classifier_needs_in_memory(options: Any) -> None:
     X, y = samples(300)
     with pytest.raises(ucm.UCMError, match=r"gather|over rows"):
         ucm.Classifier(MODELS["nu"], **options).fit(blocks(X, y))
-    three = np.arange(300) % 3
-    with pytest.raises(ucm.DataError, match="3 classes"):
-        ucm.Classifier(MODELS["nu"]).fit(blocks(X, three))
     with pytest.raises(ucm.DataError, match="two classes, got 1"):
         ucm.Classifier(MODELS["nu"]).fit(blocks(X, np.ones(300)))
+
+
+@pytest.mark.parametrize("scheme", ["ovo", "ovr"])
+@pytest.mark.parametrize("weight", [None, "balanced", {"a": 2.0, "b": 1.0, "c": 0.7}])
+def test_several_classes_over_rows(scheme: str, weight: Any) -> None:
+    X, _ = samples(900)
+    labels = np.array(["a", "b", "c"])[np.clip(np.round(X[:, 1]), -1, 1).astype(int) + 1]
+    model = ucm.Logistic() + 0.5 * ucm.L2()
+    given = {"multi_class": scheme, "class_weight": weight}
+    rows = ucm.Classifier(model, **given).fit(blocks(X, labels))
+    memory = ucm.Classifier(model, **given).fit(X, labels)
+    assert rows.coef_ == pytest.approx(memory.coef_, abs=2e-3)
+    assert rows.intercept_ == pytest.approx(memory.intercept_, abs=2e-3)
+    assert len(rows.certificate_) == 3 and rows.n_iter_.shape == (3,)
+    assert np.mean(rows.predict(blocks(X, labels)) == memory.predict(X)) > 0.99
+    assert pickle.loads(pickle.dumps(rows)).predict(X[:5]).tolist() == rows.predict(X[:5]).tolist()
+    if scheme == "ovr" or weight is not None:
+        return
+    nu = ucm.Classifier(ucm.models.nu_svm(0.2)).fit(blocks(X, labels))
+    assert max(c.relative_gap for c in nu.certificate_) <= 1e-6
+
+
+def test_features_of_a_kernel_block_by_block() -> None:
+    from sklearn.kernel_approximation import Nystroem
+
+    X, y = samples(900)
+    some = Nystroem("rbf", gamma=0.3, n_components=15, random_state=0).fit(X[::3])
+    rows = blocks(X, y).mapped(some)
+    assert (rows.m, rows.n) == (900, 15) and "Nystroem" in repr(rows)
+    assert "Nystroem" in ucm.compile(MODELS["nu"], rows).explain()
+    for model in (MODELS["nu"], ucm.models.mm_mpm(0.3)):
+        found, memory = ucm.solve(model, rows), ucm.solve(model, some.transform(X), y)
+        assert found.objective == pytest.approx(memory.objective, rel=2e-6)
+    classifier = ucm.Classifier(MODELS["nu"]).fit(blocks(X, np.where(y > 0, "p", "q")).mapped(some))
+    assert np.array_equal(classifier.predict(rows), classifier.predict(some.transform(X)))
+    with pytest.raises(ucm.DataError, match="function of a block"):
+        blocks(X, y).mapped(3)
+    with pytest.raises(ucm.DataError, match="one row of features"):
+        blocks(X, y).mapped(np.ravel)
+    with pytest.raises(ucm.DataError, match="mapped"):
+        ucm.solve(MODELS["nu"], blocks(X, y), kernel="rbf")
 
 
 # --- weights in balls --------------------------------------------------------------------------
@@ -829,7 +881,12 @@ BALLS = {
 
 @pytest.mark.parametrize(
     ("name", "weight"),
-    [*((name, None) for name in BALLS), ("kl", (2.0, 0.7)), ("mixed", (2.0, 0.7))],
+    [
+        *((name, None) for name in BALLS),
+        ("kl", (2.0, 0.7)),
+        ("mixed", (2.0, 0.7)),
+        ("chi-square", (2.0, 0.7)),
+    ],
 )
 def test_weights_in_balls_are_those_in_memory(name: str, weight: Any) -> None:
     X, y = samples(700)
@@ -840,12 +897,11 @@ def test_weights_in_balls_are_those_in_memory(name: str, weight: Any) -> None:
     assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
     assert rows.w == pytest.approx(memory.w, abs=2e-3)
     assert rows.b == pytest.approx(memory.b, abs=2e-3)
-    assert np.asarray(rows.weights) == pytest.approx(
-        memory.weights, abs=2e-3 * memory.weights.max()
-    )
+    weights = known(memory.weights)
+    assert np.asarray(rows.weights) == pytest.approx(weights, abs=2e-3 * weights.max())
     for ours, theirs in zip(rows.parts or (), memory.parts or (), strict=True):
         assert ours == pytest.approx(theirs, abs=3e-3)
-    if weight is None:
+    if weight is None and name in ("kl", "losses", "mixed"):
         assert plan.verify().agrees
 
 
@@ -879,10 +935,23 @@ def test_rows_beyond_those_of_the_sample() -> None:
     ],
 )
 def test_zero_in_balls_is_proven(model: Any) -> None:
-    X, y = samples(3000)
-    found = ucm.solve(model, blocks(X, y, 400))
+    X, y = samples(1200)
+    found = ucm.solve(model, blocks(X, y, 200))
     assert found.status == "zero_in_set" and found.certificate.violation <= 1e-6
     assert ucm.solve(model, X, y, solver="newton").status == "zero_in_set"
+
+
+def test_rows_that_overflow_are_named() -> None:
+    X, y = samples(4000)
+    X[:20] *= 1e200
+    few = survey(blocks(X[20:], y[20:], 500))
+    few = replace(few, source=blocks(X, y, 500))
+    with (
+        np.errstate(all="ignore"),
+        pytest.warns(ucm.ConvergenceWarning, match="scale the features"),
+    ):
+        found = plan_of_rows(ucm.RobustMargin(BALLS["two kl"]), few, "auto").solve()
+    assert found.status == "stalled" and not found.w.any()
 
 
 def test_balls_end_between_rounds_and_survive_losses() -> None:
@@ -920,10 +989,10 @@ def test_vertices_of_rows_come(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert (rows.b, rows.bias_rule) == (pytest.approx(memory.b, abs=5e-3), memory.bias_rule)
     weights = np.asarray(rows.weights)
     assert weights.shape == (3000,) and np.count_nonzero(weights) < 300
-    assert plan.lowering.here < 1500
+    assert plan.lowering.here < 1500  # type: ignore[attr-defined]
     if name == "mpm":
         assert plan.verify().agrees
-        assert rows.parts[0] == pytest.approx(X[y > 0].T @ weights[y > 0], abs=1e-5)
+        assert known(rows.parts)[0] == pytest.approx(X[y > 0].T @ weights[y > 0], abs=1e-5)
 
 
 def test_what_vertices_do_besides() -> None:
@@ -1137,7 +1206,9 @@ def test_the_bench_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scale, "drawn", lambda m, n, seed, kind="": samples(3000, 4, seed))
     parts = ("passes", "local", "moments", "growth")
     rows = {part: list(scale.BENCHMARK.rows(part, quick=True)) for part in parts}
-    assert rows["passes"][0]["note"] == "not at hand" and rows["passes"][1]["within"] is True
+    assert (
+        rows["passes"][0]["note"].startswith("not at hand") and rows["passes"][1]["within"] is True
+    )
     assert [row["within"] for row in rows["moments"]] == [True] * 4
     assert rows["local"][0]["ratio"] > 0.0 and rows["growth"][0]["reads"] == 3
 

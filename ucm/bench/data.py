@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -12,8 +13,16 @@ from ucm.bench.registry import COURSE, Row
 from ucm.data import datasets
 from ucm.errors import DataError
 
-__all__ = ["UCI", "artificial", "dense", "noisy", "over", "scaled", "standardised"]
+__all__ = ["UCI", "artificial", "dense", "missing", "noisy", "over", "scaled", "standardised"]
 
+# of sets by name, or by what their names begin with; of the others "libsvm"
+ORIGINS = {
+    "uci": "UCI Machine Learning Repository",
+    "ida": "the IDA benchmark sets of Raetsch, Onoda and Mueller (2001)",
+    "usps": "LIBSVM Data, multi-class",
+    "arcene": "the NIPS 2003 feature selection challenge, at UCI",
+    "libsvm": "LIBSVM Data",
+}
 UCI = ("uci_pima", "uci_bupa", "uci_ionosphere", "uci_sonar", "uci_wpbc")
 
 
@@ -24,15 +33,25 @@ def over(
     where: str = "set",
     **labels: str,
 ) -> Iterator[Row]:
-    """The rows of every set, `rows(name, *load(name))`; for one that is not at hand a row that says so,
-    its name in the column `where`."""
+    """The rows of every set, `rows(name, *load(name))`; for one that is not at hand a row that says so and
+    where it is from, its name in the column `where`."""
     for name in COURSE.over(names):
         try:
             data = load(name)
-        except DataError:
-            yield {**labels, where: name, "note": "not at hand", "within": None}
+        except DataError as error:
+            yield {**labels, where: name, "note": missing(error, name), "within": None}
         else:
             yield from rows(name, *data)
+
+
+def missing(error: DataError, name: str) -> str:
+    """What is said of a set that is not at hand: where it is from, and where it is looked for, by the name in
+    the error."""
+    told = re.match(r"data set '([^']+)'", str(error))
+    name = told[1] if told else name
+    family = name.partition("_")[0]
+    origin = ORIGINS.get(name) or ORIGINS.get(family) or ORIGINS["libsvm"]
+    return f"not at hand: {origin}; as {name}.npz in the folder UCM_DATA"
 
 
 def dense(name: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

@@ -299,9 +299,10 @@ def _several_baselines(name: str, X: Any, y: Any) -> Iterator[Row]:
     from sklearn.multiclass import OneVsOneClassifier
     from sklearn.svm import LinearSVC
 
+    primal: Any = {"dual": False}
     makers: dict[str, Callable[[float], Any]] = {
-        "OvR": lambda C: LinearSVC(C=C, dual=False),
-        "OvO": lambda C: OneVsOneClassifier(LinearSVC(C=C, dual=False)),
+        "OvR": lambda C: LinearSVC(C=C, **primal),
+        "OvO": lambda C: OneVsOneClassifier(LinearSVC(C=C, **primal)),
         "Crammer": lambda C: LinearSVC(C=C, multi_class="crammer_singer", max_iter=5000),
         "Multi-LR": lambda C: LogisticRegression(C=C, max_iter=1000),
         "SMLR": lambda C: LogisticRegression(C=C, l1_ratio=1.0, solver="saga", max_iter=200),

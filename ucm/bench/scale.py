@@ -13,6 +13,7 @@ import numpy as np
 
 from ucm.bench.clock import fresh, in_turns, timed
 from ucm.bench.cluster import beside_memory, kills
+from ucm.bench.data import missing
 from ucm.bench.judge import GAP
 from ucm.bench.registry import COURSE, Benchmark, Row, columns
 from ucm.compiler.compile import solve
@@ -75,8 +76,8 @@ def passes(quick: bool = False) -> Iterator[Row]:
         for seed in range(1 if quick else SEEDS):
             try:
                 X, y = _set(name, seed)
-            except DataError:
-                yield {"set": name, "note": "not at hand", "within": None}
+            except DataError as error:
+                yield {"set": name, "note": missing(error, name), "within": None}
                 break
             nu = SHARES[name] * 2.0 * min((y > 0).sum(), (y < 0).sum()) / len(y)
             found = solve(nu_svm(nu), row_source(X, y))

@@ -27,7 +27,7 @@ from ucm.data.linear import Vec
 from ucm.data.row_moments import of_moments
 from ucm.data.source import RowSource
 from ucm.data.stored import is_stored, row_source
-from ucm.data.survey import RowData, in_memory, refuse_gathering, survey
+from ucm.data.survey import FEATURES, RowData, in_memory, refuse_gathering, survey
 from ucm.data.weighing import ClassWeight, Weighing, check_class_weight, factors_of
 from ucm.errors import (
     CompositionError,
@@ -141,8 +141,9 @@ def _compiled(
     if is_stored(X):
         rows = row_source(X, y)
         if kernel is not None or sample_weight is not None or subgroup is not None:
-            what = "kernel" if kernel is not None else "sample_weight or subgroup"
-            refuse_gathering(rows, f"{declared!r} with {what}")
+            if kernel is not None:
+                refuse_gathering(rows, f"{declared!r} with a kernel", FEATURES)
+            refuse_gathering(rows, f"{declared!r} with sample_weight or subgroup")
         behind(None, None, kernel_params)
         check_asked(solver)
         began = time.perf_counter()

@@ -262,7 +262,7 @@ class ToRows(Lowering[RowHulls | RowBalls]):
     def recover(self, proof: Proof, bias_rule: str) -> Parts:
         form, found, w = self.form, proof.answer.rows, proof.w
         points = None if found is None else self._proven(found)[1]
-        if points is None or w is None or not w.any():
+        if found is None or points is None or w is None or not w.any():
             return Parts(w, None, proof.x, None, "none")
         make = functools.partial(found.rows.weights, form.factors)
         parts = functools.partial(self._parts, points)

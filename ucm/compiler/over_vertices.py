@@ -153,7 +153,8 @@ class ToVertices(Lowering[MinNorm]):
     def __init__(
         self, model: RobustMargin, moments: Data, asked: str | Solver[Any] = "auto"
     ) -> None:
-        self.model, self.asked, self.source = model, asked, moments.source
+        source: Any = moments.source
+        self.model, self.asked, self.source = model, asked, source
         self.vertices = _Vertices(moments)
         self.rounds = self.source.rounds()
         self._sample(_SAMPLE)
@@ -199,7 +200,8 @@ class ToVertices(Lowering[MinNorm]):
 
     def _run(self, solver: Solver[MinNorm], monitor: Monitor, start: Answer | None) -> Answer:
         monitor.passes, monitor.reads = 2.0, 2  # the moments, and the first rows
-        for k in range(monitor.limit(_LIMIT)):
+        answer, limit = Answer(), monitor.limit(_LIMIT)
+        for k in range(limit):
             own = monitor.below(_COARSE * monitor.tol)
             answer = self.inner.answer(solver, own, start)
             monitor.passes += 1.0 + own.passes * self.data.stored / self.source.m / self.source.n
@@ -224,7 +226,7 @@ class ToVertices(Lowering[MinNorm]):
             if stop or monitor.late or answer.status == "interrupted":
                 return answer.interrupted()
             start = answer
-        return answer.ended("max_iter", f"{k + 1} rounds did not reach the tolerance")
+        return answer.ended("max_iter", f"{limit} rounds did not reach the tolerance")
 
     def _asked(self, answer: Answer) -> tuple[Any, Vec, Vec]:
         """The directions in which the certificate asks for hulls, their classes, and how far the rows that

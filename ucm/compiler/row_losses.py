@@ -23,6 +23,7 @@ from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
 from ucm.language.penalties.gathered import Gathered
+from ucm.language.statistics.samples import Samples
 from ucm.language.term_algebra import peeled
 from ucm.language.terms import ConvexLoss
 from ucm.solvers.blocks.band import WRITTEN, SievedRows
@@ -38,7 +39,8 @@ def loss_terms(model: Objective) -> tuple[tuple[ConvexLoss, ...], float] | None:
     """The losses and lam of `losses + lam * L2()`, all convex; None for any other objective."""
     (losses, less), (penalties, taken) = model.loss.split(), model.penalty.split()
     lam = Gathered(penalties).square
-    return None if less or taken or lam is None else (losses, lam)
+    of_groups = any(isinstance(x, Samples) and x.label is not None for x in model.walk())
+    return None if less or taken or lam is None or of_groups else (losses, lam)
 
 
 class _Ends(NamedTuple):
@@ -47,6 +49,7 @@ class _Ends(NamedTuple):
     y: Vec
     factors: Vec
     weights: Vec | None
+    groups: None = None
 
 
 def _form(terms: tuple[tuple[ConvexLoss, ...], float], data: RowData) -> RowLosses:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.errors import DataError, SolverError
+from ucm.errors import DataError, SolverError, brief
 
 __all__ = [
     "BlockSource", "Kernel", "Labelled", "Rounds", "RowSource", "StateLostError", "Watched", "as_double",
@@ -132,6 +132,47 @@ class RowSource(ABC):
     def gather(self) -> tuple[Any, NDArray[Any]]:
         """All samples and labels in memory, float64 or CSR: for models that need them whole."""
         return gathered(told(self.rounds(), _copied))
+
+    def mapped(self, transform: Any) -> RowSource:
+        """The same rows in other features, computed block by block and never whole: a kernel in place of
+        which features stand, such as those of Nystroem or random ones.
+
+        What is proven is proven in these features: of `sklearn.kernel_approximation.Nystroem` for its kernel
+        of low rank, not for the one that it is near to.
+
+        Parameters
+        ----------
+        transform : a fitted transformer of scikit-learn, or a function of a block
+            Gives as many rows, dense or CSR.
+
+        Raises
+        ------
+        DataError
+            It is neither, or gives no table of two dimensions.
+
+        Examples
+        --------
+        >>> import ucm
+        >>> from sklearn.kernel_approximation import Nystroem
+        >>> X, y = ucm.datasets.load("wine")
+        >>> some = Nystroem("rbf", gamma=1e-3, n_components=20, random_state=0).fit(X[::2])
+        >>> rows = ucm.row_source(X, y).mapped(some)
+        >>> ucm.solve(ucm.models.nu_svm(0.3), rows).status
+        'optimal'
+        """
+        function = getattr(transform, "transform", transform)
+        if not callable(function):
+            raise DataError(
+                f"mapped: expected a fitted transformer or a function of a block, got {brief(transform)}; "
+                "give for example sklearn.kernel_approximation.Nystroem().fit(some)"
+            )
+        one: Any = function(np.zeros((1, self.n)))
+        if len(getattr(one, "shape", ())) != 2 or one.shape[0] != 1:
+            raise DataError(
+                f"mapped: expected one row of features for one row, got {brief(one)}; give a table of as "
+                "many rows"
+            )
+        return Mapped(self, function, one.shape[1])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(m={self.m}, n={self.n})"
@@ -283,43 +324,90 @@ class _WatchedRounds(Rounds):
 
 @dataclass(frozen=True)
 class _Renamed:
-    """A kernel that is told +1 for one label and -1 for the others."""
+    """A kernel that is told +1 for one label and -1 for another, of whose rows alone it knows, or for all
+    others."""
 
     kernel: Kernel
     positive: Any
+    negative: Any
 
     def __call__(self, X: Any, y: Any, state: Any, *message: Any) -> tuple[Any, Any]:
-        signs = np.where(np.asarray(y) == self.positive, 1.0, -1.0)
-        return self.kernel(X, signs, state, *message)
+        y = np.asarray(y)
+        if self.negative is not None:
+            rows = (y == self.positive) | (y == self.negative)
+            X, y = X[rows], y[rows]
+        return self.kernel(X, np.where(y == self.positive, 1.0, -1.0), state, *message)
 
 
 @dataclass(frozen=True)
-class _RenamedRounds(Rounds):
+class _Transformed:
+    """A kernel that sees what a map makes of the samples."""
+
+    kernel: Kernel
+    transform: Callable[[Any], Any]
+
+    def __call__(self, X: Any, y: Any, state: Any, *message: Any) -> tuple[Any, Any]:
+        return self.kernel(self.transform(X), y, state, *message)
+
+
+@dataclass(frozen=True)
+class _OtherKernels(Rounds):
+    """Rounds of what `change` makes of a kernel."""
+
     inner: Rounds
-    positive: Any
+    change: Callable[[Kernel], Kernel]
 
     def run(self, kernel: Kernel, *message: Any) -> list[Any]:
-        return self.inner.run(_Renamed(kernel, self.positive), *message)
+        return self.inner.run(self.change(kernel), *message)
 
     def merged(self, kernel: Kernel, merge: Callable[[Any, Any], Any], *message: Any) -> Any:
-        return self.inner.merged(_Renamed(kernel, self.positive), merge, *message)
+        return self.inner.merged(self.change(kernel), merge, *message)
 
     def recover(self) -> None:
         self.inner.recover()
 
 
 class Labelled(RowSource):
-    """A source of two classes with any labels, one of which becomes +1 and the other -1."""
+    """A source of any labels, one of which becomes +1.
 
-    def __init__(self, inner: RowSource, positive: Any) -> None:
-        self.inner, self.positive = inner, positive
-        self.m, self.n, self.nbytes = inner.m, inner.n, inner.nbytes
+    Parameters
+    ----------
+    negative, m : the label that becomes -1, and how many rows have one of both, which alone are seen; None
+        for all rows
+    """
+
+    def __init__(
+        self, inner: RowSource, positive: Any, negative: Any = None, m: int | None = None
+    ) -> None:
+        self.inner, self.positive, self.negative = inner, positive, negative
+        self.m, self.n = inner.m if m is None else m, inner.n
+        self.nbytes = int(inner.nbytes * (self.m / max(inner.m, 1)))
 
     def rounds(self) -> Rounds:
-        return _RenamedRounds(self.inner.rounds(), self.positive)
+        change = functools.partial(_Renamed, positive=self.positive, negative=self.negative)
+        return _OtherKernels(self.inner.rounds(), change)
 
     def labels(self) -> NDArray[Any]:
         return np.array([-1.0, 1.0])
+
+
+class Mapped(RowSource):
+    """The rows of a source as a map gives them, block by block: `RowSource.mapped`."""
+
+    def __init__(self, inner: RowSource, transform: Callable[[Any], Any], n: int) -> None:
+        self.inner, self.transform = inner, transform
+        self.m, self.n, self.nbytes = inner.m, n, 8 * inner.m * n
+
+    def rounds(self) -> Rounds:
+        change = functools.partial(_Transformed, transform=self.transform)
+        return _OtherKernels(self.inner.rounds(), change)
+
+    def labels(self) -> NDArray[Any]:
+        return self.inner.labels()
+
+    def __repr__(self) -> str:
+        of = getattr(self.transform, "__self__", self.transform)
+        return f"{self.inner!r}.mapped({of!r})"
 
 
 def refuse_lengths(rows: int, labels: int) -> None:

@@ -23,6 +23,7 @@ from ucm.data.weighing import PLAIN, Weighing
 from ucm.errors import DataError
 
 __all__ = [
+    "FEATURES",
     "ElsewhereMap",
     "RowData",
     "in_memory",
@@ -73,13 +74,23 @@ def taken(rounds: Rounds, steps: tuple[int, int]) -> tuple[Any, Vec]:
     return gathered(told(rounds, _take, every))
 
 
-def refuse_gathering(source: RowSource, what: str) -> NoReturn:
-    """Raises `DataError`: all samples would have to be brought into memory, which is asked for first."""
+_OTHERS = "a reduced hull of each class, means and covariances, or a loss with L2()"
+
+
+def refuse_gathering(source: RowSource, what: str, instead: str = _OTHERS) -> NoReturn:
+    """Raises `DataError`: all samples would have to be brought into memory, which is asked for first;
+    `instead` is what has a route."""
     raise DataError(
         f"{what} has no route over rows that are read block by block: it needs all {source.m} x {source.n} "
         f"samples in memory, {source.nbytes / 1e9:.3g} GB; ask for that with X, y = "
-        "ucm.row_source(X, y).gather(), or take a reduced hull of each class or means and covariances"
+        f"ucm.row_source(X, y).gather(), or take {instead}"
     )
+
+
+FEATURES = (
+    "features of the kernel, as "
+    "ucm.row_source(X, y).mapped(sklearn.kernel_approximation.Nystroem().fit(some))"
+)
 
 
 class ElsewhereMap(LinearMap):
@@ -203,6 +214,10 @@ class RowData:
         """Their number, times the factor of the class."""
         parts = zip(("pos", "neg"), self.sizes, self.weighing.classes, strict=True)
         return float(sum(size * factor for k, size, factor in parts if kind in (k, "signed")))
+
+    def number(self, kind: str, group: Any = None) -> float:
+        """Their number."""
+        return float(self._size(kind))
 
     def mean(self, kind: str, group: Any = None) -> NoReturn:
         refuse_gathering(self.source, f"a set with {kind}.mean and hulls of samples")

@@ -314,22 +314,20 @@ class Classifier(ClassifierMixin, OfModel):
         """The same over rows that are read block by block."""
         if sample_weight is not None or subgroup is not None:
             refuse_gathering(row_source(X, y), "Classifier.fit with sample_weight or subgroup")
-        source, classes, plan, solution = fit_rows(self, model, X, y)
-        if solution.w is None or not solution.w.any():
-            raise SolverError(f"Classifier: {solution.message}")
+        source, classes, plans, solutions = fit_rows(self, model, X, y)
+        for solution in solutions:
+            if solution.w is None or not solution.w.any():
+                raise SolverError(f"Classifier: {solution.message}")
         self.classes_, self.n_features_in_ = classes, source.n
         if source.features is not None:
             self.feature_names_in_ = np.array(source.features, dtype=object)
-        self.plan_, self.solution_ = plan, solution
-        self.certificate_, self.history_ = solution.certificate, solution.history
-        self.n_iter_, self.dual_gap_ = solution.stats.iterations, solution.certificate.gap
-        self.coef_ = np.array([normal_in_features(model, solution, source.n, self.side)])
-        self.intercept_ = np.array([solution.b], dtype=float)
+        self._told(model, source.n, plans, solutions)
         return self
 
     def __getstate__(self) -> dict[str, Any]:
         state: Any = super().__getstate__()
         plan = state.get("plan_")
+        plan = plan[0] if isinstance(plan, list) else plan
         if isinstance(plan, Plan) and plan.data.source is not None:
             return {name: x for name, x in state.items() if name != "plan_"}
         return state
@@ -345,19 +343,10 @@ class Classifier(ClassifierMixin, OfModel):
     ) -> None:
         """The fitted attributes."""
         m, n = X.shape
-        one = len(pairs) == 1
-        self.plan_ = plans[0] if one else plans
-        self.solution_ = solutions[0] if one else solutions
-        self.certificate_ = solutions[0].certificate if one else [s.certificate for s in solutions]
-        self.history_ = solutions[0].history if one else [s.history for s in solutions]
-        iterations = np.array([s.stats.iterations for s in solutions])
-        self.n_iter_ = int(iterations[0]) if one else iterations
-        self.dual_gap_ = max(s.certificate.gap for s in solutions)
+        self._told(model, n, plans, solutions)
         if solutions[0].w is not None:
-            self.coef_ = np.array([normal_in_features(model, s, n, self.side) for s in solutions])
             found = [sparsity(plan.model, plan.data, s) for plan, s in zip(plans, solutions)]
-            self.sparsity_ = found[0] if one else found
-        self.intercept_ = np.array([s.b for s in solutions], dtype=float)
+            self.sparsity_ = found[0] if len(pairs) == 1 else found
         if kernel is not None:
             C = np.zeros((m, len(pairs)))
             for k, (pair, s) in enumerate(zip(pairs, solutions, strict=True)):
@@ -372,6 +361,26 @@ class Classifier(ClassifierMixin, OfModel):
                 weights: Any = s.weights
                 carry[pair.rows] |= weights > self.tol * weights.max()
             self.support_ = np.flatnonzero(carry)
+
+    def _told(
+        self,
+        model: RobustMargin | Objective,
+        n: int,
+        plans: list[Plan],
+        solutions: list[Solution],
+    ) -> None:
+        """Those that every fit has."""
+        one = len(plans) == 1
+        self.plan_ = plans[0] if one else plans
+        self.solution_ = solutions[0] if one else solutions
+        self.certificate_ = solutions[0].certificate if one else [s.certificate for s in solutions]
+        self.history_ = solutions[0].history if one else [s.history for s in solutions]
+        iterations = np.array([s.stats.iterations for s in solutions])
+        self.n_iter_ = int(iterations[0]) if one else iterations
+        self.dual_gap_ = max(s.certificate.gap for s in solutions)
+        if solutions[0].w is not None:
+            self.coef_ = np.array([normal_in_features(model, s, n, self.side) for s in solutions])
+        self.intercept_ = np.array([s.b for s in solutions], dtype=float)
 
     # --- predict ---------------------------------------------------------------------------
     def decision_function(self, X: Any) -> NDArray[np.float64]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from ucm.compiler.plan import Plan
 from ucm.data.linear import Vec
 from ucm.data.source import Labelled, RowSource, as_double, told
 from ucm.data.stored import feature_rows, row_source
-from ucm.data.survey import refuse_gathering
+from ucm.data.survey import FEATURES, refuse_gathering
 from ucm.errors import DataError, ParameterError
 from ucm.estimators.options import solve_options
 from ucm.estimators.validation import class_weights
@@ -26,43 +28,74 @@ __all__ = ["accuracy_rows", "fit_rows", "score_rows", "scored"]
 
 def fit_rows(
     classifier: Any, model: RobustMargin | Objective, X: Any, y: Any
-) -> tuple[RowSource, NDArray[Any], Plan, Solution]:
-    """The source, the labels, the plan and its solution.
+) -> tuple[RowSource, NDArray[Any], list[Plan], list[Solution]]:
+    """The source, the labels, and of every problem of two classes the plan and its solution.
 
     Raises
     ------
     DataError
-        Not two classes, a kernel or probabilities: they need all samples in memory.
+        One class, a kernel or probabilities: they need all samples in memory.
     """
     began = time.perf_counter()
     source = row_source(X, y)
+    if classifier.kernel not in (None, "linear"):
+        refuse_gathering(source, "Classifier with a kernel", FEATURES)
     for word, given in (
-        ("a kernel", classifier.kernel not in (None, "linear")),
         ("probability=True", classifier.probability),
         ("side", classifier.side is not None),
     ):
         if given:
             refuse_gathering(source, f"Classifier with {word}")
     classes = source.labels()
-    if classes.size > 2:
-        refuse_gathering(source, f"Classifier with {classes.size} classes")
     if classes.size < 2:
         raise DataError(
             f"y: expected two classes, got {classes.size} ({classes.tolist()}); add samples of another class"
         )
+    plans, solutions = [], []
+    for part, weight in _problems(source, classes, classifier):
+        plan = compile(model, part, solver=classifier.solver, class_weight=weight)
+        if classifier.bias not in plan.lowering.rules:
+            raise ParameterError(
+                f"Classifier: bias={classifier.bias!r} does not apply over rows; take one of "
+                f"{', '.join(plan.lowering.rules)}"
+            )
+        plans.append(plan)
+        solutions.append(plan.solve(**solve_options(classifier, began)))
+    return source, classes, plans, solutions
+
+
+def _problems(
+    source: RowSource, classes: NDArray[Any], classifier: Any
+) -> Iterator[tuple[RowSource, Any]]:
+    """The problems of two classes in the order of `ucm.estimators.multiclass.pairs_of`, with the weights of
+    both."""
     weight = classifier.class_weight
-    if weight is not None and not isinstance(weight, str):
-        minus, plus = class_weights(weight, classes, np.ones(2)).tolist()
-        weight = plus, minus
-    plan = compile(
-        model, Labelled(source, classes[1]), solver=classifier.solver, class_weight=weight
-    )
-    if classifier.bias not in plan.lowering.rules:
-        raise ParameterError(
-            f"Classifier: bias={classifier.bias!r} does not apply over rows; take one of "
-            f"{', '.join(plan.lowering.rules)}"
-        )
-    return source, classes, plan, plan.solve(**solve_options(classifier, began))
+    if classes.size == 2 and (weight is None or isinstance(weight, str)):
+        yield Labelled(source, classes[1]), weight
+        return
+    met = told(source.rounds(), _met, classes, merge=_added)
+    weights = class_weights(weight, classes, met)
+    if classes.size == 2:
+        yield Labelled(source, classes[1]), (weights[1], weights[0])
+    elif classifier.multi_class == "ovr":
+        for i, label in enumerate(classes):
+            rest = np.arange(classes.size) != i
+            yield (
+                Labelled(source, label),
+                (weights[i], np.average(weights[rest], weights=met[rest])),
+            )
+    else:
+        for i, j in combinations(range(classes.size), 2):
+            part = Labelled(source, classes[i], classes[j], int(met[i] + met[j]))
+            yield part, (weights[i], weights[j])
+
+
+def _met(X: Any, y: Any, state: Any, classes: NDArray[Any]) -> tuple[Any, NDArray[np.int64]]:
+    return state, np.array([np.count_nonzero(np.asarray(y) == label) for label in classes])
+
+
+def _added(a: Any, b: Any) -> Any:
+    return a + b
 
 
 def _scores(X: Any, y: Any, state: Any, W: NDArray[np.float64]) -> tuple[Any, Any]:

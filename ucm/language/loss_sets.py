@@ -163,7 +163,8 @@ def as_loss_ball(D: Domain, count: float) -> tuple[ConvexLoss, float] | None:
         return Exponential() / math.e, -math.log(value(D.alpha))
     if isinstance(D, SimplexChiSquare):
         root = D.ball().size().number
-        return _around_uniform(root * root / (1.0 if D.level is None else count))
+        number = count if D.number is None else D.number
+        return _around_uniform(root * root / (1.0 if D.level is None else number))
     if isinstance(D, SimplexNear) and D.p == 2.0:
         return _around_uniform(value(D.radius) ** 2 * count)
     if isinstance(D, SimplexBall) and 1.0 < D.p < math.inf:

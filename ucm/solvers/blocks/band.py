@@ -18,7 +18,7 @@ from ucm.data.source import Rounds, StateLostError, as_double, gathered, told
 from ucm.evidence.rows import below
 
 __all__ = [
-    "NARROWINGS", "WIDE", "WRITTEN", "Band", "SievedRows", "Sifted", "narrowed", "reach_of", "sift",
+    "WIDE", "WRITTEN", "Band", "SievedRows", "Sifted", "reach_of", "sift",
     "stacked",
 ]  # fmt: skip
 
@@ -169,18 +169,6 @@ class SievedRows:
                 known[block][rows] = abs(factor) * self.band.p[c][at : at + rows.size]
                 at += rows.size
         return np.concatenate(known)
-
-
-NARROWINGS = 6  # of a band that is over its budget, in one solve
-
-
-def narrowed(off: list[Vec], share: float, least: int) -> Vec | None:
-    """How far the nearest `share` of the rows of each class are off their threshold; None where so few are
-    less than `least`. What is then held wrongly comes back in later rounds, nearer to the answer."""
-    counts = [int(share * v.size) for v in off]
-    if min(counts) < least:
-        return None
-    return np.array([float(np.partition(v, k)[k]) for v, k in zip(off, counts, strict=True)])
 
 
 def reach_of(off: Vec, part: float, more: int) -> float:

@@ -12,11 +12,10 @@ come, and are added to it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.data.options import COUNT, check_fields
@@ -24,12 +23,10 @@ from ucm.data.source import as_double, gathered, told
 from ucm.evidence.row_balls import BallProof, balls_proven, moved
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import curvature
 from ucm.forms.rows import RowBalls
 from ucm.forms.solver import Solver
-from ucm.language.terms import ConvexLoss
+from ucm.solvers.blocks.bent import BentSums, Message, added, bend, scaled_solve, slopes
 from ucm.solvers.blocks.by_rounds import by_rounds
-from ucm.solvers.palm import ridge_solve
 
 __all__ = ["NewtonBalls"]
 
@@ -40,73 +37,7 @@ _MUCH = 10.0  # mass, which tells of rows far beyond those of the sample
 _MOST = 100  # of these from a block
 _FETCHES = 4
 _LITTLE = 1e-2  # of the support
-
-
-class _Sums(NamedTuple):
-    """Those of `ucm.evidence.row_balls.BallProof`, `all` those of the samples; by class the largest v, and
-    the (n + 2, n + 2) moments of (x, 1, v)."""
-
-    losses: Vec
-    heights: Vec
-    totals: Vec
-    sums: NDArray[np.float64]
-    all: NDArray[np.float64]
-    top: Vec
-    moments: NDArray[np.float64]
-
-
-Message = tuple[Vec, Vec, Vec, tuple[float, float], Any, tuple[ConvexLoss, ...]]
-
-
-def _slopes(scores: Vec, c: int, mu: Vec, t: Vec, factors: Any, losses: Any) -> tuple[Vec, Vec]:
-    """v and `l'(v)` of the rows of a class."""
-    v = (-factors[c] * scores - mu[c]) / t[c]
-    return v, losses[c].gradient(v)
-
-
-def bend(
-    X: Any, y: Any, state: Any, w: Vec, mu: Vec, t: Vec, factors: Any, shares: Any, losses: Any
-) -> tuple[Any, _Sums]:
-    """The kernel of a step; mu, t and losses are given by class."""
-    X, positive = as_double(X), np.asarray(y) > 0.0
-    n = w.size
-    found = _Sums(
-        np.zeros(2), np.zeros(2), np.zeros(2), np.zeros((2, n)), np.zeros((2, n)), np.full(2, -np.inf),
-        np.zeros((2, n + 2, n + 2)),
-    )  # fmt: skip
-    with np.errstate(over="ignore", invalid="ignore"):
-        for c, own in enumerate((positive, ~positive)):
-            Z = X[own]
-            if not Z.shape[0]:
-                continue
-            v, s = _slopes(np.asarray(Z @ w).ravel(), c, mu, t, factors, losses)
-            margin = losses[c].offset - v
-            each = losses[c].each(margin)
-            share = np.broadcast_to(shares[c], v.size)
-            found.losses[c], found.heights[c] = share @ each, share @ (v * s - each)
-            found.totals[c], found.top[c] = share @ s, v.max()
-            found.sums[c] = np.asarray(Z.T @ (share * s)).ravel()
-            found.all[c] = np.asarray(Z.T @ share).ravel()
-            _moments(found.moments[c], Z, v, share / t[c] * curvature(losses[c], margin))
-    return state, found
-
-
-def _moments(M: NDArray[np.float64], Z: Any, v: Vec, d: Vec) -> None:
-    rows = np.flatnonzero(d)
-    Z, v, d = Z[rows], v[rows], d[rows]
-    n = Z.shape[1]
-    if sparse.issparse(Z):
-        M[:n, :n] = (Z.T @ Z.multiply(d[:, None]).tocsr()).toarray()
-    else:
-        M[:n, :n] = Z.T @ (Z * d[:, None])
-    M[:n, n] = M[n, :n] = np.asarray(Z.T @ d).ravel()
-    M[:n, n + 1] = M[n + 1, :n] = np.asarray(Z.T @ (d * v)).ravel()
-    M[n, n], M[n + 1, n + 1] = d.sum(), d @ (v * v)
-    M[n, n + 1] = M[n + 1, n] = d @ v
-
-
-def _added(a: _Sums, b: _Sums) -> _Sums:
-    return _Sums(*(u + v for u, v in zip(a, b, strict=True)))._replace(top=np.maximum(a.top, b.top))
+_TINY = 1e-300
 
 
 def _beyond(
@@ -117,7 +48,7 @@ def _beyond(
     rows = []
     for c, own in enumerate((y > 0.0, y <= 0.0)):
         index = np.flatnonzero(own)
-        v = _slopes(scores[index], c, mu, t, factors, losses)[0]
+        v = slopes(scores[index], c, mu, t, factors, losses)[0]
         last = max(v.size - _MOST, 0)
         above = np.argpartition(v, last)[last:] if last else np.arange(v.size)
         rows.append(index[above[v[above] > top[c]]])
@@ -131,7 +62,7 @@ def _weights(
     positive, scores = np.asarray(y) > 0.0, np.asarray(as_double(X) @ w).ravel()
     q = np.empty(scores.size)
     for c, own in enumerate((positive, ~positive)):
-        q[own] = shares[c] * _slopes(scores[own], c, mu, t, factors, losses)[1]
+        q[own] = shares[c] * slopes(scores[own], c, mu, t, factors, losses)[1]
     return state, (q, np.where(positive, 0, 1))
 
 
@@ -191,7 +122,7 @@ class NewtonBalls(Solver[RowBalls]):
     def _solve(self, form: RowBalls, monitor: Monitor) -> Answer:
         rounds = form.data.source.rounds()
 
-        def over_rows(*message: Any, kernel: Any = bend, merge: Any = _added) -> Any:
+        def over_rows(*message: Any, kernel: Any = bend, merge: Any = added) -> Any:
             monitor.passes += 1.0
             monitor.reads += 1
             return told(rounds, kernel, *message, merge=merge)
@@ -201,11 +132,12 @@ class NewtonBalls(Solver[RowBalls]):
         shares = [s * m / k for s, m, k in zip(form.shares, form.data.sizes, counts, strict=True)]
         each = np.where(y > 0.0, *shares)
         z = np.concatenate([np.zeros(form.n), [-1.0, -1.0], np.ones(len(form.balls))])
+        found: BentSums | None = None
         for _ in range(_FETCHES):
             own = each[y > 0.0], each[y <= 0.0]
             part = y.size / form.data.m
 
-            def over_sample(*message: Any, X: Any = X, y: Vec = y, part: float = part) -> _Sums:
+            def over_sample(*message: Any, X: Any = X, y: Vec = y, part: float = part) -> BentSums:
                 monitor.passes += part
                 return bend(X, y, None, *message)[1]
 
@@ -213,8 +145,8 @@ class NewtonBalls(Solver[RowBalls]):
             z = sample.run(z, over_sample, monitor, max(_COARSE, monitor.tol), _LIMIT)[0]
             message = sample.message(z)
             top = over_sample(*message).top
-            found = over_rows(*_Descent(form, form.shares).message(z))
-            if np.all(found.totals <= _MUCH) or monitor.late:
+            found = all_rows = over_rows(*_Descent(form, form.shares).message(z))
+            if np.all(all_rows.totals <= _MUCH) or monitor.late:
                 break
             w, mu, t, factors, _, kinds = message
             beyond = over_rows(w, mu, t, factors, kinds, top, kernel=_beyond, merge=_joined)
@@ -256,16 +188,24 @@ class _Descent:
         monitor: Monitor,
         tol: float,
         limit: int,
-        known: _Sums | None = None,
+        known: BentSums | None = None,
     ) -> tuple[Vec, Answer]:
         """From z on, where the sums may be known."""
         form, n = self.form, self.form.n
         before: tuple[Vec, float] | None = None
-        answer, largest = Answer(w=z[:n]), 0.0
+        answer, largest = Answer(w=np.zeros(n)), 0.0
         for k in range(limit + 1):
             found = sums(*self.message(z)) if known is None else known
             known = None
             support = self.support(z, found)
+            if (
+                np.isnan(support) and self.rounds is not None
+            ):  # rows that were none at the first look
+                return z, Answer(w=z[:n], rows=self.proof(z, found))
+            if before is None and not np.isfinite(support):
+                return z, answer.ended(
+                    "stalled", "weights of far rows overflow; scale the features"
+                )
             if support < 0.0:  # scaled: v, and what depends on it alone, stays
                 size = -support / float(z[:n] @ z[:n])
                 z, found = size * z, found._replace(moments=found.moments / size)
@@ -297,7 +237,7 @@ class _Descent:
             z = z + self.step(z, found, support)
         return z, answer.ended("max_iter", f"{limit} steps did not reach the tolerance")
 
-    def support(self, z: Vec, found: _Sums) -> float:
+    def support(self, z: Vec, found: BentSums) -> float:
         """S, a bound of `max over the set of -w'x`."""
         form, n = self.form, self.form.n
         t, radii = z[n + 2 :], np.array([radius for _, radius in form.balls])
@@ -305,17 +245,17 @@ class _Descent:
             np.dot(form.masses, z[n : n + 2]) + t @ radii + t[list(form.of)] @ found.losses
         )
 
-    def proof(self, z: Vec, found: _Sums) -> BallProof:
+    def proof(self, z: Vec, found: BentSums) -> BallProof:
         form, n = self.form, self.form.n
         part, masses = moved(form, found.heights), np.array(form.masses)
-        sizes = np.array(form.data.sizes, dtype=np.float64)
-        scale, shift = (1.0 - part) * masses / found.totals, part * masses / sizes
+        sizes, totals = np.array(form.data.sizes, dtype=np.float64), np.maximum(found.totals, _TINY)
+        scale, shift = (1.0 - part) * masses / totals, part * masses / sizes
         return BallProof(
-            z[:n], z[n : n + 2], z[n + 2 :], found.losses, found.heights, found.totals, found.sums,
+            z[:n], z[n : n + 2], z[n + 2 :], found.losses, found.heights, totals, found.sums,
             found.all / (sizes * form.shares)[:, None], BallRows(self.rounds, self.message(z), scale, shift),
         )  # fmt: skip
 
-    def step(self, z: Vec, found: _Sums, support: float) -> Vec:
+    def step(self, z: Vec, found: BentSums, support: float) -> Vec:
         """Newton's step."""
         form, n, of = self.form, self.form.n, self.form.of
         g, H = np.zeros(z.size), np.zeros((z.size, z.size))
@@ -335,31 +275,25 @@ class _Descent:
         t = z[n + 2 :]
         if not separated:
             return self._within(g, H, t, support)
-        step = -_scaled(H, g)
+        step = -scaled_solve(H, g)
         fixed = n + 2 + np.flatnonzero(step[n + 2 :] < (_SHRINK - 1.0) * t)
         if fixed.size:
             step[fixed] = (_SHRINK - 1.0) * z[fixed]
             rows = np.delete(np.arange(z.size), fixed)
             rest = g[rows] + H[np.ix_(rows, fixed)] @ step[fixed]
-            step[rows] = -_scaled(H[np.ix_(rows, rows)], rest)
+            step[rows] = -scaled_solve(H[np.ix_(rows, rows)], rest)
         return step
 
     def _within(self, g: Vec, H: NDArray[np.float64], t: Vec, support: float) -> Vec:
         """The step that leaves t, or, where that gains little, their sum."""
         rest = g.size - t.size
         step = np.zeros(g.size)
-        step[:rest] = -_scaled(H[:rest, :rest], g[:rest])
+        step[:rest] = -scaled_solve(H[:rest, :rest], g[:rest])
         if t.size == 1 or -float(g @ step) > _LITTLE * support:
             return step
         P = np.eye(g.size)[:, : g.size - 1]
         P[-1, -1] = -1.0
-        step = -P @ _scaled(P.T @ H @ P, P.T @ g)
+        step = -P @ scaled_solve(P.T @ H @ P, P.T @ g)
         dt = step[rest:]
         room = np.min(np.where(dt < 0.0, (1.0 - _SHRINK) * t / np.maximum(-dt, 1e-300), np.inf))
         return min(1.0, float(room)) * step
-
-
-def _scaled(H: NDArray[np.float64], g: Vec) -> Vec:
-    """`H^-1 g`, in units in which the diagonal is 1."""
-    d = np.sqrt(np.maximum(np.diagonal(H), 1e-300))
-    return ridge_solve(np.ascontiguousarray(H / np.outer(d, d)), g / d) / d

@@ -78,7 +78,8 @@ def curve(X: Any, y: Any, state: Any, w: Vec, b: float, losses: Weighed) -> tupl
 
 
 def _added(a: _Sums, b: _Sums) -> _Sums:
-    return _Sums(*(u + v for u, v in zip(a, b, strict=True)))
+    each: list[Any] = [u + v for u, v in zip(a, b, strict=True)]
+    return _Sums(*each)
 
 
 def _slopes(X: Any, y: Any, state: Any, w: Vec, b: float, losses: Weighed) -> tuple[Any, Vec]:
@@ -146,6 +147,8 @@ class NewtonRows(Solver[RowLosses]):
             monitor.reads += 1
             proof = LossProof(*message[:2], *sums[:4], rows=_Slopes(rounds, message))
             certificate = losses_proven(form, proof)
+            if np.isnan(certificate.primal):  # rows that were none when they were looked at
+                return Answer(w=z[:-1], b=float(z[-1]), rows=proof)
             if not certificate.primal <= before[1] * (1.0 + 1e-14):
                 if np.array_equal(z, before[0]):
                     return answer.ended("stalled", "no step leads down")

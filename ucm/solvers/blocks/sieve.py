@@ -18,7 +18,7 @@ from scipy import sparse
 from ucm.data.linear import Vec
 from ucm.data.maps import ComposedMap, SampleMap
 from ucm.data.options import COUNT, check_fields
-from ucm.data.source import Rounds, StateLostError, once_more
+from ucm.data.source import Rounds, StateLostError, once_more, told
 from ucm.data.survey import taken
 from ucm.evidence.rows import RowProof, proven
 from ucm.forms.answer import Answer
@@ -31,16 +31,16 @@ from ucm.language.domains import CappedSimplex
 from ucm.language.masses import order_interval
 from ucm.numerics.states import SEPARATED
 from ucm.solvers.blocks.band import (
-    NARROWINGS,
     WIDE,
     Band,
     SievedRows,
     Sifted,
-    narrowed,
     reach_of,
     sift,
 )
+from ucm.solvers.blocks.bent import BentSums, added, bend
 from ucm.solvers.blocks.by_rounds import by_rounds
+from ucm.solvers.blocks.joint import narrow_zone
 
 __all__ = ["Sieve"]
 
@@ -49,6 +49,7 @@ _NARROWER = 0.1  # of the band from one round to the next
 _COARSE = 1e-4  # relative gap over the sample
 _LIMIT = 30  # rounds
 _LEAST = 1e-13  # relative gap that is asked of the band
+_JOINT = 3  # times that a band over its budget begins anew
 _SMALLER = 6  # hulls of a sample that are tried, each with half the caps of the one before
 _NO_DIRECTION = (
     "the hulls of a sample, and smaller ones, are nearer to 0 than their inner products resolve: no "
@@ -131,7 +132,7 @@ class _Sieving:
         rounds, band = form.data.source.rounds(), Band()
         if not self._sample(rounds):
             return Answer(w=np.zeros(form.n), status="stalled", message=_NO_DIRECTION)
-        solved, exact, losses, narrowings = False, 0.3 * tol, 0, 0
+        solved, exact, losses, joint = False, 0.3 * tol, 0, 0
         largest, answer = 0.0, Answer(w=self.w)
         for k in range(monitor.limit(_LIMIT) + 1):
             try:
@@ -163,10 +164,10 @@ class _Sieving:
             if k == monitor.limit(_LIMIT):
                 return answer.ended("max_iter", f"{k} rounds left a gap of {certificate.gap:.2g}")
             if band.nbytes > self.solver.budget:
-                narrow = self._narrower(band) if narrowings < NARROWINGS else None
-                if narrow is None:
+                joint += 1
+                if joint > _JOINT or not self._joint(rounds, band, joint):
                     return answer.ended("stalled", _TOO_WIDE.format(band.nbytes / 1e6))
-                self.reach, self.first, narrowings = narrow, narrow.copy(), narrowings + 1
+                self.first = self.reach.copy()
                 rounds, band, solved = form.data.source.rounds(), Band(), False
                 continue
             left = [
@@ -262,15 +263,26 @@ class _Sieving:
             return RowProof(self.w, theta, short, None, (0.0, 0.0), 0.0, rows)  # type: ignore[arg-type]
         return RowProof(self.w, theta, short, points, (totals[0], totals[1]), outside, rows)  # type: ignore[arg-type]
 
-    def _narrower(self, band: Band) -> Vec | None:
-        """The reach of half the budget, from this w."""
-        off = [
-            np.abs(factor * np.asarray(T @ self.w).ravel() - theta)
-            if T is not None
-            else np.empty(0)
-            for T, factor, theta in zip(band.X, self.form.factors, self.theta, strict=True)
-        ]
-        return narrowed(off, 0.5 * self.solver.budget / band.nbytes, 2 * self.form.n)
+    def _joint(self, rounds: Rounds, band: Band, number: int) -> bool:
+        """w, theta and reach by Newton's method over all rows, at half the budget, then a quarter, ...;
+        whether there is such a reach."""
+
+        def sums(*message: Any) -> BentSums:
+            self.monitor.passes += 1.0
+            self.monitor.reads += 1
+            return told(rounds, bend, *message, merge=added)
+
+        row = band.nbytes / sum(T.shape[0] for T in band.X if T is not None)
+        rows, least = self.solver.budget / row, 4.0 * self.form.n
+        if rows < 2.0 * least:
+            return False
+        found = narrow_zone(
+            self.form, self.w, self.theta, self.first, max(0.5**number * rows, least), sums,
+            lambda: self.monitor.late,
+        )  # fmt: skip
+        if found is not None:
+            self.w, self.theta, self.reach = found
+        return found is not None
 
     def _held(self, found: list[Sifted]) -> Vec:
         """The point that the held rows make."""

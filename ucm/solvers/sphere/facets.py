@@ -21,7 +21,7 @@ __all__ = ["Facets"]
 _SAME = 1e-12  # of a distance
 _FLAT = 1e-9  # of the width of the polytope
 _TOGETHER = (64, 128)  # facets pushed out in one round: a quarter of the points, between these
-_PARALLEL = 0.99  # cosine of normals, above which one of them is pushed out in a round
+_PARALLEL = 0.95  # cosine of normals, above which one of them is pushed out in a round
 _SEVERAL = 1000  # nearest facets, several of which may be parts of one
 
 

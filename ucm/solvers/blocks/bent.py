@@ -1,0 +1,97 @@
+"""Sums over rows for hulls whose weights are slopes of a loss: value, gradient and Hessian in w, mu and t.
+
+With `v_i = (-f_c w'x_i - mu_c) / t_c` they are those of `sum_c t_c share_c sum_i l_c(v_i)`, i over the
+samples of class c; the weights are `q_i = share_c l_c'(v_i)`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ucm.data.linear import Vec
+from ucm.data.source import as_double
+from ucm.forms.objective import curvature
+from ucm.language.terms import ConvexLoss
+from ucm.solvers.palm import ridge_solve
+
+__all__ = ["BentSums", "Message", "added", "bend", "scaled_solve", "slopes"]
+
+
+class BentSums(NamedTuple):
+    """Those of `ucm.evidence.row_balls.BallProof`, `all` those of the samples; by class the largest v, and
+    the (n + 2, n + 2) moments of (x, 1, v)."""
+
+    losses: Vec
+    heights: Vec
+    totals: Vec
+    sums: NDArray[np.float64]
+    all: NDArray[np.float64]
+    top: Vec
+    moments: NDArray[np.float64]
+
+
+Message = tuple[Vec, Vec, Vec, tuple[float, float], Any, tuple[ConvexLoss, ...]]
+
+
+def slopes(scores: Vec, c: int, mu: Vec, t: Vec, factors: Any, losses: Any) -> tuple[Vec, Vec]:
+    """v and `l'(v)` of the rows of a class."""
+    v = (-factors[c] * scores - mu[c]) / t[c]
+    return v, losses[c].gradient(v)
+
+
+def bend(
+    X: Any, y: Any, state: Any, w: Vec, mu: Vec, t: Vec, factors: Any, shares: Any, losses: Any
+) -> tuple[Any, BentSums]:
+    """The kernel of a step; mu, t and losses are given by class."""
+    X, positive = as_double(X), np.asarray(y) > 0.0
+    n = w.size
+    found = BentSums(
+        np.zeros(2), np.zeros(2), np.zeros(2), np.zeros((2, n)), np.zeros((2, n)), np.full(2, -np.inf),
+        np.zeros((2, n + 2, n + 2)),
+    )  # fmt: skip
+    with np.errstate(over="ignore", invalid="ignore"):
+        for c, own in enumerate((positive, ~positive)):
+            Z = X[own]
+            if not Z.shape[0]:
+                continue
+            v, s = slopes(np.asarray(Z @ w).ravel(), c, mu, t, factors, losses)
+            margin = losses[c].offset - v
+            each = losses[c].each(margin)
+            share = np.broadcast_to(shares[c], v.size)
+            found.losses[c], found.heights[c] = share @ each, share @ (v * s - each)
+            found.totals[c], found.top[c] = share @ s, v.max()
+            found.sums[c] = np.asarray(Z.T @ (share * s)).ravel()
+            found.all[c] = np.asarray(Z.T @ share).ravel()
+            _moments(found.moments[c], Z, v, share / t[c] * curvature(losses[c], margin))
+    return state, found
+
+
+def _moments(M: NDArray[np.float64], Z: Any, v: Vec, d: Vec) -> None:
+    rows = np.flatnonzero(d)
+    Z, v, d = Z[rows], v[rows], d[rows]
+    n = Z.shape[1]
+    if sparse.issparse(Z):
+        M[:n, :n] = (Z.T @ Z.multiply(d[:, None]).tocsr()).toarray()
+    else:
+        M[:n, :n] = Z.T @ (Z * d[:, None])
+    M[:n, n] = M[n, :n] = np.asarray(Z.T @ d).ravel()
+    M[:n, n + 1] = M[n + 1, :n] = np.asarray(Z.T @ (d * v)).ravel()
+    M[n, n], M[n + 1, n + 1] = d.sum(), d @ (v * v)
+    M[n, n + 1] = M[n + 1, n] = d @ v
+
+
+def added(a: BentSums, b: BentSums) -> BentSums:
+    return BentSums(*(u + v for u, v in zip(a, b, strict=True)))._replace(
+        top=np.maximum(a.top, b.top)
+    )
+
+
+def scaled_solve(H: NDArray[np.float64], g: Vec) -> Vec:
+    """`H^-1 g`, in units in which the diagonal is 1."""
+    diagonal = np.diagonal(H)
+    d = np.sqrt(np.maximum(diagonal, 1e-30 * max(float(diagonal.max()), 1e-250)))
+    return ridge_solve(np.ascontiguousarray(H / np.outer(d, d)), g / d) / d
