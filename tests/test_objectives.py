@@ -679,7 +679,6 @@ def test_the_minimum_of_one_class_is_not_attained() -> None:
     assert solution.status == "unattained" and solution.objective < 1e-50
 
 
-
 @pytest.mark.parametrize(
     ("reach", "w", "weights", "endless"),
     [
