@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 
 import ucm
 from ucm import Exponential, Hinge, HuberHinge, Hull, Logistic, LossBall, models, neg, pos, signed
-from ucm.errors import CompositionError, EmptySetError, ParameterError
+from ucm.errors import CompositionError, EmptySetError, ParameterError, SolverError
 
 M, N = 24, 3
 untyped: Any = ucm
@@ -141,6 +141,9 @@ def test_lam_with_which_nothing_is_learnt() -> None:
     overlapping = X - Y[:, None]
     with pytest.raises(ParameterError, match="w = 0 is not optimal, got 500"):
         ucm.compile(models.kl_svm(lam=500.0), overlapping, Y)
+    for scale in (1e4, 1e8):  # no error of a root
+        with pytest.raises((ParameterError, SolverError), match="lam: "):
+            ucm.compile(models.generalised_nu_svm(Logistic() / 0.3), scale * overlapping, Y)
 
 
 def test_without_data_there_is_no_radius() -> None:

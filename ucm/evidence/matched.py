@@ -131,7 +131,7 @@ def _with_radii(model: RobustMargin, data: Data) -> RobustMargin:
     if all(term.ball.loss.slope() is not None for term in terms):
         radii = [0.0] * len(terms)  # l* is 0 wherever it is finite
     else:
-        q = _optimum(_in_span(terms), terms[0].t)
+        q = _optimum(_in_span(terms))
         radii = [term.ball.curve(term.dim).value(v) for term, v in zip(terms, q, strict=True)]
     found = [_with_radius(hull, r) for hull, r in zip(hulls, radii, strict=True)]
     return replace(model, set=found[0] if len(found) == 1 else found[0] - found[1])
@@ -199,20 +199,19 @@ def _in_span(terms: list[_Term]) -> list[_Term]:
     ]
 
 
-def _optimum(terms: list[_Term], t: float) -> list[Vec]:
+def _optimum(terms: list[_Term]) -> list[Vec]:
     """The weights of the hulls at the least of F."""
-    n = terms[0].A.shape[0]
-    w = sum(
-        (t.A.matvec(masses.uniform(t.dim, t.classes, t.curve.copies)) for t in terms),
-        start=np.zeros(n),
-    )
+    centers = [
+        term.A.matvec(masses.uniform(term.dim, term.classes, term.curve.copies)) for term in terms
+    ]
+    w = np.sum(centers, axis=0)
     w = w / (np.linalg.norm(w) or 1.0)
     height, points, x, size = _value(terms, w)
     gap = float(np.linalg.norm(x) - w @ x)
     for _ in range(_STEPS):
         if gap <= _ENOUGH * size:
             break
-        H = sum((t.hessian(p) for t, p in zip(terms, points, strict=True)), start=np.zeros((n, n)))
+        H = np.sum([term.hessian(p) for term, p in zip(terms, points, strict=True)], axis=0)
         step = _in_ball(H, x + H @ w) - w
         fall, share = float(x @ step), 1.0
         after, found = w + step, _value(terms, w + step)
@@ -226,7 +225,7 @@ def _optimum(terms: list[_Term], t: float) -> list[Vec]:
             break
         w, (height, points, x, size), gap = after, found, least
     norm = float(np.linalg.norm(x))
-    lam = f"{1.0 / t:g}"
+    lam = f"{1.0 / terms[0].t:g}"
     if norm <= _ZERO * size:
         raise ParameterError(
             f"lam: expected a value for which w = 0 is not optimal, got {lam}; take a smaller one"
@@ -261,6 +260,6 @@ def _in_ball(H: NDArray[np.float64], r: Vec) -> Vec:
         return float(np.linalg.norm(c / (e + shift))) - 1.0
 
     if excess(low) > 0.0:
-        root: Any = brentq(excess, low, top, xtol=1e-300)
+        root: Any = brentq(excess, low, 2.0 * top, xtol=1e-300)
         low = float(root)
     return V @ (c / (e + low))
