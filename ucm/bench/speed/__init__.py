@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ucm.bench.registry import Benchmark, Part, Row
-from ucm.bench.speed import cost, fits, losses, more, pairs, reference, saved
+from ucm.bench.speed import bands, cost, fits, losses, more, pairs, reference, saved
 from ucm.bench.speed.options import Options, arguments
 from ucm.bench.speed.printed import cells
 from ucm.errors import ParameterError
@@ -30,6 +30,7 @@ def _with_options(part: Callable[[Options], Iterator[Row]]) -> Part:
 _PARTS = {
     "linear": fits.linear,
     "rbf": fits.rbf,
+    "bands": bands.bands,
     "models": more.every_model,
     "precise": more.precise,
     "path": more.nu_path,

@@ -69,11 +69,13 @@ class Banded(ABC):
     gram : of the samples
     index : (n,) the sample of each weight
     s : (n,) its factor in the point `sum_k s_k p_k phi(x_k)`
+    top : (n,) its upper bound
     """
 
     gram: Gram
     index: NDArray[np.intp]
     s: Vec
+    top: Vec
 
     @abstractmethod
     def every(self, stride: int) -> NDArray[np.intp]:
@@ -88,8 +90,8 @@ class Banded(ABC):
         """Weights to start from."""
 
     @abstractmethod
-    def lifted(self, coarse: Self, p: Vec, products: Vec) -> Vec:
-        """Weights from those of a coarser level, by the products of their point with all samples here."""
+    def lifted(self, free: int, products: Vec) -> Vec:
+        """Weights from the point of a coarser level, with so many free, by its products with the samples."""
 
     @abstractmethod
     def derivatives(self, p: Vec, products: Vec) -> Vec:
@@ -128,7 +130,7 @@ def sieved(
     """All levels up to that of the problem, to the tolerance of the monitor; `top` where it is the last."""
     p = _lifted(problem, levels, monitor) if start is None else start
     F = problem.follow(p)
-    best, idle = np.inf, 0
+    best, idle, gap = np.inf, 0, np.inf
     for k in range(monitor.limit(_LIMIT) + 1 if top else _LIMIT):
         value, gap = problem.value(p, F)
         stop = monitor.late
@@ -161,9 +163,8 @@ def _lifted(problem: Banded, levels: Levels, monitor: Monitor) -> Vec:
     monitor.systems += own.systems
     problem.gram.computed += part.gram.computed
     used = np.flatnonzero(p)
-    return problem.lifted(
-        part, p, problem.gram.sums(problem.index[members[used]], (part.s * p)[used])
-    )
+    products = problem.gram.sums(problem.index[members[used]], (part.s * p)[used])
+    return problem.lifted(int(np.count_nonzero((p > 0.0) & (p < part.top))), products)
 
 
 def _step(problem: Banded, levels: Levels, p: Vec, F: Vec, inner: Monitor, monitor: Monitor) -> Vec:
@@ -190,5 +191,5 @@ def _band(problem: Banded, levels: Levels, p: Vec, F: Vec) -> NDArray[np.intp]:
     if want == n:
         return np.arange(n)
     far = 1.0 + float(off.max())
-    key = np.where(free, -3.0 * far, np.where(wrong, -far - off, off))
+    key = np.where(wrong | (free & (count > want)), -far - off, np.where(free, -3.0 * far, off))
     return np.sort(np.argpartition(key, want - 1)[:want])

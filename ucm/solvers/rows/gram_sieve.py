@@ -66,14 +66,13 @@ class _Hulls(Banded):
 
     Attributes
     ----------
-    cap : (n,) of each weight
     zero : the part of the size of U below which a distance counts as 0
     """
 
     def __init__(self, hulls: HullsByRows, solver: GramSieve, zero: float) -> None:
         self.hulls, self.solver, self.zero = hulls, solver, zero
         self.gram, self.index, self.s = hulls.gram, hulls.index, hulls.s
-        self.cap = hulls.cap[hulls.group]
+        self.top = hulls.cap[hulls.group]
 
     def every(self, stride: int) -> NDArray[np.intp]:
         return self.hulls.every(stride)
@@ -84,15 +83,14 @@ class _Hulls(Banded):
     def begin(self) -> Vec:
         return self.hulls.start(None)
 
-    def lifted(self, coarse: Self, p: Vec, products: Vec) -> Vec:
+    def lifted(self, free: int, products: Vec) -> Vec:
         """The kinks are as wide as lets `_WIDER` times as many weights be free as there."""
-        F = self.derivatives(p, products)
+        F = self.hulls.pull + self.s * products[self.index]
         theta = self.hulls.levels(F)[self.hulls.group]
         off = np.abs(F - theta)
-        free = int(np.count_nonzero((p > 0.0) & (p < coarse.cap)))
         k = min(off.size - 1, int(_WIDER * free) + 20)
         width = 2.0 * float(np.partition(off, k)[k])
-        return self.hulls.nearest(self.cap * (0.5 - (F - theta) / max(width, 1e-300)))
+        return self.hulls.nearest(self.top * (0.5 - (F - theta) / max(width, 1e-300)))
 
     def derivatives(self, p: Vec, products: Vec) -> Vec:
         return self.hulls.pull + self.s * products[self.index]
@@ -104,13 +102,13 @@ class _Hulls(Banded):
         return -W, float(self.hulls.gaps(p, F).sum()) / (W * W)
 
     def sides(self, p: Vec, F: Vec) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Vec]:
-        free = (p > 0.0) & (p < self.cap)
+        free = (p > 0.0) & (p < self.top)
         theta = self.hulls.levels(F)
         for g in range(theta.size):
             own = F[free & (self.hulls.group == g)]
             theta[g] = np.median(own) if own.size else theta[g]
         r = F - theta[self.hulls.group]
-        wrong = ((p <= 0.0) & (r < 0.0)) | ((p >= self.cap) & (r > 0.0))
+        wrong = ((p <= 0.0) & (r < 0.0)) | ((p >= self.top) & (r > 0.0))
         return free, wrong, np.abs(r)
 
     def solved(
@@ -122,7 +120,7 @@ class _Hulls(Banded):
         monitor: Monitor,
     ) -> Vec:
         inner, a = self.hulls.while_held(band, p, F, K), p[band]
-        many = np.count_nonzero((a > 0.0) & (a < self.cap[band])) > self.solver.free
+        many = np.count_nonzero((a > 0.0) & (a < self.top[band])) > self.solver.free
         method = self.solver.pairs if many else self.solver.newton
         monitor.least = self.zero
         return method.improved(inner, a, monitor)

@@ -90,12 +90,11 @@ class _Margins(Banded):
     def begin(self) -> Vec:
         return np.zeros(self.form.m)
 
-    def lifted(self, coarse: Self, p: Vec, products: Vec) -> Vec:
+    def lifted(self, free: int, products: Vec) -> Vec:
         """The multipliers of these scores; for p = 1 the kink is as wide as lets `_WIDER` times as many be
         free as there."""
         form, y = self.form, self.s
         u = 1.0 - y * (products + self._best(products))
-        free = np.count_nonzero((p > 0.0) & (p < coarse.top))
         k = min(u.size - 1, int(_WIDER * free) + 20)
         width = max(2.0 * float(np.partition(np.abs(u), k)[k]), 1e-300)
 
