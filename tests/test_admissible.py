@@ -365,3 +365,15 @@ def test_a_domain_without_bounds_fixes_no_mass() -> None:
     for low in (-math.inf, 0.0):
         line = ucm.Image(np.array([[1.0], [0.0], [0.0]]), ucm.Box(low, math.inf))
         assert 0.05 <= one(hulls + line, X, y).upper <= 1.0
+
+
+def test_a_root_of_many_orders_below_the_bracket() -> None:
+    """The centre of U is 0 to rounding, and the least worst case falls to it over hundreds of halves."""
+    X = np.array([0.125, 0.125, 1.0, -0.875, -1.375, 0.5, 0.5, -2.125, -1.625, 1.75])[:, None]
+    y = np.repeat([1.0, -1.0], 5)
+    model = ucm.models.kl_svm(Param("alpha", 0.5, relative=True))
+    interval = ucm.admissible(ucm.Hull(signed, weights=ucm.KLBall(Param("alpha", 0.6))), X, y)[
+        "alpha"
+    ]
+    assert interval.lower == pytest.approx(1.0) == interval.upper
+    assert untyped.solve(model, X, y).params["alpha"] == pytest.approx(1.0)

@@ -90,6 +90,11 @@ def boundary(
     Ends with what is proven where no progress is made, or the time is over.
     """
     family = _Family(at, data, start)
+    with data.products():
+        return _between(family, start, monitor)
+
+
+def _between(family: _Family, start: float, monitor: Monitor) -> Boundary:
     lower, upper, answer, since = start, math.inf, None, 0
     form = family.form(start)
     center = form.space.direction(form.matvec(form.centers()), 2.0)
@@ -183,7 +188,9 @@ class _Family:
             elif height(t) <= 0.0:
                 high = t
         if height(high) <= 0.0:
-            end: Any = brentq(height, best, high, xtol=1e-300, rtol=np.float64(1e-10))
+            # a root of many orders below its bracket is approached by halves: any end will do
+            how: Any = {"xtol": 1e-300, "rtol": np.float64(1e-10), "disp": False}
+            end: Any = brentq(height, best, high, **how)
             back = 1e-15 * end  # from the far side of the root
             while end - back > best and height(end - back) <= 0.0:
                 back *= 4.0

@@ -29,6 +29,7 @@ __all__ = ["Largest", "largest", "multiplies"]
 
 _FAR = 500.0  # a bias
 _JUMP = 1e-9  # of the sum of slopes: a larger one is a kink
+_ROUNDING = 1e-14  # of a gradient
 _MOST = 1e15
 
 
@@ -136,6 +137,7 @@ def _of_gradient(penalty: Penalty, name: str, g: Vec) -> Largest | None:
         if not low < middle < high or high - low <= 2e-16 * high:
             break
         low, high = (low, middle) if trivial(middle) else (middle, high)
+    high *= 1.0 + _ROUNDING
     return Largest(
         high, "there the penalty outweighs the gradient of the losses at w = 0", high - low
     )
