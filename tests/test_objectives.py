@@ -671,6 +671,14 @@ def test_minima_that_are_not_attained_are_named(objective: Objective) -> None:
     assert ucm.solve(objective, X, y).status in ("local", "stationary")
 
 
+def test_the_minimum_of_one_class_is_not_attained() -> None:
+    """The bias alone makes the loss as small as one likes: an objective that is convex, and not critical."""
+    X, y = noisy(30, 3, flipped=0.0)
+    with pytest.warns(ucm.ConvergenceWarning, match="count both classes"):
+        solution = ucm.solve(ucm.Exponential(on=ucm.neg) + ucm.Norm(3.0), 1e-3 * X, y)
+    assert solution.status == "unattained" and solution.objective < 1e-50
+
+
 @pytest.mark.parametrize(
     ("reach", "w", "weights", "endless"),
     [

@@ -122,12 +122,15 @@ class ToObjective(Lowering[Composite | DifferenceOfConvex]):
         return certify_objective(self.model, self.data, normal, b, slopes)
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
-        if proof.certificate.kind == "global":
+        whole = proof.certificate.kind == "global"
+        if whole and not proof.certificate.relative_gap > monitor.tol:
             return None
         w, b = proof.answer.plane
         endless = falls_forever(self.model, self.data, w, b)
         if endless is not None:
             return Verdict("unattained", endless, warns=True)
+        if whole:
+            return None
         gap, missed = proof.certificate.relative_gap, proof.certificate.violation
         if missed > monitor.tol or gap > monitor.tol:
             return None

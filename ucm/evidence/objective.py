@@ -356,16 +356,18 @@ def falls_forever(model: Objective, data: Data, w: Vec, b: float) -> str | None:
     margin = data.y * (data.X @ w + b)
     added, _ = model.loss.split()
     falling = [loss for loss in added if float(loss.gradient(np.array([-30.0]))[0]) > 0.0]
-    if not falling or not (margin > 0.0).all():
+    classes = [loss.counts(data.y, data.groups) for loss in added]
+    counted = [margin if counts is None else margin[counts] for counts in classes]
+    if not falling or not (np.concatenate(counted) > 0.0).all():
         return None
     limit, before = model.penalty.value(1e12 * w), model.penalty.value(1e9 * w)
     bounded = limit <= before * (1.0 + 1e-12)
     if not bounded or model.value(margin, w, data.y, data.weights, data.groups) < limit:
         return None
+    remedy = "add a multiple of L1() or L2()" if w.any() else "count both classes in the loss"
     return (
         f"no minimum is attained: the samples are separated, and the objective falls towards {limit:.6g} "
-        f"as (w, b) grows, since {falling[0]!r} falls for every margin and the penalty is bounded; add a "
-        "multiple of L1() or L2()"
+        f"as (w, b) grows, since {falling[0]!r} falls for every margin and the penalty is bounded; {remedy}"
     )
 
 

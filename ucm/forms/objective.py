@@ -406,9 +406,11 @@ class Session(ABC):
     Attributes
     ----------
     whole : whether its problem is all there is to solve, so that its own steps are those to report
+    monitor : whose limits it keeps
     """
 
     whole: bool = False
+    monitor: Monitor
 
     @abstractmethod
     def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
@@ -449,7 +451,8 @@ class Following(InnerSolver):
     """
 
     def __init__(self, inner: InnerSolver) -> None:
-        self.inner, self.name = inner, inner.name
+        self.inner = inner
+        vars(self)["name"] = inner.name  # its answers are those of the inner one
         self.session: Session | None = None
 
     def refuse(self, form: Composite) -> str | None:

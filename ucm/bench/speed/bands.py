@@ -74,10 +74,10 @@ def _beside(model: str, name: str, gamma: float, nu: float) -> Row:
         solve(models.nu_svm(0.8), X[few], y[few], solver=solver, tol=1e-2, **options)
     else:
         hulls: Any = compile(models.nu_svm(nu), X, y, **options)
-        scores = hulls.data.gram.times(hulls.solve(tol=1e-3).coefficients)
+        scores = hulls.data.gram.times(hulls.solve(tol=1e-3).weights * y)
         C = matched_C(scores[:, None], y, nu, np.ones(1))
-        declared, machine = models.svm(C), SVC(C=C, gamma=width)
-        solve(models.svm(1.0), X[few], y[few], solver="hinge-band", tol=1e-2, **options)
+        declared, machine = models.psvm(1.0, C), SVC(C=C, gamma=width)
+        solve(models.psvm(1.0, 1.0), X[few], y[few], solver="hinge-band", tol=1e-2, **options)
     fit, theirs = timed(partial(machine.fit, X, y), time.process_time)
     gap = _certificate(compile(declared, X, y, **options), fit, y).relative_gap
     tol = float(np.clip(gap, *_GAPS))

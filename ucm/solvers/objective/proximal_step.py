@@ -313,8 +313,9 @@ class Step:
             self.monitor.passes += 0.5 * self.cost
             return self.model
         if self.rows:
-            mean = np.asarray(X.T @ h) / mass
-            H = np.sqrt(h)[:, None] * ((X.toarray() if sparse.issparse(X) else X) - mean)
+            mean, curved = np.asarray(X.T @ h) / mass, np.flatnonzero(h)
+            rows = X[curved].toarray() if sparse.issparse(X) else X[curved]
+            H = np.sqrt(h[curved])[:, None] * (rows - mean)
             self.monitor.systems += 1
             self.model = _Model(None, X, H, mean, mass, False, h)
             return self.model

@@ -77,7 +77,7 @@ class Splitting:
         """
         R, mu, c, u, x, systems = self.R, self.rho, w, np.zeros(B.shape[0]), w, 0
         mu = mu or float(np.sqrt(np.mean(np.einsum("ij,ij->j", B, B) ** 2))) or 1.0
-        solved, first = False, mu
+        solved, first, missed, slope, enough = False, mu, r, r, tol
         for _ in range(_MULTIPLIERS):
             step, pulled = 0, r + u @ B
             for step in range(MOST + 1):
