@@ -516,6 +516,58 @@ def test_supports_whose_multipliers_no_root_finds_keep_their_masses() -> None:
     assert near.violation(q, classes=classes) == 0.0
 
 
+@pytest.mark.parametrize("D", [
+    ucm.KLBall(0.5), ucm.LossBall(ucm.Exponential(), -0.5), ucm.LossBall(ucm.Logistic() / 0.7, 0.3),
+    NormBall(0.6, p=1.5), NormBall(0.3, p=1.001, around="uniform"), ucm.ChiSquareBall(0.2),
+], ids=repr)  # fmt: skip
+@pytest.mark.parametrize("classes", [None, [1.0, -1.0, 1.0, -1.0, 1.0]])
+def test_a_copy_is_an_entry_more_in_every_unit(D: Any, classes: Any) -> None:
+    """Entries with copies against the same entries written out, in small units and in large ones; the
+    projection by its variational inequality."""
+    copies = np.array([1, 3, 2, 1, 2])
+    each = None if classes is None else np.repeat(classes, copies)
+    once, out = D.weighed(copies.astype(float)).on_simplex(), D.on_simplex()
+    rngs = [np.random.default_rng(seed) for seed in (0, 2)]
+    wide = [rng.standard_normal(5) * 10.0 ** rng.integers(-6, 1, 5) for rng in rngs]
+    for g in (*wide, np.array([1.0, 2.0, 2.0, 1.0, 2.0])):
+        top = out.support(np.repeat(g, copies), classes=each)[0]
+        for unit in (1e-12, 1e-6, 1e-3, 1.0):
+            height, at = once.support(unit * g, classes=classes)
+            assert height / unit == pytest.approx(top, rel=1e-9, abs=1e-9)
+            assert once.violation(at, classes=classes) <= 1e-9
+            near = once.project(unit * g * copies, classes=classes)
+            assert once.violation(near, classes=classes) <= 1e-9
+            away = unit * g * copies - near
+            most = once.support(away, classes=classes)[0]
+            assert most - away @ near <= 1e-9 * max(unit, 1.0)
+
+
+@pytest.mark.parametrize("radius", [1e-6, 0.1, 0.9])
+def test_l1_balls_around_the_uniform_distribution_with_copies_on_two_classes(radius: float) -> None:
+    y, copies = np.where(np.arange(12) < 5, 1.0, -1.0), np.tile([0.5, 3.0, 1.0], 4)
+    least = float(np.abs(masses.uniform(12, y, copies) - copies / copies.sum()).sum())
+    D = norm_ball.SimplexNear(least + radius, 1.0, copies=copies)
+    rng = np.random.default_rng(1)
+    for v in (rng.standard_normal(12), 1e6 * rng.standard_normal(12), np.round(rng.random(12))):
+        q = D.project(v, classes=y)
+        assert D.violation(q, classes=y) <= 1e-9
+        assert D.support(v - q, classes=y)[0] - (v - q) @ q <= 1e-9 * np.abs(v).max()
+        d = 1e-7 * rng.standard_normal(12)
+        moved = D.project(v + d, classes=y) - q
+        if np.unique(v).size == v.size:
+            np.testing.assert_allclose(
+                D.jacobian(v, classes=y).matvec(d), moved, atol=1e-9 * np.abs(v).max()
+            )
+
+
+def test_the_smallest_ball_of_p_below_two_is_one_point() -> None:
+    """8^(1/1.5 - 1) = 1/2: what rounding adds to the ball is as wide as its root."""
+    D = SimplexBall(0.5, 1.5)
+    g = np.array([-0.75, 1.125, -1.75, -1.75, 1.625, 0.25, 0.875, -0.375])
+    np.testing.assert_array_equal(D.project(3.0 * g), np.full(8, 0.125))
+    np.testing.assert_array_equal(D.support(g)[1], np.full(8, 0.125))
+
+
 def test_a_conic_solver_that_gives_up_is_an_error_of_the_library(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

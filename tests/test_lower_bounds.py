@@ -21,7 +21,7 @@ from ucm.forms.monitor import Monitor
 from ucm.numerics.trust import least_on_sphere
 from ucm.solvers import Facets
 from ucm.solvers.sphere.best_rule import best_rule, long_rule
-from ucm.solvers.sphere.rules import Parts, quick_rule
+from ucm.solvers.sphere.rules import Parts, _centred, quick_rule
 
 NORMS = (1.0, 1.5, 2.0, 3.0, np.inf)
 ANGLES = np.linspace(0.0, 2.0 * np.pi, 40_001)
@@ -320,3 +320,9 @@ def test_a_polytope_of_few_points() -> None:
     form = known(plan.solve(tol=1e-4).plan or plan).form
     found = Facets(most=5, ratio=0.99, max_points=800).solve(form, Monitor())
     assert found.status == "converged" and len(known(found.witness).points) <= 800
+
+
+def test_steps_from_where_the_smoothed_values_are_flat_end_in_silence() -> None:
+    rows, line, ones = np.array([[1.0, -1.0], [2.0, -1.0]]), np.array([0.1, 0.5]), np.ones(2)
+    y, up, down = _centred(rows, line, np.zeros(2), ones, ones, 1e-12, 8)
+    assert np.isfinite(y).all() and ((up >= 0.0) & (up <= 1.0) & (down >= 0.0)).all()

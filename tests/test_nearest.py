@@ -380,3 +380,13 @@ def test_newton_starts_where_the_samples_cancel_to_rounding(cap: float) -> None:
     U = ucm.Hull(ucm.neg, weights=ucm.CappedSimplex(cap))
     found = ucm.solve(U, X, np.array([1.0, -1.0, -1.0, -1.0]))
     assert found.status == "optimal" and found.objective == pytest.approx(2.1875)
+
+
+def test_an_operand_of_an_intersection_is_a_multiple_of_zero() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((12, 3)), np.repeat([1.0, -1.0], 6)
+    U = (0 * ucm.Ellipsoid(pos.mean, pos.cov, 1.0) & ucm.Ball(0, 1.0)) - ucm.Ball(
+        [3.0, 0.0, 0.0], 1.0
+    )
+    solution = ucm.solve(U, X, y)
+    assert solution.status == "optimal" and solution.objective == pytest.approx(-2.0, rel=1e-6)

@@ -1250,3 +1250,8 @@ def test_a_large_mean_is_no_zero_in_the_set(shift: float, tol: float) -> None:
         assert found.status == "optimal" and -1e-9 <= certificate.relative_gap <= tol
         rounding = 1e-12 * shift + 1e-9
         assert certificate.dual - rounding <= exact <= certificate.primal + rounding
+
+
+def test_rows_of_several_lengths_are_refused() -> None:
+    with pytest.raises(ucm.DataError, match="one row of numbers per sample, all of one length"):
+        ucm.row_source([[1.0, 2.0], [3.0]], [1, -1])

@@ -62,6 +62,12 @@ def refused(c: Case, nearest: Nearest, why: str) -> str:
     return "empty"
 
 
+def rooted(c: Case) -> float:
+    """How far points of norms that are one to TOUCH are apart: its p-th root."""
+    exponents = [getattr(node, "p", 2.0) for node in c.model.walk()]
+    return TOUCH ** (1.0 / max(p for p in (2.0, *exponents) if p < np.inf))
+
+
 def compare(c: Case, tally: Tally) -> str:
     """Raises `AssertionError` on disagreement, returns what both said."""
     nearest = Nearest(c)
@@ -96,7 +102,7 @@ def compare(c: Case, tally: Tally) -> str:
         off = abs(sol.objective - value)
         if claimed and off > TOUCH * (abs(value) + size):
             # a set without interior, as one of a size that is just admissible, is known to less
-            assert off <= 1e-3 * size and nearest.touching(), told
+            assert off <= rooted(c) * size and nearest.touching(), told
         if not claimed:
             tally.doubt(c, told)
         highest = nearest.support(-sol.w) if sol.w is not None and claimed else np.nan

@@ -39,12 +39,13 @@ def norm(x: Any, p: float) -> Any:
 # --- samples --------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Bound:
-    """Samples with what they weigh: `c` with the factor of the class, `m` the sum without it; their
-    groups `g`."""
+    """Samples with what they weigh: `c` with the factor of the class, `copies` without it, `m` the sum of
+    these; their groups `g`."""
 
     X: np.ndarray
     y: np.ndarray
     c: np.ndarray
+    copies: np.ndarray
     m: float
     g: np.ndarray
 
@@ -59,7 +60,7 @@ class Bound:
         elif isinstance(given, dict):
             given = [given.get(o, 1.0) for o in (1, -1)]
         groups = np.asarray(options.get("subgroup", np.full(kept.size, None)))[kept]
-        return cls(X, y, copies * np.where(y > 0, *given), m, groups)
+        return cls(X, y, copies * np.where(y > 0, *given), copies, m, groups)
 
     def rows(self, samples: Any) -> tuple[np.ndarray, np.ndarray]:
         """The samples of `pos`, `neg` or `signed`, or of a group of them, and what they weigh."""
@@ -113,14 +114,17 @@ def conjugate(loss: Any, s: Any, c: Any = 1.0) -> tuple[Any, list[Any]]:
     return (loss.p - 1.0) * total(cp.power(s / loss.p, dual, approx=False)), [s >= 0]
 
 
-def confined(domain: Any, q: Any, c: np.ndarray | None = None, t: Any = 1.0) -> list[Any]:
-    """That q lies in t times a domain; c_i is how often entry i counts. Of entropies t is 1."""
+def confined(
+    domain: Any, q: Any, c: np.ndarray | None = None, t: Any = 1.0, number: float | None = None
+) -> list[Any]:
+    """That q lies in t times a domain; c_i is how often entry i counts, and `number` how many there are, the
+    weights of classes left out. Of entropies t is 1."""
     kind = type(domain).__name__
     c = np.ones(q.size) if c is None else c
     N = c.sum()
     each = cp.multiply(1.0 / c, q)
     if kind == "DomainIntersection":
-        return confined(domain.left, q, c, t) + confined(domain.right, q, c, t)
+        return [x for D in (domain.left, domain.right) for x in confined(D, q, c, t, number)]
     if kind == "Simplex":
         return [q >= 0, cp.sum(q) == t]
     if kind == "CappedSimplex":
@@ -131,7 +135,11 @@ def confined(domain: Any, q: Any, c: np.ndarray | None = None, t: Any = 1.0) -> 
         return [norm(cp.multiply(shares, each - middle * t), p) <= value(domain.radius) * t]
     if kind == "ChiSquareBall":
         at = domain.level
-        rho = value(domain.rho) if at is None else NormalDist().inv_cdf(value(at)) ** 2 / N
+        rho = (
+            value(domain.rho)
+            if at is None
+            else NormalDist().inv_cdf(value(at)) ** 2 / (number or N)
+        )
         return [cp.norm(cp.multiply(np.sqrt(c), N * each - 1), 2) <= math.sqrt(rho * N)]
     if kind == "Box":
         return [each >= value(domain.lower), each <= value(domain.upper)]
@@ -150,7 +158,12 @@ def capped(domain: Any, q: Any, c: np.ndarray, t: Any = 1.0) -> list[Any]:
 
 
 def weighed(
-    domain: Any, q: Any, y: np.ndarray | None, c: np.ndarray | None = None, t: Any = 1.0
+    domain: Any,
+    q: Any,
+    y: np.ndarray | None,
+    c: np.ndarray | None = None,
+    t: Any = 1.0,
+    number: float | None = None,
 ) -> list[Any]:
     """That q is a distribution in a domain; over both classes half of it on each, and caps as given."""
     c = np.ones(q.size) if c is None else c
@@ -160,10 +173,10 @@ def weighed(
     if domain is None or type(domain).__name__ == "Simplex":
         return halves
     if type(domain).__name__ == "DomainIntersection":
-        return weighed(domain.left, q, y, c, t) + weighed(domain.right, q, y, c, t)
+        return [x for D in (domain.left, domain.right) for x in weighed(D, q, y, c, t, number)]
     if type(domain).__name__ == "CappedSimplex":
         return [*halves, *capped(domain, q, c, t)]
-    return halves + confined(domain, q, c, t)
+    return halves + confined(domain, q, c, t, number)
 
 
 # --- sets -----------------------------------------------------------------------------------------
@@ -184,7 +197,8 @@ def points(U: Any, data: Bound, dim: int, t: Any = 1.0) -> Twin:
         R, c = data.rows(U.samples)
         q = cp.Variable(len(R))
         y = data.y[data.which(U.samples)] if U.samples.kind == "signed" else None
-        return R.T @ q, weighed(U.weights, q, y, c, t)
+        number = float(data.copies[data.which(U.samples)].sum())
+        return R.T @ q, weighed(U.weights, q, y, c, t, number)
     if kind == "ReducedHull":
         R, c = data.rows(U.samples)
         q = cp.Variable(len(R))
@@ -234,7 +248,7 @@ def slack(inside: list[Any], *, equations: bool) -> float:
 def counted(term: Any, data: Bound) -> np.ndarray:
     """What the samples weigh in a loss, those that `on` leaves out nothing."""
     on = getattr(term, "on", None)
-    return data.c if on is None else data.c * data.of(on)
+    return data.c if on is None else data.c * data.which(on)
 
 
 def loss(term: Any, t: Any, data: Bound) -> float:

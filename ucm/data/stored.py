@@ -218,7 +218,13 @@ def _of_arrays(X: Any, y: Any, block: int | None) -> BlockSource:
         refuse_unsound(X, "X")
         X = sparse.csr_matrix(X)
     elif not hasattr(X, "dtype") or not hasattr(X, "shape"):
-        X = np.asarray(X)
+        try:
+            X = np.asarray(X)
+        except ValueError as error:
+            raise DataError(
+                f"X: expected a table (samples, features), got {brief(X)} ({error}); give one row of numbers "
+                "per sample, all of one length"
+            ) from error
     if len(X.shape) != 2 or X.shape[1] == 0:
         raise DataError(
             f"X: expected a table (samples, features), got shape {tuple(X.shape)}; give one row per sample"

@@ -57,9 +57,11 @@ class Saved:
         path = Path(path)
         try:
             path.write_text(json.dumps({"ucm_fit": _FORMAT, **entries}, allow_nan=False) + "\n")
-        except OSError as error:
-            why = error.strerror
-            raise DataError(f"{path}: cannot be written ({why}); name another file") from None
+        except (OSError, ValueError) as error:  # no name of a file at all
+            why = getattr(error, "strerror", error)
+            raise DataError(
+                f"{str(path)!r}: cannot be written ({why}); name another file"
+            ) from None
         return path
 
     @staticmethod

@@ -41,7 +41,7 @@ def rooms(block: Block) -> list[tuple[Any, float, Vec]] | None:
     if isinstance(domain, Capped):
         return [(g.entries, g.mass, np.full(g.size, g.most)) for g in domain.groups(d, classes)]
     if isinstance(domain, WeightedSimplex):
-        return domain.parts(classes)
+        return [(i, mass, np.minimum(caps, mass)) for i, mass, caps in domain.parts(classes)]
     if not isinstance(domain, CutSimplex) or domain.copies is not None:
         return None
     sizes = masses.counts(d, classes)

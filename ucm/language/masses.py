@@ -32,6 +32,7 @@ __all__ = [
     "greedy",
     "groups",
     "jacobian",
+    "kinks",
     "labels",
     "no_entries",
     "order_interval",
@@ -198,16 +199,23 @@ def _whole(ratio: float, most: int) -> int:
 
 
 # --- a cap for each entry --------------------------------------------------------------------------
-def clip_to_mass(v: Vec, caps: Vec, mass: float) -> Vec:
-    """`clip(v - theta, 0, caps)` of this mass: the sum is piecewise linear in theta, its kinks in order."""
-    kinks = np.concatenate([v, v - caps])
-    order = np.argsort(-kinks, kind="stable")
+def kinks(v: Vec, caps: Vec) -> tuple[Vec, Vec]:
+    """`sum clip(v - theta, 0, caps)` where it is not linear in theta: the sums, ascending, and theta."""
+    at = np.concatenate([v, v - caps])
+    order = np.argsort(-at, kind="stable")
     slopes = np.cumsum(np.repeat([1.0, -1.0], v.size)[order])[:-1]  # between one kink and the next
-    sums = np.concatenate([[0.0], np.cumsum(slopes * -np.diff(kinks[order]))])
-    k = min(max(int(np.searchsorted(sums, mass)), 1), kinks.size - 1)
-    theta = 0.5 * (kinks[order[k - 1]] + kinks[order[k]])
+    at = at[order]
+    return np.concatenate([[0.0], np.cumsum(slopes * -np.diff(at))]), at
+
+
+def clip_to_mass(v: Vec, caps: Vec, mass: float) -> Vec:
+    """`clip(v - theta, 0, caps)` of this mass."""
+    sums, at = kinks(v, caps)
+    k = min(max(int(np.searchsorted(sums, mass)), 1), at.size - 1)
+    theta = 0.5 * (at[k - 1] + at[k])
     free, full = (v > theta) & (v - caps < theta), v - caps >= theta
-    if free.any():  # the linear piece, without the rounding of the sums
+    if free.any():  # the linear piece, without the rounding of the sums or of large entries
+        v = v - v[free][0]
         theta = v[free].mean() - (mass - caps[full].sum()) / np.count_nonzero(free)
     return np.clip(v - theta, 0.0, caps)
 

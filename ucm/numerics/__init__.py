@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ucm.numerics.parts import costs_of_parts as costs_of_parts
     from ucm.numerics.parts import within_parts as within_parts
     from ucm.numerics.power import power_root as power_root
+    from ucm.numerics.power import project_power as project_power
     from ucm.numerics.printed import bisected as bisected
     from ucm.numerics.printed import bisected_ball as bisected_ball
     from ucm.numerics.printed import by_breakpoints as by_breakpoints
@@ -63,7 +64,7 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "newton_hull": ["march"],
         "outer": ["add_outer"],
         "parts": ["costs_of_parts", "within_parts"],
-        "power": ["power_root"],
+        "power": ["power_root", "project_power"],
         "printed": ["bisected", "bisected_ball", "by_breakpoints"],
         "psmo": ["hinge_gap", "hinge_levels", "slacks", "smo"],
         "share": ["shares"],

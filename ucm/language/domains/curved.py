@@ -30,6 +30,7 @@ __all__ = ["FAR", "Curve", "CutSimplex", "Point", "scaled", "soft", "solve"]
 
 _EPS = float(np.finfo(np.float64).eps)
 FAR = 1e100
+_MANY = 1e3  # times the mass
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ def solve(
             if not lo < after < hi:
                 break
             lam = after
-    return _unscaled(_filled(_join(low, high, radius, curve), parts), unit)
+        return _unscaled(_filled(_join(low, high, radius, curve), parts), unit)
 
 
 def soft(curve: Curve, g: Vec, parts: list[tuple[Any, float]], lam: float) -> Point:
@@ -170,15 +171,15 @@ def soft(curve: Curve, g: Vec, parts: list[tuple[Any, float]], lam: float) -> Po
 def scaled(v: Vec, parts: list[tuple[Any, float]], prox: bool) -> tuple[Vec, float]:
     """v in units in which no square overflows or vanishes, and the unit, a power of 2.
 
-    A maximiser stays the same in any unit. So does, to rounding, the nearest point to a v that is `FAR`
-    or more away: it is a maximiser, too.
+    A maximiser stays the same in any unit, and that of the spread of v is taken. So does, to rounding, the
+    nearest point to a v that is `FAR` or more away: it is a maximiser, too.
     """
     with np.errstate(over="ignore"):
         reach = max((float(np.ptp(v[index])) for index, _ in parts), default=float(np.abs(v).max()))
     if reach == np.inf and np.isfinite(v).all():
         half, unit = scaled(0.5 * v, parts, prox)
         return half, 2.0 * unit
-    if not 0.0 < reach < np.inf or (reach <= FAR if prox else 1.0 / FAR <= reach <= FAR):
+    if not 0.0 < reach < np.inf or (prox and reach <= FAR):
         return v, 1.0
     power = int(np.frexp(reach / FAR if prox else reach)[1])
     return np.ldexp(v, -power), float(np.ldexp(1.0, power))
@@ -240,8 +241,8 @@ def _multiplier(
 ) -> tuple[float, float]:
     """The root x of `sum q(u - x) = mass`, a decreasing function; two neighbours where it jumps there.
 
-    Newton's step is taken on the power `exponent` of the sum. Without one it is taken, right of the root,
-    on the logarithm, which is exact where q is exponential in u; left of it on the sum."""
+    Newton's step is taken on the power `exponent` of the sum. Without one it is taken on the logarithm, which
+    is exact where q is exponential in u; left of the root and near it, on the sum."""
     lo, hi = -np.inf, np.inf
     x = -mass if np.isnan(x) else x
     reach = max(lam, mass, 0.125 * abs(x))
@@ -257,7 +258,7 @@ def _multiplier(
             lo = x
         else:
             hi = x
-        k = (1.0 if above else 0.0) if exponent is None else exponent
+        k = float(above and total < _MANY * mass) if exponent is None else exponent
         step = np.nan
         if k == 1.0:
             step = excess
@@ -270,7 +271,7 @@ def _multiplier(
         if abs(step) <= grain:
             if abs(excess) <= 1e-9 * mass:
                 return after, after
-            after = x + (grain if above else -grain)
+            after = x + (grain if above else -grain) if slope < np.inf else np.nan
         if not np.isfinite(after) or (abs(step) > reach and not (lo > -np.inf and hi < np.inf)):
             after = x + (reach if above else -reach)
             reach *= 8.0
@@ -363,6 +364,9 @@ class CutSimplex(Copied, SemiSmooth, Leveled):
         """What `_solve` answers: the solution without the ball if it is inside of it, the one point that
         the least ball leaves, or the root of the equations, given the least height."""
         around = self.around(v.size)
+        if not prox and self.copies is not None and isinstance(around, Simplex):
+            # ties in proportion to their copies, the least of h: it may be the one that the ball leaves
+            around = WeightedSimplex(np.inf, self.copies)
         q = around.project(v, classes=classes) if prox else around.support(v, classes=classes)[1]
         if height(q) <= radius:
             return q, None

@@ -25,6 +25,8 @@ __all__ = ["KLBall", "SimplexKL"]
 class EntropyCurve(curved.Curve):
     """`h(q) = sum q_i log(N q_i / c_i)`, N the number of all copies c."""
 
+    exponent = 0.0
+
     def __init__(self, dim: float, copies: Vec | None = None) -> None:
         self.dim, self.copies = dim, copies
 

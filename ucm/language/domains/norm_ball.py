@@ -87,14 +87,12 @@ def norm(q: Vec, p: float) -> float:
 
 class ShiftedCurve(curved.Curve):
     """The p-norm of `q - c` as a separable function, c one number, `h(q) = (r / p) sum (|q_i - c| / r)^p`,
-    1 <= p < inf; c is that of a copy.
+    1 < p < inf; c is that of a copy.
 
-    With s the sign of `u - c`, the equations are those of `PowerCurve` for `s (q - c)`, cut at q = 0; for
-    p = 1 a soft threshold."""
+    With s the sign of `u - c`, the equations are those of `PowerCurve` for `s (q - c)`, cut at q = 0."""
 
     def __init__(self, p: float, radius: float, count: float, copies: Vec | None) -> None:
         self.p, self.r, self.c, self.copies = p, radius, 1.0 / count, copies
-        self.exponent = 1.0
         self.condition = p * (1.0 + count ** (1.0 / p) / (count * radius))
 
     def value(self, q: Vec) -> float:
@@ -106,15 +104,10 @@ class ShiftedCurve(curved.Curve):
     def prox(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
         p, away = self.p, u - self.c
         far, sign = np.abs(away), np.sign(away)
-        if p == 1.0:
-            x = np.maximum(far - lam, 0.0)
-            w, normal = (x > 0.0).astype(float), sign
-        else:
-            x, w, normal = PowerCurve(p, self.r).prox(far, lam)
-            normal = sign * normal
-            w = np.where(far > 0.0, w, 1.0 if p > 2.0 else 0.0)
+        x, w, normal = PowerCurve(p, self.r).prox(far, lam)
+        w = np.where(far > 0.0, w, 1.0 if p > 2.0 else 0.0)
         q = self.c + sign * x
-        return np.maximum(q, 0.0), np.where(q > 0.0, w, 0.0), normal
+        return np.maximum(q, 0.0), np.where(q > 0.0, w, 0.0), sign * normal
 
     def tilt(self, u: Vec, lam: float) -> tuple[Vec, Vec, Vec]:
         sign = np.sign(u)
@@ -221,14 +214,11 @@ class NormBall(Copied, SemiSmooth, Polyhedral):
         if p == 1.0:
             q = masses.soft_to_mass(v, radius)
             return q, (q != 0.0).astype(float), sign
-        if self.copies is not None:
-            curve = PowerCurve(p, radius, self.copies)
-            point = curved.solve(curve, size, [], radius / p, 0.0, prox=True)
-            return sign * point.q, point.w, sign * point.normal
         # scaled to the unit ball; h'' and h' are those of the scaled point
         far = size * (curved.FAR / length) if length > curved.FAR * radius else size / radius
-        point = curved.solve(PowerCurve(p, 1.0), far, [], 1.0 / p, 0.0, prox=True)
-        return radius * sign * point.q, point.w, sign * point.normal
+        q, w, normal = np.empty_like(far), np.empty_like(far), np.empty_like(far)
+        numerics.project_power(far, np.ones(v.size) * self.c, p, q, w, normal)
+        return radius * sign * q, w, sign * normal
 
     def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
         if self.around is None:
@@ -412,7 +402,7 @@ class SimplexBall(curved.CutSimplex, Polyhedral):
             v, classes, prox, lambda q: norm(d * q, p), radius if self.flat() is None else math.inf,
             lambda least: curved.solve(
                 curve, v, parts, radius / p, (radius / p) * (least / radius) ** p, prox=prox
-            ),
+            ), 4.0 * _EPS,
         )  # fmt: skip
 
     def _pinned(self, dim: int, classes: Vec | None) -> bool:
@@ -484,8 +474,8 @@ class SimplexNear(curved.CutSimplex):
         def root(least: float) -> curved.Point:
             if p == 2.0:
                 return self._sphere(v, classes, prox, least)
-            if p == 1.0 and not prox:
-                return _moved(v, np.zeros(v.size) + c, parts, radius)
+            if p == 1.0:
+                return (_spread if prox else _moved)(v, np.zeros(v.size) + c, parts, radius)
             h = (radius / p) * (least / radius) ** p
             curve = ShiftedCurve(p, radius, N, self.copies)
             return curved.solve(curve, v, parts, radius / p, h, prox=prox)
@@ -494,9 +484,9 @@ class SimplexNear(curved.CutSimplex):
             return norm(d * (q - c), p)
 
         least = height(masses.uniform(v.size, classes, self.copies)) if p == 1.0 else 0.0
-        if 0.0 < radius <= least * (1.0 + masses.ROUNDING) and self.copies is None:
-            q = _one_sided(v, c, parts) if prox else _moved(v, np.full(v.size, c), parts, least).q
-            return q, self._least(v.size, classes)[1]
+        if 0.0 < radius <= least * (1.0 + masses.ROUNDING):
+            point = (_spread if prox else _moved)(v, np.zeros(v.size) + c, parts, least)
+            return point.q, point if prox else self._least(v.size, classes)[1]
         return self._cut(v, classes, prox, height, radius, root, masses.ROUNDING)
 
     def _sphere(self, v: Vec, classes: Vec | None, prox: bool, least: float) -> curved.Point:
@@ -533,18 +523,51 @@ class SimplexNear(curved.CutSimplex):
         )
 
 
-def _one_sided(v: Vec, c: float, parts: list[tuple[Any, float]]) -> Vec:
-    """The nearest point whose l1 distance from c is the least that the masses allow: the entries of a class
-    all at most c, or all at least c."""
-    q = np.full(v.size, c)
+def _spread(v: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> curved.Point:
+    """The nearest point with `sum |q - c| = radius`.
+
+    `q = c + (v - c - a)_+ - min(c, (c - v + b)_+)` in each class. Its mass and its distance t from c say what
+    both terms sum to, and so a and b. Two classes have one `a - b`, twice the multiplier of the ball: their
+    t are piecewise linear in it, and sum to the radius.
+    """
+    v, _ = curved.scaled(v, parts, True)
+    terms = []
     for index, mass in parts:
-        n = q[index].size
-        excess = n * c - mass
-        if excess > 0.0:
-            q[index] = mass * masses.project_capped(v[index] / mass, None, None, [c / mass])
-        elif excess < 0.0:
-            q[index] -= excess * masses.project_capped((c - v[index]) / excess, None, None, [1.0])
-    return q
+        own, base = v[index], c[index]
+        excess = mass - float(base.sum())
+        up, down = own - own.max() - base, own.min() - own + base
+        terms.append((excess, (up, np.full(own.size, max(radius, abs(excess)))), (down, base)))
+    far = [radius]
+    if len(terms) > 1:
+        wide = [float(np.ptp(v[index])) for index, _ in parts]
+        (x, t), (z, s) = (_distances(*term, w) for term, w in zip(terms, wide, strict=True))
+        both = np.sort(np.concatenate([x, z]))
+        first, second = np.interp(both, x, t), np.interp(both, z, s)
+        own = float(np.interp(np.interp(-radius, -(first + second), both), x, t))
+        own = min(own, radius - abs(terms[1][0]))
+        far = [own, radius - own]
+    q, w, normal = c.copy(), np.zeros(v.size), np.zeros(v.size)
+    grain = masses.ROUNDING * radius
+    for (index, _), (excess, up, down), t in zip(parts, terms, far, strict=True):
+        more = masses.clip_to_mass(*up, max(0.5 * (t + excess), 0.0))
+        less = masses.clip_to_mass(*down, max(0.5 * (t - excess), 0.0))
+        q[index] += more - less
+        w[index] = (more > grain) | ((less > grain) & (less < c[index] - grain))
+        normal[index] = np.sign(more - less)
+    return curved.Point(q, w, normal, 0.0, ())
+
+
+def _distances(
+    excess: float, up: tuple[Vec, Vec], down: tuple[Vec, Vec], wide: float
+) -> tuple[Vec, Vec]:
+    """The corners of a class's distance t from c over `a - b`, which ascends."""
+    (more, a), (less, b) = masses.kinks(*up), masses.kinks(*down)
+    t = np.concatenate([2.0 * more - excess, 2.0 * less + excess])
+    x = np.concatenate(
+        [a + np.interp(more - excess, less, b), np.interp(less + excess, more, a) + b]
+    )
+    order = np.argsort(x, kind="stable")
+    return wide + x[order], np.maximum(t[order], abs(excess))
 
 
 def _moved(g: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> curved.Point:

@@ -209,15 +209,15 @@ class WeightedSimplex(SemiSmooth, Leveled, Polyhedral, Weighable):
         parts = []
         for index, mass in masses.groups(self.copies.size, classes):
             c = self.copies[index]
-            cap = max(value(self.cap), mass / float(c.sum()))
-            parts.append((index, mass, np.minimum(cap * c, mass)))
+            cap = min(max(value(self.cap), mass / float(c.sum())), mass / float(c.min()))
+            parts.append((index, mass, cap * c))
         return parts
 
     def project(self, v: Vec, out: Vec | None = None, *, classes: Vec | None = None) -> Vec:
         v = masses.vector(v)
         q = np.empty_like(v)
         for index, mass, caps in self.parts(classes):
-            q[index] = masses.clip_to_mass(v[index], caps, mass)
+            q[index] = masses.clip_to_mass(v[index], np.minimum(caps, mass), mass)
         return masses.delivered(q, out)
 
     def jacobian(self, v: Vec, *, classes: Vec | None = None) -> Jacobian:

@@ -191,7 +191,7 @@ def _ratio(A: LinearMap, B: LinearMap) -> float | None:
     (of, M, a), (by, N, b) = (
         (L.inner, L.M, L.factor) if isinstance(L, ComposedMap) else (L, None, 1.0) for L in (A, B)
     )
-    return a / b if of is by and M is N else None
+    return a / b if of is by and M is N and b != 0.0 else None
 
 
 def _meets(

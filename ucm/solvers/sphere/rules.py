@@ -372,9 +372,10 @@ def _centred(
     """Newton steps for `min <line, y> + sum of the smoothed values at (s_i +- rho_i) / 2`, `s = rows y`."""
 
     def at(y: Vec) -> tuple[float, tuple[Vec, Vec, float], tuple[Vec, Vec, float]]:
-        s = rows @ y
-        up, down = _smoothed(0.5 * (s + rho), caps, mu), _smoothed(0.5 * (s - rho), caps, mu)
-        return float(line @ y) + up[2] + down[2], up, down
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # too far: not taken
+            s = rows @ y
+            up, down = _smoothed(0.5 * (s + rho), caps, mu), _smoothed(0.5 * (s - rho), caps, mu)
+            return float(line @ y) + up[2] + down[2], up, down
 
     value, up, down = at(y)
     for _ in range(steps):
