@@ -483,11 +483,16 @@ def test_the_largest_penalty_is_none_or_that_of_solves() -> None:
     group = np.array(["A", "B"])[np.arange(m) % 2]
     parts = [s.group(g) for s in (pos, neg, signed) for g in "AB"] + [pos, neg]
     losses = [ucm.Hinge(on=pos.group("A")) + 2 * ucm.Hinge(on=pos.group("B")) + ucm.Hinge(on=neg)]
-    losses += [ucm.Hinge() + ucm.SquaredHinge(on=pos.group("A")), 9 * ucm.Hinge(on=pos) + ucm.Hinge()]
+    losses += [
+        ucm.Hinge() + ucm.SquaredHinge(on=pos.group("A")),
+        9 * ucm.Hinge(on=pos) + ucm.Hinge(),
+    ]
     for _ in range(12):
         kinds = rng.permutation(len(parts))[:2]
         own = [ucm.Hinge if rng.random() < 0.7 else ucm.SquaredHinge for _ in kinds]
-        extra = [float(rng.integers(1, 4)) * l(on=parts[k]) for l, k in zip(own, kinds, strict=True)]
+        extra = [
+            float(rng.integers(1, 4)) * of(on=parts[k]) for of, k in zip(own, kinds, strict=True)
+        ]
         losses.append(ucm.Hinge() + extra[0] + extra[1])
     for loss in losses:
         for penalty in (ucm.L1(), ucm.LInf()):
