@@ -303,3 +303,11 @@ def test_heights_are_those_of_support_functions(name: str) -> None:
     data, U = bind(X, y), MODELS[name]
     for d in np.random.default_rng(0).standard_normal((5, X.shape[1])):
         assert height_of(U, data, d, {}) == pytest.approx(U.support(data, d, {})[0], rel=1e-14)
+
+
+def test_an_optimum_of_nothing_is_known_to_rounding() -> None:
+    """The dual bound was 6e-33 above a primal value of 0."""
+    X, y = np.array([[0.125], [-1.75], [0.75], [-0.625], [0.625]]), np.array([-1, -1, -1, -1, 1])
+    model = ucm.LeastSquares(on=ucm.neg) + 0.001 * ucm.Lp(3) + 3 * ucm.GroupL2([0.0])
+    solution = ucm.solve(model, X, y)
+    assert solution.status == "optimal" and solution.objective == 0.0 == solution.certificate.gap

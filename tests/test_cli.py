@@ -380,6 +380,44 @@ def test_files_that_are_read_block_by_block(run: Run, tmp_path: Path) -> None:
         assert status == 2 and match in err and len(err.splitlines()) == 1
 
 
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_columns_are_found_by_their_names(run: Run, tmp_path: Path, kind: str) -> None:
+    if kind == "parquet":
+        pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 3))
+    columns = dict(zip("uvw", X.T, strict=True))
+    columns["label"] = np.where(X @ [1.0, -2.0, 3.0] > 0.3, 1.0, -1.0)
+
+    def written(*names: str) -> Path:
+        file = tmp_path / f"{''.join(names)}.{kind}"
+        if kind == "parquet":
+            parquet.write_table(pa.table({name: columns[name] for name in names}), file)
+        else:
+            table = np.column_stack([columns[name] for name in names])
+            np.savetxt(file, table, delimiter=",", header=",".join(names), comments="")
+        return file
+
+    saved, file = tmp_path / "saved.json", written("u", "v", "w", "label")
+    assert run("fit", file, "--model", "nu_svm", "--set", "nu=0.3", "--save", saved)[0] == 0
+    expected = run("predict", saved, file)[1]
+    assert run("predict", saved, written("w", "label", "v", "u"))[1] == expected
+    assert run("predict", saved, written("v", "w", "u"))[1] == expected
+    if kind == "parquet":
+        assert run("predict", saved, written("v", "w", "label", "u"))[1] == expected
+        columns["x"] = X[:, 0]
+        assert run("predict", saved, written("x", "w", "label", "v", "u"))[1] == expected
+        clf = ucm.Classifier(ucm.models.nu_svm(0.3)).fit(file)
+        found = clf.predict(ucm.row_source(written("w", "label", "v", "u")))
+        assert [f"{label:g}" for label in found] == expected.split()
+        parquet.write_table(pa.table({"u": X[:0, 0], "v": X[:0, 1], "w": X[:0, 2]}), file)
+        status, out, err = run("predict", saved, file)
+        assert (status, out) == (2, "") and "X: expected samples, got none (0 rows)" in err
+    columns["z"] = X[:, 2]
+    status, out, err = run("predict", saved, written("u", "v", "z", "label"))
+    assert (status, out) == (2, "") and "expected the columns of the fit, got none named w" in err
+
+
 def test_a_bar_of_passes(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = ucm.datasets.load("wine")
     np.save(tmp_path / "X.npy", X)
@@ -475,6 +513,7 @@ def test_parts_with_other_columns_are_tables_of_their_own() -> None:
         ),
         (["predict", "{broken}", "{wine}"], "its normal does not fit its features"),
         (["predict", "{other}", "{wine}"], "is no classifier that ucm fit --save wrote"),
+        (["predict", "{named}", "{wine}"], "its names do not fit its features"),
         (["bench", "nothing"], "invalid choice: 'nothing'"),
         (["bench", "speed", "x"], "no part 'x'; it has linear"),
         (["bench", "speed", "--sets", "x"], "set 'x': not known"),
@@ -505,10 +544,15 @@ def test_bad_input_takes_one_line(
     }
     fitted = {
         "ucm_fit": 1, "model": json.loads(ucm.to_json(ucm.models.nu_svm(0.5))), "w": [1.0, 2.0], "b": 0.5,
-        "labels": ["a", "b"], "features": 2, "columns": None, "zero_based": None, "status": "optimal",
-        "objective": -1.0, "relative_gap": None,
+        "labels": ["a", "b"], "features": 2, "columns": None, "zero_based": None, "names": None,
+        "status": "optimal", "objective": -1.0, "relative_gap": None,
     }  # fmt: skip
-    odd = {"saved": {}, "broken": {"features": 3}, "other": {"labels": "a", "more": 1}}
+    odd = {
+        "saved": {},
+        "broken": {"features": 3},
+        "other": {"labels": "a", "more": 1},
+        "named": {"names": ["a", "a"]},
+    }
     for name, changed in odd.items():
         files[name] = tmp_path / name
         files[name].write_text(json.dumps(fitted | changed))
@@ -575,7 +619,17 @@ def test_what_has_no_direction_is_not_saved(run: Run, wine: Path, tmp_path: Path
 @pytest.mark.parametrize("labels", ["ab", ["a"], ["a", "b", "c"], ["a", 1], None, {"a": 0, "b": 1}])
 def test_saved_labels_are_two_strings(tmp_path: Path, labels: Any) -> None:
     file = Saved(
-        ucm.models.nu_svm(0.5), np.ones(2), 0.5, ["a", "b"], 2, None, None, "optimal", -1.0, 0.0
+        ucm.models.nu_svm(0.5),
+        np.ones(2),
+        0.5,
+        ["a", "b"],
+        2,
+        None,
+        None,
+        None,
+        "optimal",
+        -1.0,
+        0.0,
     )
     path = file.write(tmp_path / "saved.json")
     assert Saved.read(path).labels == ["a", "b"]

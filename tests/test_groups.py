@@ -213,3 +213,8 @@ def test_a_cloud_is_its_points() -> None:
 def test_a_cloud_refuses(make: Any, words: str) -> None:
     with pytest.raises(CompositionError, match=words):
         make()
+
+
+def test_a_loss_of_a_group_asks_for_labels() -> None:
+    with pytest.raises(ucm.CompositionError, match="as it is a loss of a class or a group"):
+        ucm.Hinge(on=ucm.signed.group("A")).value(np.ones(3))

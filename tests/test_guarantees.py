@@ -250,6 +250,20 @@ def test_a_coherent_loss_is_of_a_vector(wrong: Any) -> None:
         coherent_loss(wrong)
 
 
+@pytest.mark.parametrize(
+    "family",
+    [
+        3, lambda k: None, lambda k: ucm.CappedSimplex(0.1), lambda k: ucm.NormBall(1.0),
+        lambda k: ucm.Box(-1.0, 1.0), lambda k: ucm.Ball(ucm.pos.mean, 1.0),
+    ],
+)  # fmt: skip
+def test_the_domains_of_a_family_hold_distributions(family: Any) -> None:
+    with pytest.raises(
+        ucm.ParameterError, match="family: expected a function from k to domains of dist"
+    ):
+        coherent_loss([1.0, -1.0, 3.0], family)
+
+
 def test_the_least_coherent_loss_is_that_of_a_nu_svm() -> None:
     """Proposition 4: no other classifier has a smaller one, as its level sets are those of the nu-SVM."""
     rng = np.random.default_rng(4)

@@ -223,6 +223,8 @@ def test_where_the_span_is_left_alone() -> None:
 def test_options_out_of_range(options: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match="APG"):
         APG(**options)
+    with pytest.raises(ParameterError, match=r"from 1 to eta = 1.005, got 1.01; give eta_min=1.0$"):
+        APG(eta=1.005)
     with pytest.raises(ParameterError):
         ALM(APG(), growth=0.5)
     with pytest.raises(ParameterError):

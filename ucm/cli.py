@@ -292,7 +292,9 @@ def _fit(options: argparse.Namespace) -> int:
             f"fit: --report and --open draw all samples, got {options.file}, which is read block by block; "
             "leave them out"
         )
-    X, y, labels, features, columns, zero_based = _rows(options) if stored else _read(options)
+    X, y, labels, features, columns, zero_based, names = (
+        _rows(options) if stored else _read(options)
+    )
     if model is None:
         model = declare(options.model, _values(options.set), X, y)
     with _passes(X, options) as (X, told):
@@ -360,7 +362,7 @@ def _fit(options: argparse.Namespace) -> int:
         w = normal_in_features(plan.model, solution, plan.data.n)
         kept = None if columns is None else (columns - 1).tolist()
         proof = (solution.status, solution.objective, certificate.relative_gap)
-        saved = Saved(model, w, solution.b, labels, features, kept, zero_based, *proof)
+        saved = Saved(model, w, solution.b, labels, features, kept, zero_based, names, *proof)
         file = saved.write(options.save)
         console(quiet=options.json).print(
             f"for ucm predict: {file}", markup=False, highlight=False, soft_wrap=True
@@ -381,10 +383,10 @@ def _predict(options: argparse.Namespace) -> int:
     if is_stored(options.file):
         scores, raw = _scores(options, saved)
     else:
-        X, raw, _ = read(
+        X, raw, _, names = read(
             options.file, label=options.label, features=saved.features, zero_based=saved.zero_based
         )
-        scores = saved.decision(X)
+        scores = saved.decision(X, names)
     found = np.where(scores > 0.0, saved.labels[1], saved.labels[0])
     share = None if raw is None else float(np.mean(found == np.array(_words(raw))))
     if options.json:
@@ -482,6 +484,7 @@ class _Table(NamedTuple):
     features : how many the file has
     columns : the indices, from 1, of those in X where others never occur; else None
     zero_based : whether the indices of a LIBSVM file begin at 0
+    names : of the features, where the file has some
     """
 
     X: Any
@@ -490,6 +493,7 @@ class _Table(NamedTuple):
     features: int
     columns: Any
     zero_based: bool | None
+    names: list[str] | None
 
 
 def _declared(options: argparse.Namespace) -> Any:
@@ -520,7 +524,7 @@ def _rows(options: argparse.Namespace) -> _Table:
     found = source.labels()
     labels = _words(found)
     _refuse_labels(options.file, labels)
-    return _Table(Labelled(source, found[1]), None, labels, source.n, None, None)
+    return _Table(Labelled(source, found[1]), None, labels, source.n, None, None, source.features)
 
 
 @contextmanager
@@ -551,8 +555,8 @@ def _scores(options: argparse.Namespace, saved: Saved) -> tuple[Any, Any]:
     except DataError:
         if options.label is not None:
             raise
-        source, labelled = feature_rows(options.file, None), False
-    scores, labels = scored(source, saved.w[None, :])
+        source, labelled = feature_rows(options.file, saved.names), False
+    scores, labels = scored(source, saved.normal[None, :], saved.names)
     return scores.ravel() + saved.b, labels if labelled else None
 
 
@@ -568,7 +572,7 @@ def _read(options: argparse.Namespace) -> _Table:
             f"{options.file}: expected a LIBSVM or CSV file, got one that is read block by block, which fit "
             "and predict do; write its samples as CSV"
         )
-    X, raw, zero_based = read(options.file, label=options.label)
+    X, raw, zero_based, names = read(options.file, label=options.label)
     features, columns = X.shape[1], None
     if sparse.issparse(X) and X.nnz < features:  # those that never occur have no weight
         columns, places = np.unique(X.indices, return_inverse=True)
@@ -577,7 +581,7 @@ def _read(options: argparse.Namespace) -> _Table:
     labels = _words(found)
     _refuse_labels(options.file, labels)
     columns = None if columns is None else columns + 1
-    return _Table(X, 2 * y - 1, labels, features, columns, zero_based)
+    return _Table(X, 2 * y - 1, labels, features, columns, zero_based, names)
 
 
 def _values(assignments: Iterable[str]) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ucm.errors import DataError
 
-__all__ = ["LABELS", "Unlabelled", "chosen", "listed", "refuse_lost"]
+__all__ = ["LABELS", "Unlabelled", "chosen", "listed", "refuse_lost", "weights_of"]
 
 LABELS = ("label", "class", "target", "y")
 
@@ -75,6 +75,26 @@ def refuse_lost(names: Iterable[str], there: Iterable[Any]) -> None:
             f"X: expected the columns of the fit, got none named {', '.join(lost)}; "
             "give a table that has them"
         )
+
+
+def weights_of(
+    W: NDArray[np.float64], names: Sequence[str] | None, there: Sequence[Any] | None
+) -> NDArray[np.float64]:
+    """Weights of the features of a fit, (..., n), as those of the columns of a table: by their names, 0 for
+    a column that is none of them. As they are where the fit or the table has no names.
+
+    Raises
+    ------
+    DataError
+        The table has not all columns of the fit.
+    """
+    if names is None or there is None or list(names) == list(there):
+        return W
+    refuse_lost(names, there)
+    places = {name: j for j, name in enumerate(there)}
+    found = np.zeros((*W.shape[:-1], len(there)))
+    found[..., [places[name] for name in names]] = W
+    return found
 
 
 def listed(names: list[Any]) -> str:

@@ -38,11 +38,13 @@ class Table(NamedTuple):
     X : (m, n) float64 array, or CSR matrix for LIBSVM
     y : the labels as they stand, numbers or else strings; None where the file has none
     zero_based : whether the indices of a LIBSVM file begin at 0; None of a CSV file
+    names : of the features of a CSV file, where its header has a name of its own for each
     """
 
     X: Any
     y: Any
     zero_based: bool | None
+    names: list[str] | None = None
 
 
 def read_table(path: str | Path, *, label: str | None = None) -> tuple[Any, NDArray[Any]]:
@@ -82,7 +84,7 @@ def read_table(path: str | Path, *, label: str | None = None) -> tuple[Any, NDAr
     >>> X.tolist(), y.tolist()
     ([[1.0, 2.0], [3.0, 4.0]], ['yes', 'no'])
     """
-    X, y, _ = read(path, label=label)
+    X, y, *_ = read(path, label=label)
     return X, np.asarray(y)
 
 
@@ -227,7 +229,8 @@ def _csv(path: Path, text: str, label: str | None, features: int | None) -> Tabl
             if entry is None:
                 raise DataError(f"{path}, line {line}, {names[j]}: {_wrong(cells[j])}")
             X[i, k] = entry
-    return Table(X, y, None)
+    own = header is not None and len(set(names)) == width
+    return Table(X, y, None, [names[j] for j in columns] if own else None)
 
 
 def _cells(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:

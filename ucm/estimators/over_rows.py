@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
+from ucm.data.columns import weights_of
 from ucm.data.linear import Vec
+from ucm.data.look import refuse_empty
 from ucm.data.source import Labelled, RowSource, as_double, told
 from ucm.data.stored import feature_rows, row_source
 from ucm.data.survey import FEATURES, refuse_gathering
@@ -114,13 +116,18 @@ def score_rows(X: Any, W: NDArray[np.float64], names: list[str] | None) -> NDArr
     Raises
     ------
     DataError
-        Another number of features, or NaN or inf.
+        No rows, another number of features, a column of the fit that is not there, or NaN or inf.
     """
-    return scored(feature_rows(X, names), W)[0]
+    return scored(feature_rows(X, names), W, names)[0]
 
 
-def scored(source: RowSource, W: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[Any]]:
+def scored(
+    source: RowSource, W: NDArray[np.float64], names: list[str] | None
+) -> tuple[NDArray[np.float64], NDArray[Any]]:
     """`X W'` and the labels; raises as `score_rows`."""
+    if source.m == 0:
+        refuse_empty()
+    W = weights_of(W, names, source.features)
     if source.n != W.shape[1]:
         raise DataError(
             f"Classifier.predict: expected {W.shape[1]} features, got {source.n}; give those of the fit"

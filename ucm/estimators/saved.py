@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ucm.data.columns import weights_of
 from ucm.data.linear import Vec
 from ucm.errors import DataError
 from ucm.language.json import from_json, to_json
@@ -34,6 +35,7 @@ class Saved:
     features : how many the file of the fit had
     columns : the indices of those that w is for, from 0; None: all
     zero_based : whether the indices of a LIBSVM file began at 0; None of a CSV file
+    names : of the features, where the file of the fit had some
     status, objective, relative_gap : of the solution
     """
 
@@ -44,6 +46,7 @@ class Saved:
     features: int
     columns: list[int] | None
     zero_based: bool | None
+    names: list[str] | None
     status: str
     objective: float
     relative_gap: float
@@ -94,24 +97,38 @@ class Saved:
             size = found.features if found.columns is None else len(found.columns)
             named = isinstance(found.labels, list) and list(map(type, found.labels)) == [str, str]
             whole = all(0 <= int(j) < found.features for j in found.columns or ())
+            names = (
+                found.names
+                if found.names is None
+                else [x for x in found.names if isinstance(x, str)]
+            )
         except (TypeError, ValueError, OverflowError) as error:
             raise DataError(f"{path}: {wrong} ({error})") from None
         if not named:
             raise DataError(f"{path}: {wrong} (its labels are no list of two strings)")
+        if names is not None and (names != found.names or len(set(names)) != found.features):
+            raise DataError(f"{path}: {wrong} (its names do not fit its features)")
         if found.w.shape != (size,) or not (np.isfinite(found.w).all() and whole):
             raise DataError(f"{path}: {wrong} (its normal does not fit its features)")
         return found
 
-    def decision(self, X: Any) -> Vec:
-        """`w'x + b` of the rows of a table with the features of the file; of a sparse one those that are
-        missing on the right are 0, and those beyond have no weight."""
+    @property
+    def normal(self) -> Vec:
+        """w, with a 0 for each feature of the file that it is not for."""
+        w = np.zeros(self.features)
+        w[slice(None) if self.columns is None else self.columns] = self.w
+        return w
+
+    def decision(self, X: Any, names: list[str] | None = None) -> Vec:
+        """`w'x + b` of the rows of a table with the features of the file, by their names where both have
+        some; of a sparse one those that are missing on the right are 0, and those beyond have no weight."""
+        w = weights_of(self.normal, self.names, names)
         if sparse.issparse(X):
-            w = np.zeros(max(self.features, X.shape[1]))
-            w[slice(self.features) if self.columns is None else self.columns] = self.w
-            return np.asarray(X @ w[: X.shape[1]]) + self.b
-        if X.shape[1] != self.features:
+            shared = min(w.size, X.shape[1])
+            return np.asarray(X[:, :shared] @ w[:shared]) + self.b
+        if X.shape[1] != w.size:
             raise DataError(
                 f"{X.shape[1]} features, where the classifier was fitted on {self.features}; give the "
                 "same columns"
             )
-        return X[:, self.columns or slice(None)] @ self.w + self.b
+        return X @ w + self.b

@@ -43,6 +43,7 @@ from ucm.language.term_algebra import ScaledLoss
 __all__ = ["Guarantee", "Guarantees", "coherent_loss", "guarantees", "margin_loss"]
 
 _CLASSES = {1: pos, -1: neg}
+_ROUNDING = 1e-6  # of the sum of weights that a solver of CVXPY found
 
 
 @dataclass(frozen=True)
@@ -246,6 +247,8 @@ def coherent_loss(margins: Vec, family: Callable[[float], Domain] | None = None)
     ------
     DataError
         The margins are no vector of finite numbers.
+    ParameterError
+        The family does not answer with distributions of m entries.
 
     Examples
     --------
@@ -265,8 +268,21 @@ def coherent_loss(margins: Vec, family: Callable[[float], Domain] | None = None)
     low, high = 0.0, 1.0
     while high - low > 1e-12:
         k = 0.5 * (low + high)
-        low, high = (low, k) if family(k).support(-u)[0] > 0.0 else (k, high)
+        low, high = (low, k) if _risk(u, family, k) > 0.0 else (k, high)
     return 1.0 - low
+
+
+def _risk(u: Vec, family: Any, k: float) -> float:
+    """The largest mean of -u over the distributions at k."""
+    domain = family(k) if callable(family) else family
+    if callable(family) and isinstance(domain, Domain) and domain.emptiness(u.size) is None:
+        risk, q = domain.support(-u)
+        if abs(q.sum() - 1.0) <= _ROUNDING and q.min() >= -_ROUNDING:
+            return risk
+    raise ParameterError(
+        f"coherent_loss: family: expected a function from k to domains of distributions of {u.size} entries, "
+        f"got {brief(domain)}; give one, as lambda k: ucm.KLBall(4.0**-k).on_simplex()"
+    )
 
 
 def _by_margin(

@@ -188,6 +188,11 @@ def tangent_plane(H: ConvexPart, data: Data, normal: Normal, margin: Vec) -> Tan
     return Tangent(slopes, u, height - float(slopes @ margin) + rest)
 
 
+def _at_zero(model: Objective, data: Data) -> float:
+    """The loss at w = 0, b = 0."""
+    return model.loss.value(np.zeros(data.y.size), data.y, data.weights, data.groups)
+
+
 def certify_objective(
     model: Objective, data: Data, normal: Normal, b: float, slopes: Vec | None
 ) -> Certificate:
@@ -211,6 +216,8 @@ def certify_objective(
     plane = tangent_plane(H, data, normal, margin)
     bound, violation = _lower_bound(G, data, normal, margin, slopes, plane)
     dual = bound - plane.height
+    if primal < dual <= 1e-15 * _at_zero(model, data):  # both are the rounding of nothing
+        dual = primal
     gap = primal - dual
     relative = gap / max(abs(primal), 1e-300)
     kind = "global" if model.convex else "local"

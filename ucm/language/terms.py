@@ -88,7 +88,7 @@ class Loss(Term, CoordinateFree):
         Raises
         ------
         CompositionError
-            The loss is of one class, and there are no labels.
+            The loss is of a class or a group, and there are no labels.
         DataError
             The loss is of a group that no sample is in, or there are no groups.
         """
@@ -96,8 +96,8 @@ class Loss(Term, CoordinateFree):
             return None
         if y is None:
             raise CompositionError(
-                f"{self!r}: expected the labels of the samples, as it is a loss of one class, got margins "
-                "alone; write value(margin, y)"
+                f"{self!r}: expected the labels of the samples, as it is a loss of a class or a group, got "
+                "margins alone; write value(margin, y)"
             )
         return self.counted.among(np.asarray(y), subgroup)
 

@@ -531,7 +531,7 @@ def _spread(v: Vec, c: Vec, parts: list[tuple[Any, float]], radius: float) -> cu
     t are piecewise linear in it, and sum to the radius.
     """
     v, _ = curved.scaled(v, parts, True)
-    terms = []
+    terms: list[tuple[float, tuple[Vec, Vec], tuple[Vec, Vec]]] = []
     for index, mass in parts:
         own, base = v[index], c[index]
         excess = mass - float(base.sum())

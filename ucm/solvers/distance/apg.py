@@ -94,9 +94,11 @@ class APG(Solver[MinNorm]):
             decrease_eta=FLAG,
             eta=within("a number above 1", lambda x: 1.0 < x < math.inf),
             delta=within("a number in (0, 1)", lambda x: 0.0 < x < 1.0),
-            eta_min=within(f"a number from 1 to eta = {self.eta}", lambda x: 1.0 <= x <= self.eta),
             L=optional(POSITIVE),
             projection=one_of("exact", "bisection", "breakpoints"),
+        )
+        within(f"a number from 1 to eta = {self.eta}", lambda x: 1.0 <= x <= self.eta).check(
+            "APG", "eta_min", self.eta_min, "give eta_min=1.0"
         )
 
     def refuse(self, form: MinNorm) -> str | None:
