@@ -117,8 +117,8 @@ class HullsByRows:
     def while_held(
         self, members: NDArray[np.intp], a: Vec, F: Vec, K: NDArray[np.float64]
     ) -> HullsByRows:
-        """The hulls of some of the variables, of which some may have none, while the others keep their weights
-        a; F are the derivatives, K the Gram matrix of the samples of these."""
+        """The hulls of some of the variables, without the hulls that have none of them, while the others keep
+        their weights a; F are the derivatives, K the Gram matrix of the samples of these."""
         s, own = self.s[members], a[members]
         hulls, group = np.unique(self.group[members], return_inverse=True)
         inner = s * (K @ (s * own))
