@@ -950,6 +950,8 @@ NOT_BINDING = {
     "kl": balls(ucm.KLBall(1e-3)),
     "chi-square": balls(ucm.ChiSquareBall(rho=1e6)),
     "one of two": balls(ucm.KLBall(1e-3), ucm.KLBall(0.6)),
+    "nearly all": balls(ucm.KLBall(0.007)),
+    "nearly all, chi-square": balls(ucm.ChiSquareBall(rho=100.0)),
     "below a cap": balls(ucm.LossBall(3.0 * ucm.HuberHinge(0.5), 0.3)),
     "below a cap, logistic": balls(ucm.LossBall(3.0 * ucm.Logistic(), 0.3)),
 }
@@ -966,6 +968,16 @@ def test_balls_that_do_not_bind(name: str, weight: Any) -> None:
     assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
     assert rows.w == pytest.approx(memory.w, abs=2e-3)
     assert rows.b == pytest.approx(memory.b, abs=3e-3)
+
+
+@pytest.mark.parametrize("alpha", [0.9, 0.1])
+def test_heavy_tails_in_kl_balls(alpha: float) -> None:
+    X, y = samples(3000, 5)
+    X *= np.abs(np.random.default_rng(0).standard_t(3.0, (3000, 1)))
+    model = balls(ucm.KLBall(alpha))
+    rows, memory = ucm.solve(model, blocks(X, y, 500)), ucm.solve(model, X, y, solver="newton")
+    assert rows.status == memory.status == ("optimal" if alpha == 0.9 else "zero_in_set")
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
 
 
 def test_one_row_a_class_in_balls() -> None:
