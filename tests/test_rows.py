@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import brentq
 from typed import known
 
 import ucm
@@ -23,6 +24,7 @@ from ucm.data import stored
 from ucm.data.row_moments import of_moments
 from ucm.data.source import Labelled, Rounds, RowSource, StateLostError, Watched
 from ucm.data.survey import survey
+from ucm.evidence.row_balls import BallProof, balls_proven
 from ucm.evidence.row_losses import LossProof, losses_proven
 from ucm.evidence.rows import below, proven
 from ucm.forms.rows import RowLosses
@@ -1119,6 +1121,74 @@ def test_the_bound_of_losses_is_the_dual_program() -> None:
     d = 0.5 * points[0] - points[1]
     values = parts * (0.5 * gains[0] + gains[1]) - parts**2 * (d @ d) / 2.0
     assert far.dual == pytest.approx(values.max(), rel=1e-8)
+
+
+def test_losses_proven_from_any_slopes() -> None:
+    rng = np.random.default_rng(3)
+    (X, y), told = samples(80, 3), []
+    for name in ("svm", "p = 2"):
+        optimum = ucm.solve(LOSSES[name], X, y, tol=1e-9).objective
+        form: Any = ucm.compile(LOSSES[name], blocks(X, y, 30)).lowering.form
+        ((loss, C),) = form.losses
+        c = np.where(y > 0.0, *C)
+        for size in (0.1, 1.0, 10.0):
+            w, b = size * rng.standard_normal(3), size * rng.standard_normal()
+            u = loss.offset - y * (X @ w + b)
+            a = loss.gradient(u if size > 1.0 else rng.standard_normal(80))
+            gain = c * (loss.offset * a - loss.conjugate(a))
+            each = [(y == sign) for sign in (1.0, -1.0)]
+            found = losses_proven(
+                form,
+                LossProof(
+                    w, b, float(c @ loss.each(loss.offset - u)), [(c * a)[on].sum() for on in each],
+                    np.array([gain[on].sum() for on in each]), np.array([(c * a)[on] @ X[on] for on in each]),
+                ),
+            )  # fmt: skip
+            assert found.dual <= optimum * (1.0 + 1e-7) and optimum <= found.primal * (1.0 + 1e-7)
+            told.append(found.dual)
+    assert sum(dual > 0.0 for dual in told) >= 3
+
+
+def _threshold(loss: Any, scores: Any, t: float, mass: float) -> float:
+    """mu where the slopes have this sum."""
+    far = 10.0 * (t + np.abs(scores).max())
+    root: Any = brentq(lambda mu: loss.gradient((scores - mu) / t).sum() - mass, -far, far)
+    return root
+
+
+@pytest.mark.parametrize("matched", [False, True])
+def test_balls_proven_from_any_multipliers(matched: bool) -> None:
+    """The bounds hold the optimum; where mu gives the masses, the second is of a point of the set."""
+    rng = np.random.default_rng(2)
+    X, y = samples(80, 3)
+    joint = ucm.Hull(signed, weights=ucm.LossBall(ucm.SquaredHinge(), 0.6))
+    apart = ucm.Hull(pos, weights=ucm.KLBall(0.7)) - ucm.Hull(neg, weights=ucm.KLBall(0.4))
+    for model in (joint, apart):
+        optimum = ucm.solve(model, X, y, tol=1e-9).objective
+        form: Any = ucm.compile(model, blocks(X, y, 30)).lowering.form
+        for size in (0.1, 1.0, 10.0):
+            w, t = rng.standard_normal(3), size * rng.uniform(0.5, 2.0, len(form.balls))
+            mu, sums = rng.standard_normal(2), []
+            for c, on in enumerate((y > 0.0, y < 0.0)):
+                loss, own, share = form.balls[form.of[c]][0], t[form.of[c]], form.shares[c]
+                scores, mass = -form.factors[c] * (X[on] @ w), form.masses[c] / share
+                if matched:
+                    mu[c] = _threshold(loss, scores, own, mass)
+                v = (scores - mu[c]) / own
+                q = share * loss.gradient(v)
+                each = (
+                    share * loss.each(loss.offset - v).sum(),
+                    share * loss.conjugate(q / share).sum(),
+                )
+                sums.append((*each, max(q.sum(), 1e-300), q @ X[on], X[on].mean(axis=0)))
+            found = balls_proven(
+                form, BallProof(w, mu, t, *map(np.array, zip(*sums, strict=True)))
+            )[0]
+            assert found.primal >= optimum - 1e-8
+            if matched:
+                assert found.violation <= 1e-10 and found.dual <= optimum + 1e-8
+            else:
+                assert found.violation > 1e-3
 
 
 OTHERS = {
