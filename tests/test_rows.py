@@ -1055,6 +1055,37 @@ def test_vertices_of_rows_come(name: str, monkeypatch: pytest.MonkeyPatch) -> No
         assert known(rows.parts)[0] == pytest.approx(X[y > 0].T @ weights[y > 0], abs=1e-5)
 
 
+def test_an_interrupt_where_vertices_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("ucm.compiler.over_vertices")
+    monkeypatch.setattr(module, "_SAMPLE", 20)
+    X, y = samples(3000, 3)
+    plan = ucm.compile(VERTICES["sum"], blocks(X, y, 400))
+    here: list[int] = []
+
+    class Broken(module.ToDistance):
+        def certify(self, answer: Any, tol: float) -> Any:
+            here.append(sum(v.size for v in answer.q))
+            if len(here) == 2:
+                raise KeyboardInterrupt
+            return super().certify(answer, tol)
+
+    monkeypatch.setattr(module, "ToDistance", Broken)
+    with pytest.warns(ucm.ConvergenceWarning):
+        found = plan.solve(tol=1e-9)
+    assert found.status == "interrupted" and here[1] > here[0]
+    assert np.asarray(found.weights).shape == (3000,)
+    assert found.certificate.primal >= found.certificate.dual
+    monkeypatch.undo()
+    assert plan.solve().status == "optimal"
+
+
+def test_a_second_solve_counts_no_sample() -> None:
+    X, y = samples(3000, 3)
+    plan = ucm.compile(VERTICES["mpm"], blocks(X, y, 400))
+    first, again = plan.solve(), plan.solve()
+    assert again.stats.reads < first.stats.reads
+
+
 def test_what_vertices_do_besides() -> None:
     X, y = samples(3000, 3)
     model = VERTICES["mpm"]
@@ -1113,11 +1144,13 @@ def test_the_bound_of_losses_is_the_dual_program() -> None:
     rows = ucm.solve(LOSSES["p = 2"], blocks(X, y, 7))
     assert rows.certificate.dual == pytest.approx(float(dual.value), rel=1e-6)  # type: ignore[arg-type]
     gains, points = np.array([5.0, 1.5]), np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]])
-    far = losses_proven(
-        RowLosses(survey(blocks(X, y)), ((ucm.Hinge(2), (0.1, 0.1)),), 0.5),
-        LossProof(np.zeros(3), 0.0, 8.0, (2.0, 1.0), gains, points),
-    )
+    far_form = RowLosses(survey(blocks(X, y)), ((ucm.Hinge(2), (0.1, 0.1)),), 0.5)
+    far_proof = LossProof(np.zeros(3), 0.0, 8.0, (2.0, 1.0), gains, points)
+    far = losses_proven(far_form, far_proof)
     parts = np.linspace(0.0, 1.0, 100_001)
+    for gain, best in ((-5.0, 0.0), (5.0, 7.5)):  # at points whose difference is 0
+        at_zero = replace(far_proof, gains=np.array([gain, gain]), points=np.zeros((2, 3)))
+        assert losses_proven(far_form, at_zero).dual == pytest.approx(best)
     d = 0.5 * points[0] - points[1]
     values = parts * (0.5 * gains[0] + gains[1]) - parts**2 * (d @ d) / 2.0
     assert far.dual == pytest.approx(values.max(), rel=1e-8)

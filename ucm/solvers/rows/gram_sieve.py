@@ -120,6 +120,8 @@ class _Hulls(Banded):
         monitor: Monitor,
     ) -> Vec:
         inner, a = self.hulls.while_held(band, p, F, K), p[band]
+        if not a.any():  # their sums stay 0
+            return a
         many = np.count_nonzero((a > 0.0) & (a < self.top[band])) > self.solver.free
         method = self.solver.pairs if many else self.solver.newton
         monitor.least = self.zero
