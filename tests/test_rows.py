@@ -24,7 +24,7 @@ from ucm.data import stored
 from ucm.data.row_moments import of_moments
 from ucm.data.source import Labelled, Rounds, RowSource, StateLostError, Watched
 from ucm.data.survey import survey
-from ucm.evidence.row_balls import BallProof, balls_proven
+from ucm.evidence.row_balls import BallProof, balls_proven, moved
 from ucm.evidence.row_losses import LossProof, losses_proven
 from ucm.evidence.rows import below, proven
 from ucm.forms.rows import RowLosses
@@ -1206,19 +1206,19 @@ def test_balls_proven_from_any_multipliers(matched: bool) -> None:
     """The bounds hold the optimum; where mu gives the masses, the second is of a point of the set."""
     rng = np.random.default_rng(2)
     X, y = samples(80, 3)
-    joint = ucm.Hull(signed, weights=ucm.LossBall(ucm.SquaredHinge(), 0.6))
+    joint, some = ucm.Hull(signed, weights=ucm.LossBall(ucm.SquaredHinge(), 0.6)), 0
     apart = ucm.Hull(pos, weights=ucm.KLBall(0.7)) - ucm.Hull(neg, weights=ucm.KLBall(0.4))
     for model in (joint, apart):
         optimum = ucm.solve(model, X, y, tol=1e-9).objective
         form: Any = ucm.compile(model, blocks(X, y, 30)).lowering.form
         for size in (0.1, 1.0, 10.0):
             w, t = rng.standard_normal(3), size * rng.uniform(0.5, 2.0, len(form.balls))
-            mu, sums = rng.standard_normal(2), []
+            mu, sums, weights = rng.standard_normal(2), [], []
             for c, on in enumerate((y > 0.0, y < 0.0)):
                 loss, own, share = form.balls[form.of[c]][0], t[form.of[c]], form.shares[c]
                 scores, mass = -form.factors[c] * (X[on] @ w), form.masses[c] / share
                 if matched:
-                    mu[c] = _threshold(loss, scores, own, mass)
+                    mu[c] = _threshold(loss, scores, float(own), mass)
                 v = (scores - mu[c]) / own
                 q = share * loss.gradient(v)
                 each = (
@@ -1226,14 +1226,23 @@ def test_balls_proven_from_any_multipliers(matched: bool) -> None:
                     share * loss.conjugate(q / share).sum(),
                 )
                 sums.append((*each, max(q.sum(), 1e-300), q @ X[on], X[on].mean(axis=0)))
-            found = balls_proven(
-                form, BallProof(w, mu, t, *map(np.array, zip(*sums, strict=True)))
-            )[0]
+                weights.append(q)
+            told = BallProof(w, mu, t, *map(np.array, zip(*sums, strict=True)))
+            found = balls_proven(form, told)[0]
             assert found.primal >= optimum - 1e-8
-            if matched:
-                assert found.violation <= 1e-10 and found.dual <= optimum + 1e-8
-            else:
+            if not matched:
                 assert found.violation > 1e-3
+                continue
+            assert found.violation <= 1e-10 and found.dual <= optimum + 1e-8
+            heights, x, back = np.zeros(len(form.balls)), np.zeros(3), moved(form, told.heights)
+            for c, on in enumerate((y > 0.0, y < 0.0)):
+                p = (1.0 - back[c]) * weights[c] + back[c] * form.masses[c] / on.sum()
+                share, x = form.shares[c], x + form.factors[c] * (p @ X[on])
+                heights[form.of[c]] += share * form.balls[form.of[c]][0].conjugate(p / share).sum()
+            assert (heights <= [radius + 1e-9 for _, radius in form.balls]).all()
+            assert np.linalg.norm(x) == pytest.approx(-found.dual, rel=1e-9)
+            some += back.any()
+    assert some >= 3 * matched
 
 
 OTHERS = {
