@@ -27,6 +27,7 @@ from ucm.evidence.row_losses import LossProof, losses_proven
 from ucm.evidence.rows import below, proven
 from ucm.forms.rows import RowLosses
 from ucm.solvers import DualNewton, HingeSieve, NewtonHull, Sieve
+from ucm.solvers.blocks.newton_rows import curve
 
 
 def samples(m: int = 900, n: int = 4, seed: int = 0, part: float = 0.4) -> tuple[Any, Any]:
@@ -607,6 +608,23 @@ def test_a_file_that_changes_is_refused(kind: str, tmp_path: Path) -> None:
             source.gather()
 
 
+@pytest.mark.parametrize("kind", ["npy", "hdf5", "zarr"])
+def test_a_file_is_looked_at_once(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source: Any = ucm.row_source(*written(kind, tmp_path, *samples(30)))
+    seen: list[Path] = []
+
+    def signature(path: Path) -> tuple[int, int, int]:
+        seen.append(path.resolve())
+        return before(path)
+
+    before = stored._signature
+    monkeypatch.setattr(stored, "_signature", signature)
+    source.check()
+    assert len(seen) == len(set(seen)) > 0
+
+
 def test_a_file_that_changes_in_the_last_round(tmp_path: Path) -> None:
     X, y = samples(300)
     source = ucm.row_source(*written("npy", tmp_path, X, y))
@@ -1043,6 +1061,15 @@ def test_losses_over_rows_are_those_in_memory(name: str, kind: str) -> None:
     direction = X.T @ (y * weights)
     lam = 3.0 if name == "svm" else 0.5
     assert direction == pytest.approx(2.0 * lam * rows.w, abs=2e-2 * np.abs(direction).max())
+
+
+def test_samples_on_their_target_bend_the_loss() -> None:
+    """Of least squares, every margin 1: the Hessian is 2 C times the moments of (x, 1)."""
+    X, y = np.array([[1.0], [2.0], [4.0]]), np.array([1.0, 1.0, 1.0])
+    losses = ((ucm.LeastSquares(), (3.0, 5.0)),)
+    found = curve(X, y, None, np.zeros(1), 1.0, losses)[1]
+    Z = np.column_stack([X, np.ones(3)])
+    assert found.loss == 0.0 and found.hessian == pytest.approx(6.0 * Z.T @ Z)
 
 
 def test_the_bound_of_losses_is_the_dual_program() -> None:

@@ -28,7 +28,7 @@ from ucm.errors import DataError, SolverError, brief
 
 __all__ = [
     "BlockSource", "Kernel", "Labelled", "Rounds", "RowSource", "StateLostError", "Watched", "as_double",
-    "block_rows", "gathered", "once_more", "refuse_lengths", "told",
+    "block_rows", "gathered", "once_more", "processors", "refuse_lengths", "told",
 ]  # fmt: skip
 
 Kernel = Callable[..., tuple[Any, Any]]
@@ -199,7 +199,7 @@ def as_double(X: Any) -> Any:
     return np.asarray(X, dtype=np.float64)
 
 
-def _processors() -> int:
+def processors() -> int:
     """Those that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)  # not on every system
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
@@ -268,7 +268,7 @@ class _LocalRounds(Rounds):
                 found.append(summary)
             return found
 
-        threads = self.source.threads or min(_THREADS, _processors())
+        threads = self.source.threads or min(_THREADS, processors())
         every = range(self.source.blocks)
         if threads == 1 or len(every) == 1:
             yield from map(work, every)
