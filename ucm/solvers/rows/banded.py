@@ -66,12 +66,12 @@ class Band(NamedTuple):
 
     Attributes
     ----------
-    index : which they are
+    members : which they are
     p, F : all weights, and the derivatives by each
     K : the Gram matrix of the band
     """
 
-    index: NDArray[np.intp]
+    members: NDArray[np.intp]
     p: Vec
     F: Vec
     K: NDArray[np.float64]

@@ -107,8 +107,8 @@ class _Hulls(Banded):
         return free, wrong, np.abs(r)
 
     def solved(self, band: Band, monitor: Monitor) -> Vec:
-        inner, a = self.hulls.while_held(*band), band.p[band.index]
-        many = np.count_nonzero((a > 0.0) & (a < self.top[band.index])) > self.solver.free
+        inner, a = self.hulls.while_held(*band), band.p[band.members]
+        many = np.count_nonzero((a > 0.0) & (a < self.top[band.members])) > self.solver.free
         method = self.solver.pairs if many else self.solver.newton
         monitor.least = self.zero
         return method.improved(inner, a, monitor)

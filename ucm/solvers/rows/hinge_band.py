@@ -43,7 +43,7 @@ class HingeBand(Levels, Solver[HingeDual]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_fields(self, rest=solver_of(HingeDual))
+        check_fields(self, rest=solver_of(HingeDual, "ucm.solvers.PSMO()"))
 
     def refuse(self, form: HingeDual) -> str | None:
         if form.X is not None:
