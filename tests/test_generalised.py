@@ -72,6 +72,30 @@ def test_the_radius_is_that_of_the_optimum() -> None:
     assert plan.solve().params == {"lam": 0.8, "radius": radius}
 
 
+@pytest.mark.parametrize("scale", [1e-250, 1e-160, 1e160, 1e250])
+def test_the_radius_is_the_same_in_any_unit(scale: float) -> None:
+    model = models.generalised_nu_svm(ucm.SquaredHinge())
+    wanted = ucm.compile(model, X, Y).model.params()["radius"]
+    for each in (X, np.hstack([X, np.zeros((M, M))])):
+        plan = ucm.compile(model.with_params(lam=1.0 / scale), scale * each, Y)
+        assert plan.model.params()["radius"] == pytest.approx(wanted, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "ball",
+    [
+        LossBall(ucm.SquaredHinge(), lam=ucm.Param("radius", 0.3)),
+        LossBall(ucm.SquaredHinge() / ucm.Param("radius", 0.5), lam=0.3),
+    ],
+)
+def test_a_parameter_of_the_name_of_the_radius(ball: LossBall) -> None:
+    found = ucm.solve(Hull(signed, weights=ball), X, Y).params
+    plain = ball.with_params(radius=float(found["radius"]))
+    assert found["radius_of_lam"] == pytest.approx(
+        ucm.compile(Hull(signed, weights=plain), X, Y).model.params()["radius_of_lam"]
+    )
+
+
 def test_features_more_than_samples_kernels_and_weights() -> None:
     model = models.generalised_nu_svm(Hinge(2) / 0.5, 1.0)
     wide = np.hstack([X, np.zeros((M, M))])
@@ -124,6 +148,12 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "another norm": (
         lambda: ucm.RobustMargin(models.kl_svm(lam=1.0), 1.5), CompositionError, "in the Euclidean norm"
     ),
+    "two lams": (
+        lambda: Hull(pos, weights=LossBall(ucm.SquaredHinge(), lam=0.1))
+        - Hull(neg, weights=LossBall(ucm.SquaredHinge(), lam=5.0)),
+        CompositionError,
+        "one lam for both classes, .* got 0.1 and 5",
+    ),
     "loss of one class": (
         lambda: by_class(HuberHinge(1.0) / 0.1, 1.0), CompositionError, "take Hull"
     ),
@@ -141,6 +171,8 @@ def test_lam_with_which_nothing_is_learnt() -> None:
     overlapping = X - Y[:, None]
     with pytest.raises(ParameterError, match="w = 0 is not optimal, got 500"):
         ucm.compile(models.kl_svm(lam=500.0), overlapping, Y)
+    with pytest.raises(ParameterError, match="smaller one, or divide the loss"):
+        ucm.compile(models.l2_nu_svm(nu=1e-4), overlapping, Y)
     for scale in (1e4, 1e8):  # no error of a root
         with pytest.raises((ParameterError, SolverError), match="lam: "):
             ucm.compile(models.generalised_nu_svm(Logistic() / 0.3), scale * overlapping, Y)

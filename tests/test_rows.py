@@ -933,6 +933,64 @@ def test_weights_in_balls_agree_with_the_whole_twin(name: str) -> None:
     assert rows.objective == pytest.approx(float(whole.value), rel=1e-5)  # type: ignore[arg-type]
 
 
+def balls(weights: Any, others: Any = None) -> Any:
+    others = weights if others is None else others
+    return ucm.Hull(pos, weights=weights) - ucm.Hull(neg, weights=others)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        balls(ucm.KLBall(1.0)),
+        balls(ucm.NormBall(0.0, around="uniform")),
+        balls(ucm.ChiSquareBall(rho=0.0), ucm.ChiSquareBall(rho=0.5)),
+    ],
+)
+def test_balls_of_one_point_have_the_bias_of_memory(model: Any) -> None:
+    X, y = samples(300)
+    rows, memory = ucm.solve(model, blocks(X, y)), ucm.solve(model, X, y)
+    assert rows.status == memory.status == "optimal"
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+    assert (rows.b, rows.rho) == pytest.approx((memory.b, memory.rho), abs=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e160, 1e-160])
+@pytest.mark.parametrize("name", ["nu", "two kl"])
+def test_hulls_of_rows_whose_squares_overflow_are_refused(name: str, scale: float) -> None:
+    X, y = samples()
+    with pytest.raises(ucm.DataError, match="scale the features"):
+        ucm.compile({**MODELS, **BALLS}[name], blocks(scale * X, y))
+
+
+NOT_BINDING = {
+    "kl": balls(ucm.KLBall(1e-3)),
+    "chi-square": balls(ucm.ChiSquareBall(rho=1e6)),
+    "one of two": balls(ucm.KLBall(1e-3), ucm.KLBall(0.6)),
+    "below a cap": balls(ucm.LossBall(3.0 * ucm.HuberHinge(0.5), 0.3)),
+    "below a cap, logistic": balls(ucm.LossBall(3.0 * ucm.Logistic(), 0.3)),
+}
+
+
+@pytest.mark.parametrize("weight", [None, (2.0, 0.7)])
+@pytest.mark.parametrize("name", NOT_BINDING)
+def test_balls_that_do_not_bind(name: str, weight: Any) -> None:
+    X, y = samples(400)
+    X[y > 0] += 3.0
+    rows = ucm.solve(NOT_BINDING[name], blocks(X, y), class_weight=weight)
+    memory = ucm.solve(NOT_BINDING[name], X, y, class_weight=weight)
+    assert rows.status == memory.status == "optimal"
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+    assert rows.w == pytest.approx(memory.w, abs=2e-3)
+    assert rows.b == pytest.approx(memory.b, abs=3e-3)
+
+
+def test_one_row_a_class_in_balls() -> None:
+    X, y = np.array([[0.0], [2.0]]), np.array([-1.0, 1.0])
+    for ball in (ucm.KLBall(0.6), ucm.ChiSquareBall(rho=0.5)):
+        found = ucm.solve(balls(ball), blocks(X, y))
+        assert (found.status, found.objective, found.b) == ("optimal", -2.0, -1.0)
+
+
 def test_rows_beyond_those_of_the_sample() -> None:
     X, y = samples(20_000)
     X *= np.abs(np.random.default_rng(1).standard_t(2.5, (20_000, 1)))

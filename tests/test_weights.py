@@ -474,6 +474,41 @@ def test_the_largest_penalty_of_losses_of_groups(loss: Any) -> None:
     assert np.abs(within.w).max() > 1e-5 and not beyond.w.any()
 
 
+def test_the_largest_penalty_is_none_or_that_of_solves() -> None:
+    """Random losses of groups: w = 0 is optimal above the end, by solves, and not below it."""
+    rng = np.random.default_rng(4)
+    m, known = 18, 0
+    y = np.where(np.arange(m) < 12, 1.0, -1.0)
+    X = rng.standard_normal((m, 2)) + 0.5 * y[:, None]
+    group = np.array(["A", "B"])[np.arange(m) % 2]
+    parts = [s.group(g) for s in (pos, neg, signed) for g in "AB"] + [pos, neg]
+    losses = [ucm.Hinge(on=pos.group("A")) + 2 * ucm.Hinge(on=pos.group("B")) + ucm.Hinge(on=neg)]
+    losses += [
+        ucm.Hinge() + ucm.SquaredHinge(on=pos.group("A")),
+        9 * ucm.Hinge(on=pos) + ucm.Hinge(),
+    ]
+    for _ in range(12):
+        kinds = rng.permutation(len(parts))[:2]
+        own = [ucm.Hinge if rng.random() < 0.7 else ucm.SquaredHinge for _ in kinds]
+        extra = [
+            float(rng.integers(1, 4)) * of(on=parts[k]) for of, k in zip(own, kinds, strict=True)
+        ]
+        losses.append(ucm.Hinge() + extra[0] + extra[1])
+    for loss in losses:
+        for penalty in (ucm.L1(), ucm.LInf()):
+            model = loss + ucm.Param("lam", 1.0) * penalty
+            end = ucm.admissible(model, X, y, subgroup=group)["lam"].upper
+            if np.isinf(end):
+                continue
+            known += 1
+            within, beyond = (
+                untyped.solve(model.with_params(lam=c * end), X, y, subgroup=group, tol=1e-8)
+                for c in (0.98, 1.02)
+            )
+            assert np.abs(within.w).max() > 1e-5 > np.abs(beyond.w).max(), (loss, penalty)
+    assert known > 5, known
+
+
 def test_groups_of_losses_are_those_of_the_samples() -> None:
     model = ucm.Hinge(on=pos.group("A")) + ucm.L2()
     with pytest.raises(ucm.DataError, match="enable_metadata_routing"):

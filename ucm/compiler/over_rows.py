@@ -14,14 +14,14 @@ from scipy import sparse
 from ucm.compiler.lowering import Given, Lowering, Parts, Proof, Regime, Verdict
 from ucm.compiler.recover import BIAS_RULES, bias, error_over_rows, moves
 from ucm.compiler.robust import ToDistance, separates
-from ucm.data.bound import Data
+from ucm.data.bound import Data, refuse_squares
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import ComposedMap
 from ucm.data.survey import ElsewhereMap, RowData, refuse_gathering
 from ucm.errors import EmptySetError, ParameterError
 from ucm.evidence.outside import of_weights
 from ucm.evidence.reference import twin
-from ucm.evidence.row_balls import balls_proven
+from ucm.evidence.row_balls import balls_proven, rooms
 from ucm.evidence.rows import proven
 from ucm.evidence.verify import Verification, verify
 from ucm.forms.answer import Answer
@@ -127,7 +127,24 @@ def row_hulls(model: RobustMargin, data: RowData) -> RowHulls | RowBalls:
     of = int(caps[0]), int(caps[1])
     kinds = ("pos", "neg") if len(balls) > 1 else ("signed", "signed")
     shares = [f / data.count(k) for f, k in zip(data.weighing.classes, kinds, strict=True)]
-    return RowBalls(data, factors, masses, (shares[0], shares[1]), tuple(balls), of)
+    form = RowBalls(data, factors, masses, (shares[0], shares[1]), tuple(balls), of)
+    return _capped(form) or form
+
+
+def _capped(form: RowBalls) -> RowHulls | None:
+    """The same where each ball holds all weights below the steepest slope of its loss."""
+    room, caps = [radius for _, radius in form.balls], []
+    for k, mass, share, m in zip(form.of, form.masses, form.shares, form.data.sizes, strict=True):
+        loss = form.balls[k][0]
+        cap = min(share * loss.steepest(), mass)
+        full = min(int(mass / cap * (1.0 + 1e-14)), m)
+        ends = np.array([cap, max(mass - full * cap, 0.0), 0.0]) / share  # a vertex: the highest
+        counts = np.array([full, 1.0, m - full - 1.0]) if full < m else np.array([m, 0.0, 0.0])
+        room[k] -= share * float(counts @ loss.conjugate(ends))
+        caps.append(cap)
+    if min(room) < 0.0:
+        return None
+    return RowHulls(form.data, form.factors, (caps[0], caps[1]), form.masses)
 
 
 def _kind(A: LinearMap) -> tuple[str, float]:
@@ -160,6 +177,8 @@ class ToRows(Lowering[RowHulls | RowBalls]):
         self.model, self.asked, self.rows = model, asked, rows
         self.data: Any = rows if whole is None else whole
         self.form = row_hulls(model, rows)
+        if whole is None:
+            refuse_squares(rows.scale, "hulls of rows")
         self.rules = _RULES if whole is None else BIAS_RULES
 
     @functools.cached_property
@@ -274,11 +293,24 @@ class ToRows(Lowering[RowHulls | RowBalls]):
             )
             return Parts(w, b, proof.x, weights, rule, make_parts=parts)
         if bias_rule in ("auto", "kkt"):
-            alpha, beta = (theta / f for theta, f in zip(found.theta, form.factors, strict=True))
+            alpha, beta = self._levels(found, points, w)
             b, rule, rho = -0.5 * (alpha + beta), "kkt", 0.5 * (alpha - beta)
         else:
             (b, rule), rho = self._bias(bias_rule, points, w), None
         return Parts(w, b, proof.x, weights, rule, make_parts=parts, rho=rho)
+
+    def _levels(self, found: Any, points: Any, w: Vec) -> tuple[float, float]:
+        """The scores at which the weights of each class leave their bounds; where a class has one such score,
+        or its ball is one point, that of its point."""
+        form = self.form
+        if isinstance(form, RowBalls):
+            free = rooms(form)[list(form.of)] > 0.0
+        else:
+            free = np.array(form.caps) < form.masses
+        own = [theta / f for theta, f in zip(found.theta, form.factors, strict=True)]
+        means = [float(w @ x) / mass for x, mass in zip(points, form.masses, strict=True)]
+        alpha, beta = np.where(free, own, means).tolist()
+        return alpha, beta
 
     def _bias(self, rule: str, points: Any, w: Vec) -> tuple[float, str]:
         """As `ucm.compiler.recover.bias`: half-way between the thresholds or the points, or by errors."""

@@ -62,6 +62,15 @@ class Space(ABC):
         """`w / ||w||_p` of a dual vector; None where w = 0, or its length is not known."""
 
 
+def refuse_squares(scale: float, what: str) -> None:
+    """Raises `DataError` where squares of entries up to `scale` are no numbers of double precision."""
+    if not _SQUARABLE < scale < 1.0 / _SQUARABLE:
+        raise DataError(
+            f"X: expected entries whose squares are numbers, as {what} need them, got entries up to "
+            f"{scale:.3g}; scale the features"
+        )
+
+
 class GramSpace(Space):
     """Coefficients over samples: the vector c is `sum c_i phi(x_i)`, a dual vector its scores.
 
@@ -339,14 +348,6 @@ class Data:
 
         return self.once(("mean", kind, group), make)
 
-    def refuse_squares(self) -> None:
-        """Raises `DataError` where squares of the entries are no numbers of double precision."""
-        if not _SQUARABLE < self.scale < 1.0 / _SQUARABLE:
-            raise DataError(
-                f"X: expected entries whose squares are numbers, as covariances need them, got entries up to "
-                f"{self.scale:.3g}; scale the features"
-            )
-
     def covariance_factor(self, kind: str, group: Any = None) -> LinearMap:
         """F with F F' the 1/m covariance of the samples by their weights, through the samples themselves.
 
@@ -355,7 +356,7 @@ class Data:
         DataError
             Squares of the entries are no numbers of double precision.
         """
-        self.refuse_squares()
+        refuse_squares(self.scale, "covariances")
 
         def make() -> LinearMap:
             X, signs = self._matrix(kind, group), self.signs(kind, group)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.bound import Data
+from ucm.data.bound import Data, refuse_squares
 from ucm.data.linear import Vec
 from ucm.data.look import Look, joined, look, refuse_bad, refuse_empty
 from ucm.data.maps import MatrixMap
@@ -85,7 +85,7 @@ def of_moments(source: RowSource, class_weight: Any = None, apart: bool = False)
     means = np.array([plus.mean, minus.mean])
     data = Data(means, np.array([1.0, -1.0]), weighing, source=source)
     data.m, data.scale, data.stored = source.m, found.top or 1.0, found.entries
-    data.refuse_squares()
+    refuse_squares(data.scale, "covariances")
     data.counts, data.origin = found.counts, origin if apart else None
     up, down = (
         Moments(f * own.total, sign * own.mean, f * own.scatter)

@@ -17,6 +17,7 @@ in the ball minimises it. The gap of w and q(w) is `||Z q|| - w'Z q`.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,7 +64,7 @@ def with_radii(model: RobustMargin, data: Data) -> RobustMargin:
     Raises
     ------
     CompositionError
-        The hulls are not those of (22), or a loss of one class is no p-hinge with p > 1.
+        The hulls are not those of (22), or have two lams, or a loss of one class is no p-hinge with p > 1.
     EmptySetError
         The slopes of the loss are too small for any radius.
     ParameterError
@@ -84,7 +85,6 @@ class _Term:
     A : samples and sign in front
     classes : the labels where it is of both
     curve : h in the units of its masses
-    t : 1 / lam
     """
 
     hull: Hull
@@ -92,7 +92,6 @@ class _Term:
     A: LinearMap
     classes: Vec | None
     curve: ConjugateCurve
-    t: float
 
     @property
     def dim(self) -> int:
@@ -103,9 +102,9 @@ class _Term:
         """Its masses."""
         return masses.groups(self.dim, self.classes)
 
-    def at(self, w: Vec) -> curved.Point:
+    def at(self, w: Vec, t: float) -> curved.Point:
         """q(w)."""
-        return curved.soft(self.curve, -self.A.rmatvec(w), self.parts, self.t)
+        return curved.soft(self.curve, -self.A.rmatvec(w), self.parts, t)
 
     def hessian(self, point: curved.Point) -> NDArray[np.float64]:
         """Its part of that of F."""
@@ -127,13 +126,17 @@ def _with_radii(model: RobustMargin, data: Data) -> RobustMargin:
             f"lam: expected Hull(signed, weights=LossBall(loss, lam=...)) or such hulls of pos and of neg, "
             f"Hull(pos, ...) - Hull(neg, ...), in the Euclidean norm, got {model!r}; give the radius"
         )
-    terms = _terms(hulls, data)
+    lam = _lam(hulls)
+    power = max(math.frexp(data.scale)[1], -1000)  # of the unit of the samples
+    terms = _terms(hulls, data.written(data.X * math.ldexp(1.0, -power), data.gram, data.space))
     if all(term.ball.loss.slope() is not None for term in terms):
         radii = [0.0] * len(terms)  # l* is 0 wherever it is finite
     else:
-        q = _optimum(_in_span(terms))
+        t = 1.0 / min(max(math.ldexp(lam, power), 1e-100), 1e100)
+        q = _optimum(_in_span(terms), t, lam)
         radii = [term.ball.curve(term.dim).value(v) for term, v in zip(terms, q, strict=True)]
-    found = [_with_radius(hull, r) for hull, r in zip(hulls, radii, strict=True)]
+    taken = model.params()
+    found = [_with_radius(hull, r, taken) for hull, r in zip(hulls, radii, strict=True)]
     return replace(model, set=found[0] if len(found) == 1 else found[0] - found[1])
 
 
@@ -146,8 +149,26 @@ def _hulls(U: UncertaintySet) -> list[Hull] | None:
     return sorted((V for V, _ in pairs), key=lambda V: V.samples == neg)  # type: ignore[attr-defined, return-value]
 
 
-def _with_radius(hull: Hull, radius: float) -> Hull:
+def _lam(hulls: list[Hull]) -> float:
+    """That of all hulls."""
+    found = [value(hull.weights.lam) for hull in hulls]  # type: ignore[union-attr]
+    if len(set(found)) > 1:
+        raise CompositionError(
+            f"lam: expected one lam for both classes, as ||w|| has one bound, got {found[0]:g} and "
+            f"{found[1]:g}; give both the same, and multiply a loss to weigh its class"
+        )
+    if not 0.0 < found[0] < math.inf:
+        raise ParameterError(
+            f"lam: expected a positive number, got {found[0]:g}; write one, as 1.0"
+        )
+    return found[0]
+
+
+def _with_radius(hull: Hull, radius: float, taken: Collection[str]) -> Hull:
+    """`taken` are the names of the other parameters."""
     word = "radius" if hull.samples == signed else f"radius_{hull.samples.tag}"
+    while word in taken:
+        word += "_of_lam"
     return replace(hull, weights=LossBall(hull.weights.loss, Param(word, radius)))  # type: ignore[union-attr]
 
 
@@ -157,9 +178,7 @@ def _terms(hulls: list[Hull], data: Data) -> list[_Term]:
     count = sum(D.count(space.dim) for D, space in zip(balls, spaces, strict=True)) / len(hulls)
     found = []
     for hull, space, ball in zip(hulls, spaces, balls, strict=True):
-        lam, base = value(ball.lam), peeled(ball.loss)[1]
-        if not 0.0 < lam < math.inf:
-            raise ParameterError(f"lam: expected a positive number, got {lam:g}; write one, as 1.0")
+        base = peeled(ball.loss)[1]
         if len(hulls) > 1 and not (isinstance(base, Hinge) and base.p > 1.0):
             raise CompositionError(
                 f"lam: expected the loss of one class to be Hinge(p) with p > 1, got {ball.loss!r}, whose "
@@ -172,7 +191,7 @@ def _terms(hulls: list[Hull], data: Data) -> list[_Term]:
             raise EmptySetError(f"{hull!r}: {why.partition(': ')[2]}")
         A = scaled(hull.image(data)[1], -1.0 if hull.samples == neg else 1.0)
         curve = ConjugateCurve(ball.loss, count, ball.copies)
-        found.append(_Term(hull, ball, A, space.classes, curve, 1.0 / lam))
+        found.append(_Term(hull, ball, A, space.classes, curve))
     return found
 
 
@@ -199,14 +218,14 @@ def _in_span(terms: list[_Term]) -> list[_Term]:
     ]
 
 
-def _optimum(terms: list[_Term]) -> list[Vec]:
-    """The weights of the hulls at the least of F."""
+def _optimum(terms: list[_Term], t: float, lam: float) -> list[Vec]:
+    """The weights of the hulls at the least of F; `lam` is for messages."""
     centers = [
         term.A.matvec(masses.uniform(term.dim, term.classes, term.curve.copies)) for term in terms
     ]
     w = np.sum(centers, axis=0)
     w = w / (np.linalg.norm(w) or 1.0)
-    height, points, x, size = _value(terms, w)
+    height, points, x, size = _value(terms, t, w)
     gap = float(np.linalg.norm(x) - w @ x)
     for _ in range(_STEPS):
         if gap <= _ENOUGH * size:
@@ -214,36 +233,36 @@ def _optimum(terms: list[_Term]) -> list[Vec]:
         H = np.sum([term.hessian(p) for term, p in zip(terms, points, strict=True)], axis=0)
         step = _in_ball(H, x + H @ w) - w
         fall, share = float(x @ step), 1.0
-        after, found = w + step, _value(terms, w + step)
+        after, found = w + step, _value(terms, t, w + step)
         while share > 1e-12 and found[0] > height - 1e-4 * share * fall:
             share *= 0.5
             after = w + share * step
-            found = _value(terms, after)
+            found = _value(terms, t, after)
         hidden = height - found[0] <= _ROUNDING * (size + abs(height))
         least = float(np.linalg.norm(found[2]) - after @ found[2])
         if hidden and least >= gap:
             break
         w, (height, points, x, size), gap = after, found, least
     norm = float(np.linalg.norm(x))
-    lam = f"{1.0 / terms[0].t:g}"
     if norm <= _ZERO * size:
         raise ParameterError(
-            f"lam: expected a value for which w = 0 is not optimal, got {lam}; take a smaller one"
+            f"lam: expected a value for which w = 0 is not optimal, got {lam:g}; take a smaller one, or "
+            "divide the loss (a larger nu)"
         )
-    if gap > _GAP * norm:
+    if not gap <= _GAP * norm < math.inf:
         raise SolverError(
-            f"lam: the radius of lam = {lam} was not found, its relative gap is {gap / norm:.2g}; scale the "
-            "features, or give the radius"
+            f"lam: the radius of lam = {lam:g} was not found, its relative gap is {gap / norm:.2g}; scale "
+            "the features, or give the radius"
         )
     return [point.q for point in points]
 
 
-def _value(terms: list[_Term], w: Vec) -> tuple[float, list[curved.Point], Vec, float]:
+def _value(terms: list[_Term], t: float, w: Vec) -> tuple[float, list[curved.Point], Vec, float]:
     """F(w), its maximisers, their point x, and how large what adds up to it is."""
-    points = [term.at(w) for term in terms]
+    points = [term.at(w, t) for term in terms]
     images = [term.A.matvec(p.q) for term, p in zip(terms, points, strict=True)]
     x = np.sum(images, axis=0)
-    priced = sum(term.t * term.curve.value(p.q) for term, p in zip(terms, points, strict=True))
+    priced = sum(t * term.curve.value(p.q) for term, p in zip(terms, points, strict=True))
     size = sum(float(term.A.sizes(p.q).sum()) for term, p in zip(terms, points, strict=True))
     return float(-(w @ x) - priced), points, x, size
 

@@ -22,7 +22,7 @@ from ucm.data.linear import Vec
 from ucm.forms.rows import RowBalls
 from ucm.forms.solution import Certificate
 
-__all__ = ["BallProof", "balls_proven", "moved"]
+__all__ = ["BallProof", "balls_proven", "moved", "rooms"]
 
 
 @dataclass(frozen=True)
@@ -54,25 +54,24 @@ class BallProof:
         return -self.mu / (float(np.linalg.norm(self.w)) or 1.0)
 
 
+def rooms(form: RowBalls) -> Vec:
+    """By ball, how far its radius is above the height of the uniform weights; 0 where that is rounding: the
+    ball is one point."""
+    found = np.array([radius for _, radius in form.balls])
+    sizes = np.maximum(np.abs(found), 1.0)
+    for c, k in enumerate(form.of):
+        whole = form.shares[c] * form.data.sizes[c]
+        found[k] -= whole * float(form.balls[k][0].conjugate(np.array([form.masses[c] / whole]))[0])
+    return np.where(found > 1e-13 * sizes, found, 0.0)
+
+
 def moved(form: RowBalls, heights: Vec) -> Vec:
     """How far the weights of each class are moved to the uniform ones: until their ball, which is convex,
     holds them."""
-    found = np.zeros(len(form.balls))
-    level = [mass / (share * m) for mass, share, m in _classes(form)]
-    for k, (loss, radius) in enumerate(form.balls):
-        own = [c for c in (0, 1) if form.of[c] == k]
-        height = float(sum(heights[c] for c in own))
-        least = sum(
-            form.shares[c] * form.data.sizes[c] * float(loss.conjugate(np.array([level[c]]))[0])
-            for c in own
-        )
-        if height > radius:
-            found[k] = min((height - radius) / max(height - least, 1e-300), 1.0)
+    above = -np.array([radius for _, radius in form.balls])
+    np.add.at(above, list(form.of), heights)
+    found = np.clip(above / np.maximum(above + rooms(form), 1e-300), 0.0, 1.0)
     return found[list(form.of)]
-
-
-def _classes(form: RowBalls) -> Any:
-    return zip(form.masses, form.shares, form.data.sizes, strict=True)
 
 
 def balls_proven(form: RowBalls, proof: BallProof) -> tuple[Certificate, NDArray[np.float64]]:

@@ -22,7 +22,7 @@ from ucm.forms.objective import weighed
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
 from ucm.language.sets import Ball, Point, ReducedHull
-from ucm.language.statistics.samples import Samples, neg, pos
+from ucm.language.statistics.samples import Samples
 from ucm.language.terms import ConvexLoss, Penalty, ProximalPenalty
 
 __all__ = ["Largest", "largest", "multiplies"]
@@ -59,10 +59,10 @@ def largest(model: Objective, data: Data, name: str) -> Largest | None:
     if slopes is None:
         return None
     low, high = slopes
-    if (high - low <= _JUMP * high).all():
+    if (high - low <= _JUMP * np.abs(high)).all():
         return _of_gradient(model.penalty, name, _pulled(data, 0.5 * (low + high)))
-    counted = [loss.counted for loss in losses]
-    return _of_hull(model.penalty, name, data, slopes, counted)
+    parts = [loss.counted for loss in losses if loss.counted is not None]
+    return _of_hull(model.penalty, name, data, slopes, parts)
 
 
 def multiplies(penalty: Penalty, name: str, n: int) -> bool:
@@ -160,23 +160,29 @@ def _of_hull(
     name: str,
     data: Data,
     slopes: tuple[Vec, Vec],
-    counted: list[Samples | None],
+    parts: list[Samples],
 ) -> Largest | None:
     """By the least ball in the dual norm around 0 that meets the points: its radius is lam_max, for L1 and
-    LInf, where all samples weigh the same and those at the kink are a class or a group."""
+    LInf, where all samples weigh the same and those at the kink are a class, or one of `parts` in it, whose
+    slopes all jump by the same amount."""
     own, others = _parts(penalty.with_params(**{name: 1.0}), name)
     double, _ = _parts(penalty.with_params(**{name: 2.0}), name)
     norms = None if own is None else own.norms()
     if norms is None or double is None or others or not data.weighing.plain or norms[1]:
         return None
-    kind = 0 if norms[0] and not norms[2] else 2 if norms[2] and not norms[0] else None
-    if kind is None or double.norms() != tuple(2.0 * x for x in norms):
+    which = 0 if norms[0] and not norms[2] else 2 if norms[2] and not norms[0] else None
+    if which is None or double.norms() != tuple(2.0 * x for x in norms):
         return None
     low, high = slopes
-    step = float((high - low).max())
-    rows = high - low == step  # those at the kink
+    jumps = high - low
+    step = float(jumps.max())
+    rows = jumps > _JUMP * step  # those at the kink
     sign = float(data.y[rows][0])
-    named = (on for on in (pos, neg, *counted) if on is not None)
+    if (jumps[rows] < (1.0 - _JUMP) * step).any() or (data.y[rows] != sign).any():
+        return None
+    kind = "pos" if sign > 0.0 else "neg"
+    labels = [on.label for on in parts if on.among(data.y, data.groups)[rows].all()]
+    named = (Samples(kind, label) for label in (None, *labels))
     kinked = next((on for on in named if (on.among(data.y, data.groups) == rows).all()), None)
     if kinked is None:
         return None
@@ -186,7 +192,7 @@ def _of_hull(
         return None
     v = _pulled(data, fixed)
     hull = (sign * step * left) * ReducedHull(kinked, eta=1.0 / left)
-    exponent = math.inf if kind == 0 else 1.0
+    exponent = math.inf if which == 0 else 1.0
 
     def at(radius: float) -> RobustMargin:
         return RobustMargin(Point(v) + hull + Ball(0, radius, p=exponent))
@@ -195,4 +201,4 @@ def _of_hull(
     if not found.proven or math.isinf(found.upper) or not found.upper > 0.0:
         return None
     how = "the least ball in the dual norm that meets the gradients of the losses at w = 0"
-    return Largest(found.upper / norms[kind], how, (found.upper - found.lower) / norms[kind])
+    return Largest(found.upper / norms[which], how, (found.upper - found.lower) / norms[which])

@@ -11,6 +11,7 @@ come, and are added to it.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,11 +21,12 @@ from numpy.typing import NDArray
 from ucm.data.linear import Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.data.source import as_double, gathered, told
-from ucm.evidence.row_balls import BallProof, balls_proven, moved
+from ucm.evidence.row_balls import BallProof, balls_proven, moved, rooms
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.rows import RowBalls
 from ucm.forms.solver import Solver
+from ucm.language.terms import ConvexLoss
 from ucm.solvers.blocks.bent import BentSums, Message, added, bend, scaled_solve, slopes
 from ucm.solvers.blocks.by_rounds import by_rounds
 
@@ -33,6 +35,9 @@ __all__ = ["NewtonBalls"]
 _LIMIT = 60  # steps
 _COARSE = 1e-5  # relative gap over the sample
 _SHRINK = 0.2  # of t in one step, at most
+_FAR = 1e150
+_NEAR = 1e-9
+_FLOOR = 0.1  # of the tolerance: what t that are held above 0 cost
 _MUCH = 10.0  # mass, which tells of rows far beyond those of the sample
 _MOST = 100  # of these from a block
 _FETCHES = 4
@@ -158,6 +163,25 @@ class NewtonBalls(Solver[RowBalls]):
         return whole.run(z, over_rows, monitor, monitor.tol, monitor.limit(_LIMIT), found)[1]
 
 
+def _where(loss: ConvexLoss, slope: float) -> float:
+    """The least v of this slope; inf where the loss has none."""
+
+    def above(v: float) -> bool:
+        return float(loss.gradient(np.array([v]))[0]) >= slope
+
+    low, high = -1.0, 1.0
+    while above(low) and low > -_FAR:
+        low *= 2.0
+    while not above(high):
+        high *= 2.0
+        if high > _FAR:
+            return np.inf
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if above(middle) else (middle, high)
+    return high
+
+
 def _joined(a: Any, b: Any) -> Any:
     return gathered([a, b])
 
@@ -174,6 +198,21 @@ class _Descent:
     form: RowBalls
     shares: Any  # of class +1 and of class -1: of each row, or of all
     rounds: Any = None
+
+    @functools.cached_property
+    def ends(self) -> tuple[Vec, Vec]:
+        """By class, the least and the largest v that the row with the largest weight may have at the best
+        mu."""
+        form, found = self.form, []
+        for k, mass, share, size in zip(
+            form.of, form.masses, self.shares, form.data.sizes, strict=True
+        ):
+            each = np.atleast_1d(np.asarray(share, dtype=np.float64))
+            whole = float(each.sum()) * (size if each.size == 1 else 1)
+            loss = form.balls[k][0]
+            found.append((_where(loss, mass / whole), _where(loss, mass / float(each.min()))))
+        low, high = np.array(found).T
+        return low, high
 
     def message(self, z: Vec) -> Message:
         form, of = self.form, list(self.form.of)
@@ -206,6 +245,10 @@ class _Descent:
                 return z, answer.ended(
                     "stalled", "weights of far rows overflow; scale the features"
                 )
+            shift = self.shift(z, found)
+            if shift.any():
+                z = z + np.concatenate([np.zeros(n), shift, np.zeros(z.size - n - 2)])
+                continue
             if support < 0.0:  # scaled: v, and what depends on it alone, stays
                 size = -support / float(z[:n] @ z[:n])
                 z, found = size * z, found._replace(moments=found.moments / size)
@@ -234,7 +277,7 @@ class _Descent:
                 return z, answer.interrupted()
             monitor.systems += 1
             before = z, value
-            z = z + self.step(z, found, support)
+            z = z + self.step(z, found, support, _FLOOR * tol)
         return z, answer.ended("max_iter", f"{limit} steps did not reach the tolerance")
 
     def support(self, z: Vec, found: BentSums) -> float:
@@ -255,8 +298,14 @@ class _Descent:
             found.all / (sizes * form.shares)[:, None], BallRows(self.rounds, self.message(z), scale, shift),
         )  # fmt: skip
 
-    def step(self, z: Vec, found: BentSums, support: float) -> Vec:
-        """Newton's step."""
+    def shift(self, z: Vec, found: BentSums) -> Vec:
+        """What brings each mu to where the largest weight of its class is between the mean and the mass."""
+        t, (low, high) = z[self.form.n + 2 :][list(self.form.of)], self.ends
+        over = found.top - np.clip(found.top, low, high)
+        return t * np.where(np.abs(over) > _NEAR * (1.0 + np.abs(found.top)), over, 0.0)
+
+    def step(self, z: Vec, found: BentSums, support: float, tol: float) -> Vec:
+        """Newton's step, no t below where it costs more than this part of the support."""
         form, n, of = self.form, self.form.n, self.form.of
         g, H = np.zeros(z.size), np.zeros((z.size, z.size))
         separated = support < 0.0
@@ -275,11 +324,15 @@ class _Descent:
         t = z[n + 2 :]
         if not separated:
             return self._within(g, H, t, support)
-        step = -scaled_solve(H, g)
-        fixed = n + 2 + np.flatnonzero(step[n + 2 :] < (_SHRINK - 1.0) * t)
-        if fixed.size:
-            step[fixed] = (_SHRINK - 1.0) * z[fixed]
+        room, share = rooms(form), support / t.size  # a ball that does not bind has t = 0
+        floor = -tol * share / np.where(room > 0.0, room, np.inf)
+        low = np.minimum(np.maximum(_SHRINK * t, floor) - t, 0.0)
+        step, held = -scaled_solve(H, g), np.zeros(t.size, dtype=bool)
+        while np.any(step[n + 2 :][~held] < low[~held]):
+            held |= step[n + 2 :] < low
+            fixed = n + 2 + np.flatnonzero(held)
             rows = np.delete(np.arange(z.size), fixed)
+            step[fixed] = low[held]
             rest = g[rows] + H[np.ix_(rows, fixed)] @ step[fixed]
             step[rows] = -scaled_solve(H[np.ix_(rows, rows)], rest)
         return step
