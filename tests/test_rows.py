@@ -861,6 +861,7 @@ def test_several_classes_over_rows(scheme: str, weight: Any) -> None:
 
 def test_features_of_a_kernel_block_by_block() -> None:
     from sklearn.kernel_approximation import Nystroem
+    from sklearn.preprocessing import StandardScaler
 
     X, y = samples(900)
     some = Nystroem("rbf", gamma=0.3, n_components=15, random_state=0).fit(X[::3])
@@ -874,8 +875,31 @@ def test_features_of_a_kernel_block_by_block() -> None:
     assert np.array_equal(classifier.predict(rows), classifier.predict(some.transform(X)))
     with pytest.raises(ucm.DataError, match="function of a block"):
         blocks(X, y).mapped(3)
-    with pytest.raises(ucm.DataError, match="one row of features"):
-        blocks(X, y).mapped(np.ravel)
+    for wrong, match in (
+        (np.ravel, "as real numbers, of 1 rows, got ndarray of shape"),
+        (
+            Nystroem(n_components=5).fit(X[:, :2]),
+            "expecting 2 features as input.*fitted to such rows",
+        ),
+        (Nystroem(), "not fitted yet"),
+        (lambda A: A[:, :0], "got ndarray of shape"),
+        (lambda A: A.astype(str), "as real numbers"),
+        (lambda A: A.tolist(), "a row for each"),
+    ):
+        with pytest.raises(ucm.DataError, match=match):
+            blocks(X, y).mapped(wrong)
+    for wrong, match in (
+        (lambda A: A[:1], "rows, got ndarray"),
+        (lambda A: A[:, : len(A)], "features of every block"),
+        (lambda A: A if len(A) == 1 else A["x"], "got an error .*IndexError"),
+    ):
+        with pytest.raises(ucm.DataError, match=match):
+            ucm.solve(MODELS["nu"], blocks(X, y).mapped(wrong))
+    objective = ucm.solve(MODELS["nu"], X, y).objective
+    framed = StandardScaler(with_mean=False, with_std=False).set_output(transform="pandas").fit(X)
+    for right in (framed, sparse.coo_matrix, sparse.csc_array):
+        found = ucm.solve(MODELS["nu"], blocks(X, y).mapped(right))
+        assert found.objective == pytest.approx(objective, rel=2e-6)
     with pytest.raises(ucm.DataError, match="mapped"):
         ucm.solve(MODELS["nu"], blocks(X, y), kernel="rbf")
 

@@ -519,7 +519,7 @@ def test_the_route_table_and_its_refusals() -> None:
     X, y = load("iris")
     form = ucm.compile(ucm.models.nu_svm(0.8), X, y).form
     names = [route.solver.name for route in routes(form)]
-    by_rows = ["newton-gram", "clip-mdm"]
+    by_rows = ["gram-sieve", "newton-gram", "clip-mdm"]
     newton = ["newton-hull", "relaxed", "newton-span", "newton"]
     coupled = ["newton-cg", "alm"]
     others = ["highs-distance", "scaled-newton"]
