@@ -293,7 +293,7 @@ BAD = {
     "ucm.ChiSquare(pos, -0.1)": r"rho must lie in \[0, inf\), got -0.1",
     "ucm.ChiSquare(pos, level=1)": r"level must lie in \[0.5, 1\), got 1",
     "TotalVariation(pos, 1.2)": r"d must lie in \[0, 1\], got 1.2",
-    "Spectral(pos, (0.5,), (0.5, 0.5))": "one weight for each beta, got 1 betas and 2 weights",
+    "Spectral(pos, (0.5,), (0.5, 0.5))": "a weight for each beta, got 1 betas and 2 weights",
     "Spectral(pos, (0.5, 1), (0.5, 0.4))": "add up to 1, got 0.9",
     "Spectral(pos, (0.5, 1), (1.5, -0.5))": r"each weight must lie in \[0, 1\], got -0.5",
     "Spectral(pos, 0.5, 1)": "betas are numbers or Params",

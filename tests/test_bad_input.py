@@ -94,9 +94,16 @@ def test_every_error_says_what_it_got_and_what_to_do(name: str) -> None:
 @pytest.mark.parametrize("name", ucm.solvers.__all__)
 def test_every_option_of_a_solver_is_looked_at(name: str) -> None:
     kind = vars(ucm.solvers)[name]
-    own, several = ucm.solvers.Newton(), ("GrowingBall", "Relaxed", "ScaledNewton")
-    inner: Any = {"Sieve": own, "HingeSieve": ucm.solvers.DualNewton(), "ALM": own, "InSpan": own}
-    given = {"inner": (own,) if name in several else inner.get(name), "rest": (own,)}
+    own, of = ucm.solvers.Newton(), ucm.solvers
+    given: dict[str, Any] = {
+        "inner": own,
+        "rest": (own,),
+        "newton": of.GramNewton(),
+        "pairs": of.ClipMDM(),
+    }
+    given |= {"inner": (own,)} if name in ("GrowingBall", "Relaxed", "ScaledNewton") else {}
+    given |= {"inner": of.DualNewton()} if name == "HingeSieve" else {}
+    given |= {"rest": of.PSMO()} if name == "HingeBand" else {}
     options = [field for field in dataclasses.fields(kind) if field.init]
     needed = {f.name: given[f.name] for f in options if f.default is dataclasses.MISSING}
     kind(**needed)

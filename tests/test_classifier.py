@@ -697,9 +697,9 @@ def test_features_that_never_vary_leave_nothing_to_separate() -> None:
             "bias_rule is one of auto, kkt, midpoint, means, error, odds, zero, got 'none'",
         ),
         ({"solver": "fast"}, r"solver: expected.*psmo.*prox-newton.*got 'fast'"),
-        ({"tol": 0.0}, r"tol lies in \(0, 1\), got 0.0"),
-        ({"tol": "low"}, r"tol lies in \(0, 1\), got 'low'"),
-        ({"max_iter": 0}, "max_iter is a positive whole number, got 0"),
+        ({"tol": 0.0}, r"tol is a number in \(0, 1\), got 0.0"),
+        ({"tol": "low"}, r"tol is a number in \(0, 1\), got 'low'"),
+        ({"max_iter": 0}, "max_iter is a positive whole number or None, got 0"),
     ],
     ids=repr,
 )

@@ -469,6 +469,10 @@ def test_parts_with_other_columns_are_tables_of_their_own() -> None:
         (["nonsense"], "nonsense"),
         (["fit", "{wine}"], "--model"),
         (["fit", "{wine}", "--model", "nothing"], "'nothing': not known; take one of"),
+        (
+            ["fit", "{wine}", "--model", "generalised_nu_svm"],
+            "takes loss too; write ucm.to_json(ucm.models.gen",
+        ),
         (["fit", "{wine}", "--model", "nu_svm", "--set", "kappa=1"], "no parameter 'kappa'"),
         (["fit", "{wine}", "--model", "nu_svm", "--set", "nu"], "--set nu: expected NAME=VALUE"),
         (["fit", "{wine}", "--model", "nu_svm", "--set", "nu=x"], "--set nu=x: expected"),

@@ -666,7 +666,7 @@ def test_problem_latex_writes_primal_and_dual_out() -> None:
     assert "subtracted" in ucm.models.rlsvm2(0.5).problem_latex()
     assert "where" in svm and "y_{i} = -1" not in svm
     one_class = (2 * ucm.Hinge(on=pos) + ucm.L2()).problem_latex()
-    assert r"a_{i} = 0 \text{ where } y_{i} = -1" in one_class
+    assert r"a_{i} = 0 \text{ unless } y_{i} = +1" in one_class
     one = ucm.RobustMargin(ucm.Ball(pos.mean, 0.3), norm=1).problem_latex()
     assert r"0.3 \lVert w \rVert_{1}" not in one and r"-\lVert x \rVert_{\infty}" in one
     with pytest.raises(CompositionError, match="loss without a penalty"):

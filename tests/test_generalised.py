@@ -124,6 +124,25 @@ def test_estimators_paths_and_files() -> None:
     assert "r(λ)" in str(model)
 
 
+def test_rho_of_a_divergence_is_the_margin_of_a_share_of_the_uniform_weight() -> None:
+    """`q = e^((rho - margin) / c - 1) / N`, c and rho from two weights."""
+    found = ucm.solve(Hull(signed, weights=ucm.KLBall(0.5)), X, Y, tol=1e-10)
+    margins = Y * (X @ found.w + found.b)
+    slope, top = np.polyfit(np.log(found.weights * M) + 1.0, margins, 1)
+    assert slope < 0.0 and found.rho == pytest.approx(top, abs=1e-4)
+
+
+def test_the_radius_of_a_lam_has_no_interval() -> None:
+    for model in (models.generalised_nu_svm(ucm.SquaredHinge(), 0.3), models.kl_svm(lam=0.3)):
+        interval = ucm.admissible(model, X, Y)["lam"]
+        assert "lam stands for a radius" in interval.how and interval.lower == -np.inf
+
+
+def test_lam_is_given_by_its_name() -> None:
+    with pytest.raises(TypeError):
+        untyped.LossBall(ucm.SquaredHinge(), None, 0.3)
+
+
 def test_rho_of_the_nu_svm() -> None:
     """(37): rho is the margin of its sum of slacks, and -rho + sum xi / (m nu) half of the objective."""
     nu = 0.6

@@ -149,6 +149,18 @@ def test_a_store_of_one_megabyte():
     assert found.objective == pytest.approx(rows.objective, rel=1e-5)
 
 
+@pytest.mark.parametrize("band", [2, 10])
+def test_a_band_without_a_sample_of_one_class_or_without_weight(band):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 4))
+    y = np.where(X[:, 0] ** 2 + X[:, 1] + 0.5 * rng.standard_normal(600) > 0.7, 1.0, -1.0)
+    options = {"kernel": "rbf", "cache_size": 0.01}
+    found = ucm.solve(nu_svm(0.5), X, y, solver=sieve(coarse=20, stride=6, band=band), **options)
+    assert found.status == "optimal"
+    rows = ucm.solve(nu_svm(0.5), X, y, kernel="rbf", solver="newton-gram")
+    assert found.objective == pytest.approx(rows.objective, rel=2e-6)
+
+
 def test_it_stops_when_asked():
     X, y = samples()
     with pytest.warns(ucm.errors.ConvergenceWarning):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import brentq
 from typed import known
 
 import ucm
@@ -23,6 +24,7 @@ from ucm.data import stored
 from ucm.data.row_moments import of_moments
 from ucm.data.source import Labelled, Rounds, RowSource, StateLostError, Watched
 from ucm.data.survey import survey
+from ucm.evidence.row_balls import BallProof, balls_proven
 from ucm.evidence.row_losses import LossProof, losses_proven
 from ucm.evidence.rows import below, proven
 from ucm.forms.rows import RowLosses
@@ -1095,6 +1097,37 @@ def test_vertices_of_rows_come(name: str, monkeypatch: pytest.MonkeyPatch) -> No
         assert known(rows.parts)[0] == pytest.approx(X[y > 0].T @ weights[y > 0], abs=1e-5)
 
 
+def test_an_interrupt_where_vertices_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = importlib.import_module("ucm.compiler.over_vertices")
+    monkeypatch.setattr(module, "_SAMPLE", 20)
+    X, y = samples(3000, 3)
+    plan = ucm.compile(VERTICES["sum"], blocks(X, y, 400))
+    here: list[int] = []
+
+    class Broken(module.ToDistance):
+        def certify(self, answer: Any, tol: float) -> Any:
+            here.append(sum(v.size for v in answer.q))
+            if len(here) == 2:
+                raise KeyboardInterrupt
+            return super().certify(answer, tol)
+
+    monkeypatch.setattr(module, "ToDistance", Broken)
+    with pytest.warns(ucm.ConvergenceWarning):
+        found = plan.solve(tol=1e-9)
+    assert found.status == "interrupted" and here[1] > here[0]
+    assert np.asarray(found.weights).shape == (3000,)
+    assert found.certificate.primal >= found.certificate.dual
+    monkeypatch.undo()
+    assert plan.solve().status == "optimal"
+
+
+def test_a_second_solve_counts_no_sample() -> None:
+    X, y = samples(3000, 3)
+    plan = ucm.compile(VERTICES["mpm"], blocks(X, y, 400))
+    first, again = plan.solve(), plan.solve()
+    assert again.stats.reads < first.stats.reads
+
+
 def test_what_vertices_do_besides() -> None:
     X, y = samples(3000, 3)
     model = VERTICES["mpm"]
@@ -1162,14 +1195,84 @@ def test_the_bound_of_losses_is_the_dual_program() -> None:
     rows = ucm.solve(LOSSES["p = 2"], blocks(X, y, 7))
     assert rows.certificate.dual == pytest.approx(float(dual.value), rel=1e-6)  # type: ignore[arg-type]
     gains, points = np.array([5.0, 1.5]), np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]])
-    far = losses_proven(
-        RowLosses(survey(blocks(X, y)), ((ucm.Hinge(2), (0.1, 0.1)),), 0.5),
-        LossProof(np.zeros(3), 0.0, 8.0, (2.0, 1.0), gains, points),
-    )
+    far_form = RowLosses(survey(blocks(X, y)), ((ucm.Hinge(2), (0.1, 0.1)),), 0.5)
+    far_proof = LossProof(np.zeros(3), 0.0, 8.0, (2.0, 1.0), gains, points)
+    far = losses_proven(far_form, far_proof)
     parts = np.linspace(0.0, 1.0, 100_001)
+    for gain, best in ((-5.0, 0.0), (5.0, 7.5)):  # at points whose difference is 0
+        at_zero = replace(far_proof, gains=np.array([gain, gain]), points=np.zeros((2, 3)))
+        assert losses_proven(far_form, at_zero).dual == pytest.approx(best)
     d = 0.5 * points[0] - points[1]
     values = parts * (0.5 * gains[0] + gains[1]) - parts**2 * (d @ d) / 2.0
     assert far.dual == pytest.approx(values.max(), rel=1e-8)
+
+
+def test_losses_proven_from_any_slopes() -> None:
+    rng = np.random.default_rng(3)
+    (X, y), told = samples(80, 3), []
+    for name in ("svm", "p = 2"):
+        optimum = ucm.solve(LOSSES[name], X, y, tol=1e-9).objective
+        form: Any = ucm.compile(LOSSES[name], blocks(X, y, 30)).lowering.form
+        ((loss, C),) = form.losses
+        c = np.where(y > 0.0, *C)
+        for size in (0.1, 1.0, 10.0):
+            w, b = size * rng.standard_normal(3), size * rng.standard_normal()
+            u = loss.offset - y * (X @ w + b)
+            a = loss.gradient(u if size > 1.0 else rng.standard_normal(80))
+            gain = c * (loss.offset * a - loss.conjugate(a))
+            each = [(y == sign) for sign in (1.0, -1.0)]
+            found = losses_proven(
+                form,
+                LossProof(
+                    w, b, float(c @ loss.each(loss.offset - u)), [(c * a)[on].sum() for on in each],
+                    np.array([gain[on].sum() for on in each]), np.array([(c * a)[on] @ X[on] for on in each]),
+                ),
+            )  # fmt: skip
+            assert found.dual <= optimum * (1.0 + 1e-7) and optimum <= found.primal * (1.0 + 1e-7)
+            told.append(found.dual)
+    assert sum(dual > 0.0 for dual in told) >= 3
+
+
+def _threshold(loss: Any, scores: Any, t: float, mass: float) -> float:
+    """mu where the slopes have this sum."""
+    far = 10.0 * (t + np.abs(scores).max())
+    root: Any = brentq(lambda mu: loss.gradient((scores - mu) / t).sum() - mass, -far, far)
+    return root
+
+
+@pytest.mark.parametrize("matched", [False, True])
+def test_balls_proven_from_any_multipliers(matched: bool) -> None:
+    """The bounds hold the optimum; where mu gives the masses, the second is of a point of the set."""
+    rng = np.random.default_rng(2)
+    X, y = samples(80, 3)
+    joint = ucm.Hull(signed, weights=ucm.LossBall(ucm.SquaredHinge(), 0.6))
+    apart = ucm.Hull(pos, weights=ucm.KLBall(0.7)) - ucm.Hull(neg, weights=ucm.KLBall(0.4))
+    for model in (joint, apart):
+        optimum = ucm.solve(model, X, y, tol=1e-9).objective
+        form: Any = ucm.compile(model, blocks(X, y, 30)).lowering.form
+        for size in (0.1, 1.0, 10.0):
+            w, t = rng.standard_normal(3), size * rng.uniform(0.5, 2.0, len(form.balls))
+            mu, sums = rng.standard_normal(2), []
+            for c, on in enumerate((y > 0.0, y < 0.0)):
+                loss, own, share = form.balls[form.of[c]][0], t[form.of[c]], form.shares[c]
+                scores, mass = -form.factors[c] * (X[on] @ w), form.masses[c] / share
+                if matched:
+                    mu[c] = _threshold(loss, scores, own, mass)
+                v = (scores - mu[c]) / own
+                q = share * loss.gradient(v)
+                each = (
+                    share * loss.each(loss.offset - v).sum(),
+                    share * loss.conjugate(q / share).sum(),
+                )
+                sums.append((*each, max(q.sum(), 1e-300), q @ X[on], X[on].mean(axis=0)))
+            found = balls_proven(
+                form, BallProof(w, mu, t, *map(np.array, zip(*sums, strict=True)))
+            )[0]
+            assert found.primal >= optimum - 1e-8
+            if matched:
+                assert found.violation <= 1e-10 and found.dual <= optimum + 1e-8
+            else:
+                assert found.violation > 1e-3
 
 
 OTHERS = {

@@ -51,7 +51,17 @@ def test_every_set(U: ucm.UncertaintySet) -> None:
     assert plan.certify(w=found["w"]).primal == pytest.approx(solution.objective, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", [n for n in MODELS if n not in ("enu_svm", "group_dro")])
+_OTHERS = ("enu_svm", "generalised_nu_svm", "group_dro")  # below, and in the catalogue
+
+
+def test_a_ball_by_lam_has_a_radius_with_data() -> None:
+    model = ucm.models.generalised_nu_svm(ucm.Exponential(), 1e-3)
+    with pytest.raises(ucm.errors.CompositionError, match=r"expected a radius.*plan\.model has it"):
+        ucm.to_cvxpy_source(model)
+    check_model(ucm.compile(model, X, Y).model)
+
+
+@pytest.mark.parametrize("name", [n for n in MODELS if n not in _OTHERS])
 def test_every_model(name: str) -> None:
     make: Any = getattr(ucm.models, name)
     sizes = {

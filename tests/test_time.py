@@ -230,7 +230,7 @@ def test_an_empty_set_is_told_in_time() -> None:
 
 # --- the statuses -------------------------------------------------------------------------------
 _HERE = Path(ucm.__file__).parent
-_OF_A_LEVEL = {"full", "rounding"}  # within a solver, which gives them another name
+_OF_A_LEVEL = {"full", "rounding", "paused"}  # within a solver, which gives them another name
 _OF_A_PROGRAM = {"stopped", "late"}  # of `solvers.programs.Vertex`
 
 

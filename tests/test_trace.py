@@ -168,7 +168,7 @@ def test_a_factor_of_one_ends() -> None:
     with pytest.warns(ucm.ConvergenceWarning):
         found = ucm.solve(NU, X, y, solver=solver, max_iter=40)
     assert found.status == "max_iter"
-    with pytest.raises(ParameterError, match="eta > 1"):
+    with pytest.raises(ParameterError, match="eta is a number above 1"):
         APG(eta=1.0, eta_min=1.0)
 
 

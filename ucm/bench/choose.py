@@ -34,8 +34,14 @@ def parameters(name: str, given: Collection[str] = ()) -> dict[str, float | None
     Raises
     ------
     ParameterError
-        No model has the name, or the model no parameter that is given.
+        No model has the name, or it takes more than numbers, or has no parameter that is given.
     """
+    if name in models.__all__ and name not in model_names():
+        more = [w for w, p in _signature(name).items() if p.annotation not in _NUMBERS]
+        raise ParameterError(
+            f"model {name!r}: expected a model whose parameters are numbers, got one that takes "
+            f"{more[0]} too; write ucm.to_json(ucm.models.{name}(...)) to a file and give it by --declaration"
+        )
     if name not in model_names():
         raise ParameterError(f"model {name!r}: not known; take one of {', '.join(model_names())}")
     known = _signature(name)

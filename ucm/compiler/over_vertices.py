@@ -122,16 +122,16 @@ class _Vertices:
     y: Vec = field(default_factory=lambda: np.zeros(0))
     places: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
-    def add(self, found: list[Any]) -> int:
-        """The rows of a round; how many."""
+    def added(self, found: list[Any]) -> _Vertices:
+        """With the rows of a round."""
         starts = np.cumsum([0, *(part[3] for part in found)])
         places = np.concatenate([s + p[2] for s, p in zip(starts, found, strict=False)])
         X, y = gathered([part[:2] for part in found])
         new = ~np.isin(places, self.places)
         X, y = X[new], y[new]
-        self.X, self.y = (X, y) if self.X is None else gathered([(self.X, self.y), (X, y)])
-        self.places = np.concatenate([self.places, places[new]])
-        return int(new.sum())
+        if self.X is not None:
+            X, y = gathered([(self.X, self.y), (X, y)])
+        return _Vertices(self.moments, X, y, np.concatenate([self.places, places[new]]))
 
     def data(self) -> Data:
         """Bound data of these rows, with the means and covariances of all."""
@@ -155,19 +155,24 @@ class ToVertices(Lowering[MinNorm]):
     ) -> None:
         source: Any = moments.source
         self.model, self.asked, self.source = model, asked, source
-        self.vertices = _Vertices(moments)
-        self.rounds = self.source.rounds()
-        self._sample(_SAMPLE)
+        self.rounds, self.untold = self.source.rounds(), 0
+        self._sample(_Vertices(moments), _SAMPLE)
 
-    def _sample(self, size: int) -> None:
+    def _sample(self, vertices: _Vertices, size: int) -> None:
         step = max(1, self.source.m // size)
-        self.vertices.add(told(self.rounds, _begin, step))
-        self._lower()
+        self._lower(vertices.added(told(self.rounds, _begin, step)))
+        self.untold += 1  # a pass that no solve has counted
 
-    def _lower(self) -> None:
-        self.data = self.vertices.data()
-        self.inner = ToDistance(self.model, self.data, self.asked, None)
-        self.form = self.inner.form
+    def _lower(self, vertices: _Vertices) -> None:
+        """All at once: Ctrl-C may come in between."""
+        data = vertices.data()
+        inner = ToDistance(self.model, data, self.asked, None)
+        self.vertices, self.data, self.inner, self.form = vertices, data, inner, inner.form
+
+    def _count(self, monitor: Monitor) -> None:
+        monitor.passes += self.untold
+        monitor.reads += self.untold
+        self.untold = 0
 
     @property
     def regime(self) -> Regime:
@@ -196,10 +201,11 @@ class ToVertices(Lowering[MinNorm]):
     def run(
         self, solver: Solver[MinNorm], monitor: Monitor, start: Answer | None, starts: int
     ) -> list[Answer]:
-        return [by_rounds(lambda: self._run(solver, monitor, start), self.data.stored, monitor)]
+        answer = by_rounds(lambda: self._run(solver, monitor, start), self.data.stored, monitor)
+        return [self._padded(answer)]
 
     def _run(self, solver: Solver[MinNorm], monitor: Monitor, start: Answer | None) -> Answer:
-        monitor.passes, monitor.reads = 2.0, 2  # the moments, and the first rows
+        self._count(monitor)
         answer, limit = Answer(), monitor.limit(_LIMIT)
         for k in range(limit):
             own = monitor.below(_COARSE * monitor.tol)
@@ -207,16 +213,14 @@ class ToVertices(Lowering[MinNorm]):
             monitor.passes += 1.0 + own.passes * self.data.stored / self.source.m / self.source.n
             monitor.reads += 1
             if answer.status == "infeasible" and self.here < self.source.m:
-                self._sample(8 * self.here)  # the hulls of too few rows miss the rest of the set
-                monitor.passes += 1.0
-                monitor.reads += 1
+                self._sample(self.vertices, 8 * self.here)  # few rows miss the rest of the set
+                self._count(monitor)
                 start = monitor.latest = None
                 continue
-            before = self.form
-            found = told(self.rounds, _beyond, *self._asked(answer))
-            if self.vertices.add(found):
-                self._lower()
-                answer = replace(answer, q=_padded(answer.q, before, self.form))
+            vertices = self.vertices.added(told(self.rounds, _beyond, *self._asked(answer)))
+            if vertices.y.size > self.here:
+                self._lower(vertices)
+                answer = self._padded(answer)
             proof = self.inner.certify(answer, monitor.tol)
             gap = proof.certificate.relative_gap
             monitor.latest = answer
@@ -227,6 +231,12 @@ class ToVertices(Lowering[MinNorm]):
                 return answer.interrupted()
             start = answer
         return answer.ended("max_iter", f"{limit} rounds did not reach the tolerance")
+
+    def _padded(self, answer: Answer) -> Answer:
+        """With weight 0 for rows that came."""
+        sizes = [b.map.shape[1] for b in self.form.blocks]
+        padded = [np.append(v, np.zeros(k - v.size)) for v, k in zip(answer.q, sizes, strict=False)]
+        return replace(answer, q=padded)
 
     def _asked(self, answer: Answer) -> tuple[Any, Vec, Vec]:
         """The directions in which the certificate asks for hulls, their classes, and how far the rows that
@@ -280,11 +290,3 @@ class ToVertices(Lowering[MinNorm]):
 
     def verify(self, solution: Solution, tol: float, **options: Any) -> Verification:
         return self.inner.verify(replace(solution, weights=None), tol, **options)
-
-
-def _padded(q: list[Vec], before: MinNorm, after: MinNorm) -> list[Vec]:
-    """The blocks with weight 0 for rows that came."""
-    return [
-        np.append(v, np.zeros(new.map.shape[1] - old.map.shape[1]))
-        for v, old, new in zip(q, before.blocks, after.blocks, strict=True)
-    ]

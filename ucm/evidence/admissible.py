@@ -184,6 +184,8 @@ def size_of(model: RobustMargin, data: Data, name: str) -> Size | str:
             return f"{size.declared.name} does not rise or fall with {name} alone; not computed"
     sizes = [_by_name(size, name) for size in sizes]
     used = sum(isinstance(p, Param) and p.name == name for p in model.walk())
+    if not used:
+        return f"{name} stands for a radius, which is found with the data; not computed"
     if used != len(sizes):
         return f"{name} scales a set; its size is not the question"
     if len({s.key for s in sizes}) > 1:

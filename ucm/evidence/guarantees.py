@@ -238,8 +238,9 @@ def coherent_loss(margins: Vec, family: Callable[[float], Domain] | None = None)
     Parameters
     ----------
     margins : (m,)
-    family : from k in [0, 1] to domains Q_k of distributions, which grow from the uniform one to all
-        Of the loss `1 - sup {k : max over Q_k of -<q, margins> <= 0}`, which every coherent one is (Lemma 4).
+    family : from k in (0, 1] to domains Q_k of distributions, which grow from the uniform one to all
+        Of the loss `1 - sup {k : max over Q_k of -<q, margins> <= 0}`, which every coherent one is (Lemma 4);
+        1 where there is no such k.
         The classifier with the least of it is that of `Hull(signed, weights=Q_k)` at the k at which 0 enters
         (Proposition 3). None for caps `1 / (m - ceil(m k) + 1)`, those of (29).
 
@@ -258,7 +259,7 @@ def coherent_loss(margins: Vec, family: Callable[[float], Domain] | None = None)
     0.75
     >>> balls = lambda k: ucm.KLBall(4.0**-k).on_simplex()
     >>> round(coherent_loss([-1.0, 0.4, 0.5, 2.0], balls), 4)
-    0.8276
+    0.9257
     """
     u = vector_of(margins, None, "coherent_loss: margins")
     if family is None:

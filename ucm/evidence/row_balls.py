@@ -6,8 +6,9 @@ For `x = sum_c f_c sum_i q_i x_i` as in `ucm.forms.rows.RowBalls`, any w, mu_c a
     max over the set of -w'x  <=  sum_c mass_c mu_c + sum_k t_k (radius_k + sum_c share_c sum_i l_k(v_i)),
 
 c over the classes of k; `q_i = share_c l_k'(v_i)` attains it where mu and t are best (Ito, Takeda and Toh
-2015, section 5.2). Brought to their masses, and moved to the uniform weights as far as the balls ask, these
-are weights of a point of the set. All of it are sums over rows.
+2015, section 5.2). Moved to the uniform weights as far as the balls ask, and brought to their masses, these
+are weights of a point of the set, up to the relative error of the sums of q_i: the violation. All of it are
+sums over rows.
 """
 
 from __future__ import annotations

@@ -59,7 +59,9 @@ def losses_proven(form: RowLosses, proof: LossProof) -> Certificate:
             f = A[np.abs(A).argmin()] / A
             d = f[0] * proof.points[0] - f[1] * proof.points[1]
             gain, cost = float(f @ (proof.gains + conjugates)), float(d @ d) / (4.0 * form.lam)
-            part = 1.0 if gain >= 2.0 * cost else max(gain / (2.0 * cost), 0.0)
+            part = (
+                float(np.clip(gain / (2.0 * cost), 0.0, 1.0)) if cost > 0.0 else float(gain > 0.0)
+            )
             dual += part * gain - part * part * cost
     gap = primal - dual
     return Certificate(primal, dual, gap, gap / max(abs(primal), 1e-300), 0.0)

@@ -117,17 +117,17 @@ class HullsByRows:
     def while_held(
         self, members: NDArray[np.intp], a: Vec, F: Vec, K: NDArray[np.float64]
     ) -> HullsByRows:
-        """The hulls of some of the variables while the others keep their weights a; F are the derivatives, K
-        the Gram matrix of the samples of these."""
-        s, group, own = self.s[members], self.group[members], a[members]
+        """The hulls of some of the variables, without the hulls that have none of them, while the others keep
+        their weights a; F are the derivatives, K the Gram matrix of the samples of these."""
+        s, own = self.s[members], a[members]
+        hulls, group = np.unique(self.group[members], return_inverse=True)
         inner = s * (K @ (s * own))
         pull, every = F[members] - inner, np.arange(members.size)
         square = self.square + float(a @ self.pull) + float(a @ F)
         square = max(square - float(own @ (2.0 * pull + inner)), 0.0)
-        mass = np.bincount(group, own, self.mass.size)
-        gram = Gram(Kernel("precomputed"), K)
         return replace(
-            self, gram=gram, order=every, index=every, s=s, group=group, mass=mass, pull=pull, square=square
+            self, gram=Gram(Kernel("precomputed"), K), order=every, index=every, s=s, group=group,
+            cap=self.cap[hulls], mass=np.bincount(group, own), pull=pull, square=square,
         )  # fmt: skip
 
     def start(self, blocks: Sequence[Vec] | None) -> Vec:

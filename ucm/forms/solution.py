@@ -135,8 +135,8 @@ class Solution:
     ends : the objective at the end of every start, of models that are not convex
     bias_rule : the rule that b came from
     rho : where b is by "kkt", the margin `y (w'x + b)` at which the weights of the samples leave their
-        bounds: the rho of a nu-SVM or, of weights in a ball of l*, of its `l(rho - y (w'x + b))`, in the unit
-        of w; of a `KLBall` above that of `exp` by the multiplier of the ball
+        bounds: the rho of a nu-SVM or, of weights in a ball of l*, of its `l(rho - y (w'x + b))`, for w of
+        norm 1; of a `KLBall` the margin at which a weight is 1/e of the uniform one
     size : how large the points of U are that the solve met, `||c|| + sum ||A_k q_k||`; the unit in
         which "0 lies in U" is judged
     answer : what the solver said, for a warm start

@@ -139,7 +139,7 @@ def generalised_nu_svm(loss: ConvexLoss, lam: Scalar = 1.0) -> UncertaintySet:
     >>> model = ucm.models.generalised_nu_svm(ucm.Exponential(), lam=0.5)
     >>> sol = ucm.solve(model, [[0.0], [1.0], [3.0], [4.0]], [-1, -1, 1, 1])
     >>> round(0.5 * sol.rho, 4), round(sol.params["radius"], 4)
-    (0.7191, -0.9694)
+    (0.7191, -0.9697)
     """
     return Hull(signed, weights=LossBall(loss, lam=_param("lam", lam)))
 

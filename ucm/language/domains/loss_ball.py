@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ class LossBall(Copied):
     radius : float or Param
         May be negative: at least `-l(0)`.
     lam : float or Param, positive
-        In place of it: that radius with which the hull has the classifier of the generalised nu-SVM
+        In place of it, by name: that radius with which the hull has the classifier of the generalised nu-SVM
         `min -rho + (1/m) sum l(rho - margin_i)` over `||w||_2 <= lam`. It is found where the model meets
         data, for `Hull(signed, weights=...)` and `Hull(pos, ...) - Hull(neg, ...)`.
     copies : (N,) array, optional
@@ -97,7 +98,7 @@ class LossBall(Copied):
 
     loss: ConvexLoss
     radius: Scalar | None = None
-    lam: Scalar | None = None
+    lam: Scalar | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -108,6 +108,8 @@ class _Hulls(Banded):
 
     def solved(self, band: Band, monitor: Monitor) -> Vec:
         inner, a = self.hulls.while_held(*band), band.p[band.members]
+        if not a.any():  # their sums stay 0
+            return a
         many = np.count_nonzero((a > 0.0) & (a < self.top[band.members])) > self.solver.free
         method = self.solver.pairs if many else self.solver.newton
         monitor.least = self.zero
