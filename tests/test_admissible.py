@@ -291,6 +291,17 @@ def test_parameters_that_set_no_size_say_so() -> None:
         untyped.admissible(ucm.NormBall(Param("k", 1)), X, y)
 
 
+def test_factors_of_the_loss_of_a_ball_are_no_size() -> None:
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    y = np.where(X[:, 0] > 0.3, 1.0, -1.0)
+    for model in (
+        ucm.models.l2_nu_svm(nu=0.5),
+        ucm.models.biased_l2_nu_svm(nu_pos=0.5, nu_neg=0.9),
+    ):
+        found = ucm.admissible(model, X, y)
+        assert found and all("factor of the loss" in interval.how for interval in found.values())
+
+
 def test_intersections_that_never_meet() -> None:
     X, y = load("iris")
     apart = ucm.Ball([50.0, 0.0], Param("r", 0.5)) & ucm.Point([0.0, 0.0])

@@ -17,6 +17,7 @@ from ucm.forms.display import sheet
 from ucm.forms.monitor import Monitor
 from ucm.language import cvx as cp
 from ucm.language.contracts import Domain, Scope, Size, UncertaintySet
+from ucm.language.domains import LossBall
 from ucm.language.node import Param
 from ucm.language.objective import Objective
 from ucm.language.parameter import Derived, Quantity, holds
@@ -186,6 +187,8 @@ def size_of(model: RobustMargin, data: Data, name: str) -> Size | str:
     used = sum(isinstance(p, Param) and p.name == name for p in model.walk())
     if not used:
         return f"{name} stands for a radius, which is found with the data; not computed"
+    if any(isinstance(V, LossBall) and name in V.loss.params() for V in model.walk()):
+        return f"{name} is a factor of the loss of a ball of weights, no size; not computed"
     if used != len(sizes):
         return f"{name} scales a set; its size is not the question"
     if len({s.key for s in sizes}) > 1:
