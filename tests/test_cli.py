@@ -382,8 +382,9 @@ def test_files_that_are_read_block_by_block(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_columns_are_found_by_their_names(run: Run, tmp_path: Path, kind: str) -> None:
-    if kind == "parquet":
-        pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    stored = kind == "parquet"
+    pa: Any = pytest.importorskip("pyarrow") if stored else None
+    parquet: Any = pytest.importorskip("pyarrow.parquet") if stored else None
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 3))
     columns = dict(zip("uvw", X.T, strict=True))
@@ -391,7 +392,7 @@ def test_columns_are_found_by_their_names(run: Run, tmp_path: Path, kind: str) -
 
     def written(*names: str) -> Path:
         file = tmp_path / f"{''.join(names)}.{kind}"
-        if kind == "parquet":
+        if stored:
             parquet.write_table(pa.table({name: columns[name] for name in names}), file)
         else:
             table = np.column_stack([columns[name] for name in names])
@@ -403,7 +404,7 @@ def test_columns_are_found_by_their_names(run: Run, tmp_path: Path, kind: str) -
     expected = run("predict", saved, file)[1]
     assert run("predict", saved, written("w", "label", "v", "u"))[1] == expected
     assert run("predict", saved, written("v", "w", "u"))[1] == expected
-    if kind == "parquet":
+    if stored:
         assert run("predict", saved, written("v", "w", "label", "u"))[1] == expected
         columns["x"] = X[:, 0]
         assert run("predict", saved, written("x", "w", "label", "v", "u"))[1] == expected

@@ -126,7 +126,7 @@ def test_estimators_paths_and_files() -> None:
 
 def test_rho_of_a_divergence_is_the_margin_of_a_share_of_the_uniform_weight() -> None:
     """`q = e^((rho - margin) / c - 1) / N`, c and rho from two weights."""
-    found = ucm.solve(Hull(signed, weights=ucm.KLBall(0.5)), X, Y, tol=1e-10)
+    found: Any = ucm.solve(Hull(signed, weights=ucm.KLBall(0.5)), X, Y, tol=1e-10)
     margins = Y * (X @ found.w + found.b)
     slope, top = np.polyfit(np.log(found.weights * M) + 1.0, margins, 1)
     assert slope < 0.0 and found.rho == pytest.approx(top, abs=1e-4)

@@ -6,6 +6,7 @@ from scipy import sparse
 from typed import known
 
 import ucm
+from ucm import numerics
 from ucm.data.gram import Gram
 from ucm.data.kernels import Kernel
 from ucm.data.tiles import Tiles
@@ -42,6 +43,30 @@ def test_tiles_of_far_samples_are_zero_and_no_nan():
     X = np.array([[0.0], [1e3], [1e200]])
     found = Tiles(X[:2], 1.0).sums(np.array([0]), np.array([2.0]), None)
     assert found == pytest.approx([2.0, 0.0], abs=1e-300)
+
+
+def test_tiles_keep_what_is_no_number():
+    G, out = np.array([[np.nan, 0.0]]), np.zeros(2)
+    numerics.rbf_sums(G, np.zeros(1), np.zeros(2), np.ones(1), 1.0, out)
+    assert np.isnan(out[0]) and out[1] == 1.0
+
+
+def test_tiles_refuse_indices_of_more_than_four_bytes():
+    X = sparse.csr_matrix(([1.0], [2**31], [0, 1]), shape=(1, 2**31 + 1))
+    with pytest.raises(ucm.DataError, match="at most 2147483647 features"):
+        Tiles(X, 1.0)
+
+
+def test_tiles_of_one_thread_where_one_is_asked_for(monkeypatch):
+    monkeypatch.setattr("ucm.data.tiles._LONG", 1)
+    monkeypatch.setattr("ucm.data.tiles.processors", lambda: 2)
+    monkeypatch.setattr("ucm.data.tiles.ThreadPoolExecutor", None)
+    tiles = Tiles(samples(m=30, n=3)[0], 0.3)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    tiles.sums(np.arange(30), np.ones(30), None)
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    with pytest.raises(TypeError):
+        tiles.sums(np.arange(30), np.ones(30), None)
 
 
 def test_products_follow_the_coefficients():

@@ -261,7 +261,7 @@ def test_the_domains_of_a_family_hold_distributions(family: Any) -> None:
     with pytest.raises(
         ucm.ParameterError, match="family: expected a function from k to domains of dist"
     ):
-        coherent_loss([1.0, -1.0, 3.0], family)
+        coherent_loss(np.array([1.0, -1.0, 3.0]), family)
 
 
 def test_the_least_coherent_loss_is_that_of_a_nu_svm() -> None:

@@ -24,11 +24,12 @@ from ucm.data import stored
 from ucm.data.row_moments import of_moments
 from ucm.data.source import Labelled, Rounds, RowSource, StateLostError, Watched
 from ucm.data.survey import survey
-from ucm.evidence.row_balls import BallProof, balls_proven
+from ucm.evidence.row_balls import BallProof, balls_proven, moved
 from ucm.evidence.row_losses import LossProof, losses_proven
 from ucm.evidence.rows import below, proven
 from ucm.forms.rows import RowLosses
 from ucm.solvers import DualNewton, HingeSieve, NewtonHull, Sieve
+from ucm.solvers.blocks.newton_rows import curve
 
 
 def samples(m: int = 900, n: int = 4, seed: int = 0, part: float = 0.4) -> tuple[Any, Any]:
@@ -609,6 +610,23 @@ def test_a_file_that_changes_is_refused(kind: str, tmp_path: Path) -> None:
             source.gather()
 
 
+@pytest.mark.parametrize("kind", ["npy", "hdf5", "zarr"])
+def test_a_file_is_looked_at_once(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source: Any = ucm.row_source(*written(kind, tmp_path, *samples(30)))
+    seen: list[Path] = []
+
+    def signature(path: Path) -> tuple[int, int, int]:
+        seen.append(path.resolve())
+        return before(path)
+
+    before = stored._signature
+    monkeypatch.setattr(stored, "_signature", signature)
+    source.check()
+    assert len(seen) == len(set(seen)) > 0
+
+
 def test_a_file_that_changes_in_the_last_round(tmp_path: Path) -> None:
     X, y = samples(300)
     source = ucm.row_source(*written("npy", tmp_path, X, y))
@@ -845,6 +863,7 @@ def test_several_classes_over_rows(scheme: str, weight: Any) -> None:
 
 def test_features_of_a_kernel_block_by_block() -> None:
     from sklearn.kernel_approximation import Nystroem
+    from sklearn.preprocessing import StandardScaler
 
     X, y = samples(900)
     some = Nystroem("rbf", gamma=0.3, n_components=15, random_state=0).fit(X[::3])
@@ -858,8 +877,31 @@ def test_features_of_a_kernel_block_by_block() -> None:
     assert np.array_equal(classifier.predict(rows), classifier.predict(some.transform(X)))
     with pytest.raises(ucm.DataError, match="function of a block"):
         blocks(X, y).mapped(3)
-    with pytest.raises(ucm.DataError, match="one row of features"):
-        blocks(X, y).mapped(np.ravel)
+    for wrong, match in (
+        (np.ravel, "as real numbers, of 1 rows, got ndarray of shape"),
+        (
+            Nystroem(n_components=5).fit(X[:, :2]),
+            "expecting 2 features as input.*fitted to such rows",
+        ),
+        (Nystroem(), "not fitted yet"),
+        (lambda A: A[:, :0], "got ndarray of shape"),
+        (lambda A: A.astype(str), "as real numbers"),
+        (lambda A: A.tolist(), "a row for each"),
+    ):
+        with pytest.raises(ucm.DataError, match=match):
+            blocks(X, y).mapped(wrong)
+    for wrong, match in (
+        (lambda A: A[:1], "rows, got ndarray"),
+        (lambda A: A[:, : len(A)], "features of every block"),
+        (lambda A: A if len(A) == 1 else A["x"], "got an error .*IndexError"),
+    ):
+        with pytest.raises(ucm.DataError, match=match):
+            ucm.solve(MODELS["nu"], blocks(X, y).mapped(wrong))
+    objective = ucm.solve(MODELS["nu"], X, y).objective
+    framed = StandardScaler(with_mean=False, with_std=False).set_output(transform="pandas").fit(X)
+    for right in (framed, sparse.coo_matrix, sparse.csc_array):
+        found = ucm.solve(MODELS["nu"], blocks(X, y).mapped(right))
+        assert found.objective == pytest.approx(objective, rel=2e-6)
     with pytest.raises(ucm.DataError, match="mapped"):
         ucm.solve(MODELS["nu"], blocks(X, y), kernel="rbf")
 
@@ -950,6 +992,8 @@ NOT_BINDING = {
     "kl": balls(ucm.KLBall(1e-3)),
     "chi-square": balls(ucm.ChiSquareBall(rho=1e6)),
     "one of two": balls(ucm.KLBall(1e-3), ucm.KLBall(0.6)),
+    "nearly all": balls(ucm.KLBall(0.007)),
+    "nearly all, chi-square": balls(ucm.ChiSquareBall(rho=100.0)),
     "below a cap": balls(ucm.LossBall(3.0 * ucm.HuberHinge(0.5), 0.3)),
     "below a cap, logistic": balls(ucm.LossBall(3.0 * ucm.Logistic(), 0.3)),
 }
@@ -966,6 +1010,16 @@ def test_balls_that_do_not_bind(name: str, weight: Any) -> None:
     assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
     assert rows.w == pytest.approx(memory.w, abs=2e-3)
     assert rows.b == pytest.approx(memory.b, abs=3e-3)
+
+
+@pytest.mark.parametrize("alpha", [0.9, 0.1])
+def test_heavy_tails_in_kl_balls(alpha: float) -> None:
+    X, y = samples(3000, 5)
+    X *= np.abs(np.random.default_rng(0).standard_t(3.0, (3000, 1)))
+    model = balls(ucm.KLBall(alpha))
+    rows, memory = ucm.solve(model, blocks(X, y, 500)), ucm.solve(model, X, y, solver="newton")
+    assert rows.status == memory.status == ("optimal" if alpha == 0.9 else "zero_in_set")
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
 
 
 def test_one_row_a_class_in_balls() -> None:
@@ -1136,6 +1190,15 @@ def test_losses_over_rows_are_those_in_memory(name: str, kind: str) -> None:
     assert direction == pytest.approx(2.0 * lam * rows.w, abs=2e-2 * np.abs(direction).max())
 
 
+def test_samples_on_their_target_bend_the_loss() -> None:
+    """Of least squares, every margin 1: the Hessian is 2 C times the moments of (x, 1)."""
+    X, y = np.array([[1.0], [2.0], [4.0]]), np.array([1.0, 1.0, 1.0])
+    losses = ((ucm.LeastSquares(), (3.0, 5.0)),)
+    found = curve(X, y, None, np.zeros(1), 1.0, losses)[1]
+    Z = np.column_stack([X, np.ones(3)])
+    assert found.loss == 0.0 and found.hessian == pytest.approx(6.0 * Z.T @ Z)
+
+
 def test_the_bound_of_losses_is_the_dual_program() -> None:
     X, y = samples(60, 3)
     plan = ucm.compile(LOSSES["p = 2"], X, y)
@@ -1194,19 +1257,19 @@ def test_balls_proven_from_any_multipliers(matched: bool) -> None:
     """The bounds hold the optimum; where mu gives the masses, the second is of a point of the set."""
     rng = np.random.default_rng(2)
     X, y = samples(80, 3)
-    joint = ucm.Hull(signed, weights=ucm.LossBall(ucm.SquaredHinge(), 0.6))
+    joint, some = ucm.Hull(signed, weights=ucm.LossBall(ucm.SquaredHinge(), 0.6)), 0
     apart = ucm.Hull(pos, weights=ucm.KLBall(0.7)) - ucm.Hull(neg, weights=ucm.KLBall(0.4))
     for model in (joint, apart):
         optimum = ucm.solve(model, X, y, tol=1e-9).objective
         form: Any = ucm.compile(model, blocks(X, y, 30)).lowering.form
         for size in (0.1, 1.0, 10.0):
             w, t = rng.standard_normal(3), size * rng.uniform(0.5, 2.0, len(form.balls))
-            mu, sums = rng.standard_normal(2), []
+            mu, sums, weights = rng.standard_normal(2), [], []
             for c, on in enumerate((y > 0.0, y < 0.0)):
                 loss, own, share = form.balls[form.of[c]][0], t[form.of[c]], form.shares[c]
                 scores, mass = -form.factors[c] * (X[on] @ w), form.masses[c] / share
                 if matched:
-                    mu[c] = _threshold(loss, scores, own, mass)
+                    mu[c] = _threshold(loss, scores, float(own), mass)
                 v = (scores - mu[c]) / own
                 q = share * loss.gradient(v)
                 each = (
@@ -1214,14 +1277,23 @@ def test_balls_proven_from_any_multipliers(matched: bool) -> None:
                     share * loss.conjugate(q / share).sum(),
                 )
                 sums.append((*each, max(q.sum(), 1e-300), q @ X[on], X[on].mean(axis=0)))
-            found = balls_proven(
-                form, BallProof(w, mu, t, *map(np.array, zip(*sums, strict=True)))
-            )[0]
+                weights.append(q)
+            told = BallProof(w, mu, t, *map(np.array, zip(*sums, strict=True)))
+            found = balls_proven(form, told)[0]
             assert found.primal >= optimum - 1e-8
-            if matched:
-                assert found.violation <= 1e-10 and found.dual <= optimum + 1e-8
-            else:
+            if not matched:
                 assert found.violation > 1e-3
+                continue
+            assert found.violation <= 1e-10 and found.dual <= optimum + 1e-8
+            heights, x, back = np.zeros(len(form.balls)), np.zeros(3), moved(form, told.heights)
+            for c, on in enumerate((y > 0.0, y < 0.0)):
+                p = (1.0 - back[c]) * weights[c] + back[c] * form.masses[c] / on.sum()
+                share, x = form.shares[c], x + form.factors[c] * (p @ X[on])
+                heights[form.of[c]] += share * form.balls[form.of[c]][0].conjugate(p / share).sum()
+            assert (heights <= [radius + 1e-9 for _, radius in form.balls]).all()
+            assert np.linalg.norm(x) == pytest.approx(-found.dual, rel=1e-9)
+            some += back.any()
+    assert some >= 3 * matched
 
 
 OTHERS = {

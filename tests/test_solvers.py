@@ -21,7 +21,19 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
-from ucm.solvers import ALM, APG, ECOS, SCS, Clarabel, InSpan, Newton
+from ucm.solvers import (
+    ALM,
+    APG,
+    ECOS,
+    SCS,
+    Clarabel,
+    GramNewton,
+    GramSieve,
+    GrowingBall,
+    HingeBand,
+    InSpan,
+    Newton,
+)  # fmt: skip
 from ucm.solvers.accelerated import Iterate, Smooth, State
 
 
@@ -211,8 +223,19 @@ def test_where_the_span_is_left_alone() -> None:
     assert thin.solver.name == "apg"
     both = 0.3 * ucm.Hull(ucm.pos) + 0.7 * ucm.Hull(ucm.neg)  # 0 lies in the set of this difference
     assert ucm.solve(both - both, X, y, solver=span).status == "zero_in_set"
-    with pytest.raises(ParameterError, match="InSpan"):
-        InSpan("newton")  # type: ignore[arg-type]
+    wrong: Any = "newton"
+    for make, remedy in {
+        lambda: InSpan(
+            wrong
+        ): r"InSpan: inner is a solver of MinNorm, .*; give ucm.solvers.Newton\(\)$",
+        lambda: GrowingBall(()): r"got \(\); give \(ucm.solvers.Newton\(\), ucm.solvers.APG\(\)\)$",
+        lambda: HingeBand(wrong): r"is a solver of HingeDual, .*; give ucm.solvers.PSMO\(\)$",
+        lambda: GramSieve(
+            GramNewton(), wrong
+        ): r"goes on from weights, .*; give ucm.solvers.ClipMDM\(\)$",
+    }.items():
+        with pytest.raises(ParameterError, match=remedy):
+            make()
 
 
 @pytest.mark.parametrize(

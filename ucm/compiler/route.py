@@ -67,7 +67,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-_MANY_ROWS, _MANY_MULTIPLIERS = 5000, 10_000  # samples from which on bands are looked at
+# samples from which on bands are looked at: the Gram matrix of fewer than 5000 fits the cache_size of 200
+_MANY_ROWS, _MANY_MULTIPLIERS = 5000, 10_000
 
 
 def _always(form: Any) -> bool:

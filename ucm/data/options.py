@@ -27,10 +27,11 @@ __all__ = [
 
 
 class Wanted(NamedTuple):
-    """What an option may be, in words and as a test."""
+    """What an option may be, in words and as a test, and what to give for one that has no default."""
 
     words: str
     holds: Callable[[Any], bool]
+    example: str = "one"
 
     def check(self, where: str, name: str, x: Any, remedy: str) -> None:
         """Raises `ParameterError` where x is something else."""
@@ -83,5 +84,9 @@ def check_fields(owner: Any, **wanted: Wanted) -> None:
     for field in dataclasses.fields(owner):
         if field.name in wanted:
             left = field.default is not dataclasses.MISSING
-            remedy = f"leave it out for {field.default!r}" if left else "give one"
+            remedy = (
+                f"leave it out for {field.default!r}"
+                if left
+                else f"give {wanted[field.name].example}"
+            )
             wanted[field.name].check(kind.__name__, field.name, getattr(owner, field.name), remedy)

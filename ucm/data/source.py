@@ -28,7 +28,7 @@ from ucm.errors import DataError, SolverError, brief
 
 __all__ = [
     "BlockSource", "Kernel", "Labelled", "Rounds", "RowSource", "StateLostError", "Watched", "as_double",
-    "block_rows", "gathered", "once_more", "refuse_lengths", "told",
+    "block_rows", "gathered", "once_more", "processors", "refuse_lengths", "told",
 ]  # fmt: skip
 
 Kernel = Callable[..., tuple[Any, Any]]
@@ -143,12 +143,13 @@ class RowSource(ABC):
         Parameters
         ----------
         transform : a fitted transformer of scikit-learn, or a function of a block
-            Gives as many rows, dense or CSR.
+            Gives as many rows, dense or sparse.
 
         Raises
         ------
         DataError
-            It is neither, or gives no table of two dimensions.
+            It is neither, fails, or gives no table of real numbers with as many rows; a block that it fails
+            on is met in a round.
 
         Examples
         --------
@@ -166,13 +167,7 @@ class RowSource(ABC):
                 f"mapped: expected a fitted transformer or a function of a block, got {brief(transform)}; "
                 "give for example sklearn.kernel_approximation.Nystroem().fit(some)"
             )
-        one: Any = function(np.zeros((1, self.n)))
-        if len(getattr(one, "shape", ())) != 2 or one.shape[0] != 1:
-            raise DataError(
-                f"mapped: expected one row of features for one row, got {brief(one)}; give a table of as "
-                "many rows"
-            )
-        return Mapped(self, function, one.shape[1])
+        return Mapped(self, function, _mapped(function, np.zeros((1, self.n))).shape[1])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(m={self.m}, n={self.n})"
@@ -199,7 +194,7 @@ def as_double(X: Any) -> Any:
     return np.asarray(X, dtype=np.float64)
 
 
-def _processors() -> int:
+def processors() -> int:
     """Those that this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)  # not on every system
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
@@ -268,7 +263,7 @@ class _LocalRounds(Rounds):
                 found.append(summary)
             return found
 
-        threads = self.source.threads or min(_THREADS, _processors())
+        threads = self.source.threads or min(_THREADS, processors())
         every = range(self.source.blocks)
         if threads == 1 or len(every) == 1:
             yield from map(work, every)
@@ -345,9 +340,16 @@ class _Transformed:
 
     kernel: Kernel
     transform: Callable[[Any], Any]
+    n: int
 
     def __call__(self, X: Any, y: Any, state: Any, *message: Any) -> tuple[Any, Any]:
-        return self.kernel(self.transform(X), y, state, *message)
+        found = _mapped(self.transform, X) if X.shape[0] else np.empty((0, self.n))
+        if found.shape[1] != self.n:
+            raise DataError(
+                f"mapped: expected {self.n} features of every block, got {found.shape[1]}; give a map that "
+                "looks at rows alone"
+            )
+        return self.kernel(found, y, state, *message)
 
 
 @dataclass(frozen=True)
@@ -399,7 +401,7 @@ class Mapped(RowSource):
         self.m, self.n, self.nbytes = inner.m, n, 8 * inner.m * n
 
     def rounds(self) -> Rounds:
-        change = functools.partial(_Transformed, transform=self.transform)
+        change = functools.partial(_Transformed, transform=self.transform, n=self.n)
         return _OtherKernels(self.inner.rounds(), change)
 
     def labels(self) -> NDArray[Any]:
@@ -408,6 +410,32 @@ class Mapped(RowSource):
     def __repr__(self) -> str:
         of = getattr(self.transform, "__self__", self.transform)
         return f"{self.inner!r}.mapped({of!r})"
+
+
+def _mapped(transform: Callable[[Any], Any], X: Any) -> Any:
+    """What a map makes of rows, dense or CSR.
+
+    Raises
+    ------
+    DataError
+        It fails, or gives no table of real numbers with as many rows.
+    """
+    try:
+        found = transform(X)
+    except Exception as error:
+        raise DataError(
+            f"mapped: expected features of rows of {X.shape[1]} numbers, got an error "
+            f"({brief(error)}); give a transformer that is fitted to such rows"
+        ) from error
+    found = found.to_numpy() if hasattr(found, "to_numpy") else found
+    found = sparse.csr_matrix(found) if sparse.issparse(found) else found
+    shape, kind = getattr(found, "shape", ()), getattr(getattr(found, "dtype", None), "kind", "")
+    if len(shape) != 2 or shape[0] != X.shape[0] or shape[1] == 0 or kind not in tuple("biuf"):
+        raise DataError(
+            f"mapped: expected features, as real numbers, of {X.shape[0]} rows, got {brief(found)}; give a "
+            "table with a row for each"
+        )
+    return found
 
 
 def refuse_lengths(rows: int, labels: int) -> None:

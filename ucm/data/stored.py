@@ -143,7 +143,7 @@ def _of_file(path: Path, kind: str, y: Any, block: int | None) -> BlockSource:
     kept = _Kept(path)  # as it is before anything is read
     found = _of_format(path, kind, y, block)
     if isinstance(found, _Rows):
-        found.kept = (kept, *found.kept)
+        found.kept = (kept, *(other for other in found.kept if not other.path.samefile(path)))
     return found
 
 

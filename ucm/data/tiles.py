@@ -13,10 +13,13 @@ from scipy import sparse
 
 from ucm import numerics
 from ucm.data.linear import Vec
+from ucm.data.source import processors
+from ucm.errors import DataError
 
 __all__ = ["Tiles"]
 
 _ROWS, _CACHED = 256, 1 << 18  # rows of a tile, entries of the samples in its columns
+_INDICES = 2**31 - 1
 _LONG = 1 << 26  # entries from which a second thread is worth its start
 
 
@@ -34,6 +37,11 @@ class Tiles:
     def __init__(self, X: Any, gamma: float) -> None:
         self.X: Any = X
         if sparse.issparse(X):
+            if max(X.nnz, X.shape[1]) > _INDICES:
+                raise DataError(
+                    f"X: expected at most {_INDICES} features and as many entries behind a kernel, got "
+                    f"{X.shape[1]} and {X.nnz}; take fewer samples, or leave out columns that never occur"
+                )
             index = [v.astype(np.int32, copy=False) for v in (X.indices, X.indptr)]
             self.X = sparse.csr_matrix((X.data, *index), X.shape)
             squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
@@ -64,7 +72,8 @@ class Tiles:
                 numerics.rbf_sums(G, a[own], b[part], c[own], self.twice, out[part])
 
         parts = list(_steps(b.size, int(np.clip(_CACHED // max(1, B.shape[1]), 64, 1024))))
-        if a.size * b.size < _LONG or (os.cpu_count() or 1) < 2:
+        one = os.environ.get("OMP_NUM_THREADS") == "1" or processors() == 1
+        if one or a.size * b.size < _LONG:
             for part in parts:
                 add(part)
         else:

@@ -262,6 +262,7 @@ NEAREST = Wanted(
     "a solver by inner products, as ucm.solvers.ClipMDM()", lambda x: isinstance(x, NearestPoint)
 )
 IMPROVING = Wanted(
-    "a solver that goes on from weights, as ucm.solvers.ClipMDM()",
+    "a solver that goes on from weights",
     lambda x: isinstance(x, Improving),
+    "ucm.solvers.ClipMDM()",
 )

@@ -66,10 +66,10 @@ class Solver(ABC, Generic[Form]):
         """
 
 
-def solver_of(form: type) -> Wanted:
+def solver_of(form: type, example: str = "ucm.solvers.Newton()") -> Wanted:
     """A solver of this form, as the option of another."""
     return Wanted(
-        f"a solver of {form.__name__}", lambda x: isinstance(x, Solver) and x.takes is form
+        f"a solver of {form.__name__}", lambda x: isinstance(x, Solver) and x.takes is form, example
     )
 
 
@@ -79,4 +79,5 @@ def solvers_of(form: type) -> Wanted:
     def holds(x: Any) -> bool:
         return isinstance(x, tuple) and len(x) > 0 and all(map(solver_of(form).holds, x))
 
-    return Wanted(f"a tuple of solvers of {form.__name__}, as (Newton(), APG())", holds)
+    example = "(ucm.solvers.Newton(), ucm.solvers.APG())"
+    return Wanted(f"a tuple of solvers of {form.__name__}", holds, example)

@@ -26,8 +26,8 @@ def rbf_sums(G, a, b, c, twice, out):
         row, ai, ci = G[i], a[i], c[i]
         for j in range(row.size):
             x = twice * row[j] - (ai + b[j])
-            x = (x if x < 0.0 else 0.0) * 1.4426950408889634
-            x = x if x > -1022.0 else -1022.0
+            x = (0.0 if x > 0.0 else x) * 1.4426950408889634  # NaN stays
+            x = -1022.0 if x < -1022.0 else x
             k = np.floor(x + 0.5)
             r = (x - k) * 0.6931471805599453
             p = 1 / 39916800.0 + r / 479001600.0

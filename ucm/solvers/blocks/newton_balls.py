@@ -34,7 +34,7 @@ __all__ = ["NewtonBalls"]
 
 _LIMIT = 60  # steps
 _COARSE = 1e-5  # relative gap over the sample
-_SHRINK = 0.2  # of t in one step, at most
+_SHRINK = 0.5  # of t in one step, at most; below it w does not follow where t falls to 0
 _FAR = 1e150
 _NEAR = 1e-9
 _FLOOR = 0.1  # of the tolerance: what t that are held above 0 cost
@@ -164,7 +164,7 @@ class NewtonBalls(Solver[RowBalls]):
 
 
 def _where(loss: ConvexLoss, slope: float) -> float:
-    """The least v of this slope; inf where the loss has none."""
+    """The least v of a slope that the loss has."""
 
     def above(v: float) -> bool:
         return float(loss.gradient(np.array([v]))[0]) >= slope
@@ -172,10 +172,8 @@ def _where(loss: ConvexLoss, slope: float) -> float:
     low, high = -1.0, 1.0
     while above(low) and low > -_FAR:
         low *= 2.0
-    while not above(high):
+    while not above(high) and high < _FAR:
         high *= 2.0
-        if high > _FAR:
-            return np.inf
     for _ in range(60):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if above(middle) else (middle, high)
@@ -200,19 +198,16 @@ class _Descent:
     rounds: Any = None
 
     @functools.cached_property
-    def ends(self) -> tuple[Vec, Vec]:
-        """By class, the least and the largest v that the row with the largest weight may have at the best
-        mu."""
+    def low(self) -> Vec:
+        """By class, the v at which weights that are all the same have its mass."""
         form, found = self.form, []
-        for k, mass, share, size in zip(
+        for k, mass, share, m in zip(
             form.of, form.masses, self.shares, form.data.sizes, strict=True
         ):
             each = np.atleast_1d(np.asarray(share, dtype=np.float64))
-            whole = float(each.sum()) * (size if each.size == 1 else 1)
-            loss = form.balls[k][0]
-            found.append((_where(loss, mass / whole), _where(loss, mass / float(each.min()))))
-        low, high = np.array(found).T
-        return low, high
+            whole = float(each.sum()) * (m if each.size == 1 else 1)
+            found.append(_where(form.balls[k][0], mass / whole))
+        return np.array(found)
 
     def message(self, z: Vec) -> Message:
         form, of = self.form, list(self.form.of)
@@ -299,10 +294,9 @@ class _Descent:
         )  # fmt: skip
 
     def shift(self, z: Vec, found: BentSums) -> Vec:
-        """What brings each mu to where the largest weight of its class is between the mean and the mass."""
-        t, (low, high) = z[self.form.n + 2 :][list(self.form.of)], self.ends
-        over = found.top - np.clip(found.top, low, high)
-        return t * np.where(np.abs(over) > _NEAR * (1.0 + np.abs(found.top)), over, 0.0)
+        """What brings each mu to where the largest weight of its class is the mean at least."""
+        t, below = z[self.form.n + 2 :][list(self.form.of)], found.top - self.low
+        return t * np.where(below < -_NEAR * (1.0 + np.abs(self.low)), below, 0.0)
 
     def step(self, z: Vec, found: BentSums, support: float, tol: float) -> Vec:
         """Newton's step, no t below where it costs more than this part of the support."""

@@ -57,7 +57,9 @@ def curve(X: Any, y: Any, state: Any, w: Vec, b: float, losses: Weighed) -> tupl
     X, y, n = as_double(X), np.asarray(y, dtype=np.float64), w.size
     t = _margins(X, y, w, b)
     values = [loss.each(t) for loss, _ in losses]
-    rows = np.flatnonzero(~(sum(values) == 0.0))  # those that cost nothing have no slope
+    rows: Any = slice(None)
+    if not any(loss.lowest() < 0.0 for loss, _ in losses):
+        rows = np.flatnonzero(~(sum(values) == 0.0))  # the losses of the others are flat there
     X, t, positive = X[rows], t[rows], y[rows] > 0.0
     a, d, gain, total = np.zeros(t.size), np.zeros(t.size), np.zeros(t.size), 0.0
     for (loss, C), value in zip(losses, values, strict=True):

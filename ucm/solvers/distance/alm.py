@@ -85,7 +85,7 @@ class ALM(Solver[MinNorm]):
         answer = self._solve(parted, monitor, start)
         q = [
             v if _ball(b) is None else b.domain.project(v, classes=b.classes)  # type: ignore[attr-defined]
-            for b, v in zip(form.blocks, answer.q, strict=False)
+            for b, v in zip(form.blocks, answer.q[: len(form.blocks)], strict=True)
         ]
         return replace(answer, q=q, multipliers=answer.multipliers[: len(form.couplings)])
 

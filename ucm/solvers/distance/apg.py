@@ -176,7 +176,9 @@ class _Distance(Smooth):
         """`T_L(p) = P(p - grad / L)`."""
         steps = [v - g / L for v, g in zip(at.z, gradient, strict=True)]
         if self.projection != "exact":
-            return [project(self.projection, b, v) for b, v in zip(self.form.blocks, steps)]
+            return [
+                project(self.projection, b, v) for b, v in zip(self.form.blocks, steps, strict=True)
+            ]
         return [
             b.domain.project(v, classes=b.classes)  # type: ignore[attr-defined]
             for b, v in zip(self.form.blocks, steps, strict=True)

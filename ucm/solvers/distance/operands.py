@@ -53,10 +53,11 @@ class Operands:
 
     def spread(self, q: Sequence[Vec]) -> list[Vec]:
         """Those of the whole: 0 for an operand that is left out."""
-        whole = [v if p is None else np.zeros(d) for p, d, v in zip(self.places, self.sizes, q)]
-        for p, own, v in zip(self.places, whole, q, strict=True):
+        whole = []
+        for p, d, v in zip(self.places, self.sizes, q, strict=True):
+            whole.append(v if p is None else np.zeros(d))
             if p is not None:
-                own[p] = v
+                whole[-1][p] = v
         return whole
 
 

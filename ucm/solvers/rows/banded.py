@@ -21,7 +21,7 @@ from ucm.data.linear import Vec
 from ucm.data.options import check_fields, whole
 from ucm.forms.monitor import Monitor
 
-__all__ = ["Banded", "Ended", "Levels", "sieved"]
+__all__ = ["Band", "Banded", "Ended", "Levels", "sieved"]
 
 _COARSE_GAP = 1e-2
 _MOST_GAP, _SHARE = 1e-2, 0.03  # of a band: at most, and against the gap of all
@@ -59,6 +59,22 @@ class Ended(NamedTuple):
     p: Vec
     status: str
     message: str = ""
+
+
+class Band(NamedTuple):
+    """Some of the weights.
+
+    Attributes
+    ----------
+    members : which they are
+    p, F : all weights, and the derivatives by each
+    K : the Gram matrix of the band
+    """
+
+    members: NDArray[np.intp]
+    p: Vec
+    F: Vec
+    K: NDArray[np.float64]
 
 
 class Banded(ABC):
@@ -106,16 +122,8 @@ class Banded(ABC):
         """Which weights are free, which are on the wrong side of their kink, and how far from it."""
 
     @abstractmethod
-    def solved(
-        self,
-        band: NDArray[np.intp],
-        p: Vec,
-        F: Vec,
-        K: NDArray[np.float64],
-        monitor: Monitor,
-    ) -> Vec:
-        """The weights of the band, once it is solved to the tolerance of the monitor while the others stay; K
-        is its Gram matrix."""
+    def solved(self, band: Band, monitor: Monitor) -> Vec:
+        """The weights of the band, once it is solved to the tolerance of the monitor; the others stay."""
 
     def follow(self, p: Vec) -> Vec:
         """F at p, from the last products by the weights that changed."""
@@ -172,7 +180,7 @@ def _step(problem: Banded, levels: Levels, p: Vec, F: Vec, inner: Monitor, monit
     band = _band(problem, levels, p, F)
     index, s = problem.index[band], problem.s[band]
     K = problem.gram.between(index, index)
-    found = problem.solved(band, p, F, K, inner)
+    found = problem.solved(Band(band, p, F, K), inner)
     monitor.systems += inner.systems
     step = found - p[band]
     fall, curvature = -float(step @ F[band]), float((s * step) @ (K @ (s * step)))

@@ -14,7 +14,7 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import IMPROVING, HullsByRows, Improving, NearestPoint
-from ucm.solvers.rows.banded import Banded, Levels, sieved
+from ucm.solvers.rows.banded import Band, Banded, Levels, sieved
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["GramSieve"]
@@ -33,13 +33,8 @@ class GramSieve(Levels, NearestPoint):
         What solves a band; the pairs go on over all samples where bands gain nothing more.
     free
         Free weights of a band up to which Newton steps solve it; the pairs where there are more.
-    coarse
-        Samples of the first level, at most.
-    stride
-        Samples of a level for each one of the coarser level.
-    band
-        Weights of a band, or twice the free ones if these are more; fewer where few are on the wrong side of
-        their bound, or where half of `cache_size` holds no more.
+    coarse, stride, band
+        As in `Levels`; a kink is a bound of a weight.
     """
 
     newton: Improving
@@ -111,18 +106,11 @@ class _Hulls(Banded):
         wrong = ((p <= 0.0) & (r < 0.0)) | ((p >= self.top) & (r > 0.0))
         return free, wrong, np.abs(r)
 
-    def solved(
-        self,
-        band: NDArray[np.intp],
-        p: Vec,
-        F: Vec,
-        K: NDArray[np.float64],
-        monitor: Monitor,
-    ) -> Vec:
-        inner, a = self.hulls.while_held(band, p, F, K), p[band]
+    def solved(self, band: Band, monitor: Monitor) -> Vec:
+        inner, a = self.hulls.while_held(*band), band.p[band.members]
         if not a.any():  # their sums stay 0
             return a
-        many = np.count_nonzero((a > 0.0) & (a < self.top[band])) > self.solver.free
+        many = np.count_nonzero((a > 0.0) & (a < self.top[band.members])) > self.solver.free
         method = self.solver.pairs if many else self.solver.newton
         monitor.least = self.zero
         return method.improved(inner, a, monitor)

@@ -16,7 +16,7 @@ from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.pair import HingeDual
 from ucm.forms.solver import Solver, solver_of
-from ucm.solvers.rows.banded import Banded, Levels, sieved
+from ucm.solvers.rows.banded import Band, Banded, Levels, sieved
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["HingeBand"]
@@ -34,13 +34,8 @@ class HingeBand(Levels, Solver[HingeDual]):
     ----------
     rest
         Goes on over all samples where bands gain nothing more.
-    coarse
-        Samples of the first level, at most.
-    stride
-        Samples of a level for each one of the coarser level.
-    band
-        Multipliers of a band, or twice the free ones if these are more; fewer where few are on the wrong side
-        of their bound, or where half of `cache_size` holds no more.
+    coarse, stride, band
+        As in `Levels`; the weights are the multipliers, a kink is a bound of one.
     """
 
     rest: Solver[HingeDual]
@@ -48,7 +43,7 @@ class HingeBand(Levels, Solver[HingeDual]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_fields(self, rest=solver_of(HingeDual))
+        check_fields(self, rest=solver_of(HingeDual, "ucm.solvers.PSMO()"))
 
     def refuse(self, form: HingeDual) -> str | None:
         if form.X is not None:
@@ -148,20 +143,14 @@ class _Margins(Banded):
             return np.zeros(p.size, dtype=bool), free | (r < 0.0), np.abs(r)
         return free, ((p <= 0.0) & (r < 0.0)) | ((p >= self.top) & (r > 0.0)), np.abs(r)
 
-    def solved(
-        self,
-        band: NDArray[np.intp],
-        p: Vec,
-        F: Vec,
-        K: NDArray[np.float64],
-        monitor: Monitor,
-    ) -> Vec:
-        form, every = self.form, np.arange(band.size)
-        y, C, a, levels = self.s[band], form.C[band], p[band], -(self.s * F)[band]
+    def solved(self, band: Band, monitor: Monitor) -> Vec:
+        (index, p, F, K), form = band, self.form
+        every, y, C, a = np.arange(index.size), self.s[index], form.C[index], p[index]
+        levels = -(self.s * F)[index]
         top, bottom = numerics.hinge_levels(y, C, a, form.p, levels)
         numerics.smo(
             K, every, every, np.diagonal(K).copy(), y, C, form.p, max(_FALL * (top - bottom), 1e-13),
-            100 * band.size, -1, 0.0, np.zeros(band.size), monitor.stop, a, levels,
+            100 * index.size, -1, 0.0, np.zeros(index.size), monitor.stop, a, levels,
         )  # fmt: skip
         return a
 
