@@ -509,6 +509,13 @@ def test_the_largest_penalty_is_none_or_that_of_solves() -> None:
     assert known > 5, known
 
 
+def test_no_largest_penalty_where_b_meets_the_losses() -> None:
+    """A loss of one class is least at w = 0 whatever lam: what is left of its slopes is rounding."""
+    for on in (neg, pos):
+        model = 3 * ucm.LeastSquares(on=on) + ucm.Param("lam", 1.0) * ucm.L1()
+        assert np.isinf(ucm.admissible(model, X, Y)["lam"].upper)
+
+
 def test_groups_of_losses_are_those_of_the_samples() -> None:
     model = ucm.Hinge(on=pos.group("A")) + ucm.L2()
     with pytest.raises(ucm.DataError, match="enable_metadata_routing"):

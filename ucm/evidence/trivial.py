@@ -29,7 +29,7 @@ __all__ = ["Largest", "largest", "multiplies"]
 
 _FAR = 500.0  # a bias
 _JUMP = 1e-9  # of the sum of slopes: a larger one is a kink
-_ROUNDING = 1e-14  # of a gradient
+_ROUNDING = 1e-14  # of a gradient, and of slopes
 _MOST = 1e15
 
 
@@ -83,7 +83,7 @@ def _pulled(data: Data, a: Vec) -> Vec:
 
 def _slopes(losses: tuple[ConvexLoss, ...], data: Data) -> tuple[Vec, Vec] | None:
     """(m,) between which numbers the slopes a_i of the samples lie at the best b, by bisection for
-    `sum_i y_i a_i = 0`, which falls in b; None where there is no best one."""
+    `sum_i y_i a_i = 0`, which falls in b; None where there is no best one, or all slopes are 0 there."""
     every, weights = weighed(losses, data)
     c = [np.ones(data.m) if own is None else own for own in weights]
     sides = [[float(own[data.y == sign].sum()) for sign in (1.0, -1.0)] for own in c]
@@ -110,10 +110,12 @@ def _slopes(losses: tuple[ConvexLoss, ...], data: Data) -> tuple[Vec, Vec] | Non
             if not low < middle < high or high - low < 1e-300:
                 break
             low, high = (middle, high) if above(middle) else (low, middle)
-        first, last = (
+        first, last, *near = (
             sum(own * np.where(data.y > 0.0, *s) for own, s in zip(c, slopes(b), strict=True))
-            for b in (low, high)
+            for b in (low, high, low - 1.0, high + 1.0)
         )
+    if np.abs([first, last]).max() <= _ROUNDING * np.abs(near).max():
+        return None
     return np.minimum(first, last), np.maximum(first, last)
 
 
