@@ -23,7 +23,7 @@ from ucm.data.linear import Vec
 from ucm.forms.rows import RowBalls
 from ucm.forms.solution import Certificate
 
-__all__ = ["BallProof", "balls_proven", "moved", "rooms"]
+__all__ = ["BallProof", "balls_proven", "rooms", "within"]
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,26 @@ def rooms(form: RowBalls) -> Vec:
     return np.where(found > 1e-13 * sizes, found, 0.0)
 
 
-def moved(form: RowBalls, heights: Vec) -> Vec:
-    """How far the weights of each class are moved to the uniform ones: until their ball, which is convex,
-    holds them."""
+def within(form: RowBalls, totals: Vec, heights: Vec) -> tuple[Vec, Vec]:
+    """By class a factor and a summand which make weights with these sums some of the set.
+
+    A mean with weights that are all the same, 0 or larger ones, gives them their mass, one with the uniform
+    weights brings them into their ball; the heights of means are no more than the means of heights.
+    """
+    masses, sizes = np.array(form.masses), np.array(form.data.sizes, dtype=np.float64)
+    wholes, end, top = sizes * form.shares, np.zeros(2), np.zeros(2)
+    for c, k in enumerate(form.of):
+        loss = form.balls[k][0]
+        if totals[c] < masses[c]:
+            end[c] = min(2.0 * masses[c], wholes[c] * loss.steepest())
+        top[c] = wholes[c] * float(loss.conjugate(np.array([end[c] / wholes[c]]))[0])
+    part = np.where(
+        totals == masses, 0.0, (masses - totals) / np.where(end == totals, 1.0, end - totals)
+    )
     above = -np.array([radius for _, radius in form.balls])
-    np.add.at(above, list(form.of), heights)
-    found = np.clip(above / np.maximum(above + rooms(form), 1e-300), 0.0, 1.0)
-    return found[list(form.of)]
+    np.add.at(above, list(form.of), (1.0 - part) * heights + part * top)
+    to = np.clip(above / np.maximum(above + rooms(form), 1e-300), 0.0, 1.0)[list(form.of)]
+    return (1.0 - to) * (1.0 - part), ((1.0 - to) * part * end + to * masses) / sizes
 
 
 def balls_proven(form: RowBalls, proof: BallProof) -> tuple[Certificate, NDArray[np.float64]]:
@@ -82,14 +95,12 @@ def balls_proven(form: RowBalls, proof: BallProof) -> tuple[Certificate, NDArray
     support = float(masses @ proof.mu + proof.t @ radii)
     support += float(proof.t[list(form.of)] @ proof.losses)
     primal = support / norm if norm > 0.0 else np.inf
-    part = moved(form, proof.heights)[:, None]
-    own = proof.sums / proof.totals[:, None]
-    points = masses[:, None] * ((1.0 - part) * own + part * proof.means)
+    scale, shift = within(form, proof.totals, proof.heights)
+    shift *= form.data.sizes
+    points = scale[:, None] * proof.sums + shift[:, None] * proof.means
     size = form.data.space.norm(form.factors[0] * points[0] + form.factors[1] * points[1])
-    violation = float(np.abs(proof.totals / masses - 1.0).max())
     if norm == 0.0:  # no direction yet
-        return Certificate(np.inf, -size, np.inf, np.inf, violation, "none"), points
+        return Certificate(np.inf, -size, np.inf, np.inf, 0.0, "none"), points
     gap = primal + size
     relative = gap / max(size, 1e-12 * form.data.scale)
-    violation = 0.0 if violation <= 1e-12 else violation
-    return Certificate(primal, -size, gap, relative, violation), points
+    return Certificate(primal, -size, gap, relative, 0.0), points

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ucm.data.linear import Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.data.source import as_double, gathered, told
-from ucm.evidence.row_balls import BallProof, balls_proven, moved, rooms
+from ucm.evidence.row_balls import BallProof, balls_proven, rooms, within
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.rows import RowBalls
@@ -42,7 +42,6 @@ _MUCH = 10.0  # mass, which tells of rows far beyond those of the sample
 _MOST = 100  # of these from a block
 _FETCHES = 4
 _LITTLE = 1e-2  # of the support
-_TINY = 1e-300
 
 
 def _beyond(
@@ -265,8 +264,7 @@ class _Descent:
                 monitor.latest = answer if certificate.kind == "global" else None
                 if monitor.report(k, certificate.dual, gap):
                     return z, answer.interrupted()
-            done = gap <= tol and certificate.violation <= tol
-            if done or monitor.at_zero(-certificate.dual, -certificate.primal, largest):
+            if gap <= tol or monitor.at_zero(-certificate.dual, -certificate.primal, largest):
                 return z, answer
             if monitor.late:
                 return z, answer.interrupted()
@@ -285,11 +283,10 @@ class _Descent:
 
     def proof(self, z: Vec, found: BentSums) -> BallProof:
         form, n = self.form, self.form.n
-        part, masses = moved(form, found.heights), np.array(form.masses)
-        sizes, totals = np.array(form.data.sizes, dtype=np.float64), np.maximum(found.totals, _TINY)
-        scale, shift = (1.0 - part) * masses / totals, part * masses / sizes
+        sizes = np.array(form.data.sizes, dtype=np.float64)
+        scale, shift = within(form, found.totals, found.heights)
         return BallProof(
-            z[:n], z[n : n + 2], z[n + 2 :], found.losses, found.heights, totals, found.sums,
+            z[:n], z[n : n + 2], z[n + 2 :], found.losses, found.heights, found.totals, found.sums,
             found.all / (sizes * form.shares)[:, None], BallRows(self.rounds, self.message(z), scale, shift),
         )  # fmt: skip
 
