@@ -111,7 +111,10 @@ def _slopes(losses: tuple[ConvexLoss, ...], data: Data) -> tuple[Vec, Vec] | Non
                 break
             low, high = (middle, high) if above(middle) else (low, middle)
         first, last, *near = (
-            sum(own * np.where(data.y > 0.0, *s) for own, s in zip(c, slopes(b), strict=True))
+            np.sum(
+                [own * np.where(data.y > 0.0, *s) for own, s in zip(c, slopes(b), strict=True)],
+                axis=0,
+            )
             for b in (low, high, low - 1.0, high + 1.0)
         )
     if np.abs([first, last]).max() <= _ROUNDING * np.abs(near).max():

@@ -18,7 +18,7 @@ _SHOWN = {
     "growth": "m gap passes systems forming seconds per_pass,_us/sample one_product,_us/sample within",
     "overhead": "set call seconds own,_s over,_ms within",
     "first": "disk_cache seconds import,_s within",
-    "bands": "set model gamma nu theirs,_s ours,_s gap times_ours within",
+    "bands": "set model gamma nu theirs,_s ours,_s times_ours within",
     "clarabel": "set model gap seconds Clarabel,_s times_ours Clarabel within",
     "losses": "pair lam set ours,_ms gap best_peer its_ms ratio",
     "pairs": "terms set solver ms twin,_ms ratio within",
@@ -31,7 +31,7 @@ _HEADS = {
 _WIDTHS = {
     "set": -14, "terms": -27, "solver": -15, "model": -17, "pair": -18, "lam": 4, "method": -17,
     "call": -15, "best peer": -15, "folds": -13, "status": -9, "disk cache": -10,
-    "part": -9, "figure": -8, "Clarabel": -10, "nu": 7,
+    "part": -9, "figure": -8, "Clarabel": -10,
 }  # fmt: skip
 _NUMBER = 8
 

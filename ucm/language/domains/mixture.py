@@ -98,10 +98,13 @@ class Mixture(Polyhedral):
     def only(self, kept: Sequence[int]) -> Mixture:
         """The same of some operands, in order."""
         own = [k for k, g in enumerate(self.owners) if g in kept]
-        given = (self.domains, self.sizes, self.owners, self.labels)
-        domains, sizes, owners, labels = (tuple(x[k] for k in own) for x in given)
-        units = tuple(self.units[g] for g in kept)
-        return type(self)(domains, sizes, tuple(kept.index(g) for g in owners), units, labels)
+        return type(self)(
+            tuple(self.domains[k] for k in own),
+            tuple(self.sizes[k] for k in own),
+            tuple(kept.index(self.owners[k]) for k in own),
+            tuple(self.units[g] for g in kept),
+            tuple(self.labels[k] for k in own),
+        )
 
     def shares(self, q: Any) -> list[Any]:
         """t_g of every operand, of an array or a CVXPY expression."""
