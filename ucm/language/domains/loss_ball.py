@@ -73,12 +73,12 @@ class LossBall(Copied):
         Or a positive multiple of one, such as `Hinge() / nu`.
     radius : float or Param
         May be negative: at least `-l(0)`.
+    copies : (N,) array, optional
+        How often each entry counts; None for once.
     lam : float or Param, positive
         In place of it, by name: that radius with which the hull has the classifier of the generalised nu-SVM
         `min -rho + (1/m) sum l(rho - margin_i)` over `||w||_2 <= lam`. It is found where the model meets
         data, for `Hull(signed, weights=...)` and `Hull(pos, ...) - Hull(neg, ...)`.
-    copies : (N,) array, optional
-        How often each entry counts; None for once.
 
     Raises
     ------
@@ -106,12 +106,13 @@ class LossBall(Copied):
         for name, given in (("radius", self.radius), ("lam", self.lam)):
             if not isinstance(given, float | Tunable | None):
                 raise CompositionError(
-                    f"LossBall: {name}: expected a real number or a Param, got {brief(given)}"
+                    f"LossBall: {name}: expected a real number or a Param, got {brief(given)}; write 0.3 or "
+                    f"Param({name!r}, 0.3)"
                 )
         if (self.radius is None) == (self.lam is None):
             raise CompositionError(
                 f"LossBall({self.loss!r}): expected one of radius and lam, got radius={self.radius!r} and "
-                f"lam={self.lam!r}; give the other up"
+                f"lam={self.lam!r}; give one of them"
             )
 
     @property
