@@ -77,9 +77,7 @@ def narrow_zone(
         if gain <= _NEAR * abs(value):
             if 2.0 * _BESIDE * zone.sum() <= most:
                 middle = -(z[n:] + 0.5 * delta) / length
-                wide = np.maximum(
-                    _BESIDE, n / zone
-                )  # some rows more than a point of n numbers needs
+                wide = np.maximum(_BESIDE, n / zone)  # rows enough for a point of n numbers
                 return z[:n] / length, middle, wide * delta / length
             delta *= _FALL
             before = z, np.inf
