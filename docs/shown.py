@@ -103,6 +103,7 @@ def instance(name: str) -> Any:
         **DOMAINS,
         **LOSSES,
         **PENALTIES,
+        "generalised_nu_svm": ucm.models.generalised_nu_svm(ucm.Exponential(), 0.5),
         "group_dro": ucm.models.group_dro(["A", "B"]),
     }
     return every.get(name)

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import ucm
+from ucm.bench.choose import model_names
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -65,6 +66,8 @@ def test_every_declaration_is_drawn() -> None:
             wanted |= set(words.split()) if section != but else set()
     drawn = {**shown.SETS, **shown.DOMAINS, **shown.LOSSES, **shown.PENALTIES}
     assert not wanted - set(drawn), "add an instance to docs/shown.py"
+    models = set(ucm.models.__all__) - set(model_names())
+    assert all(map(shown.instance, models)), "add an instance to docs/shown.py"
     assert not set(drawn) - wanted
     for name, node in drawn.items():
         made = getattr(ucm, name)
