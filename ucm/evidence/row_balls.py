@@ -6,9 +6,8 @@ For `x = sum_c f_c sum_i q_i x_i` as in `ucm.forms.rows.RowBalls`, any w, mu_c a
     max over the set of -w'x  <=  sum_c mass_c mu_c + sum_k t_k (radius_k + sum_c share_c sum_i l_k(v_i)),
 
 c over the classes of k; `q_i = share_c l_k'(v_i)` attains it where mu and t are best (Ito, Takeda and Toh
-2015, section 5.2). Moved to the uniform weights as far as the balls ask, and brought to their masses, these
-are weights of a point of the set, up to the relative error of the sums of q_i: the violation. All of it are
-sums over rows.
+2015, section 5.2). Brought to their masses, and moved to the uniform weights as far as the balls ask, these
+are weights of a point of the set. All of it are sums over rows.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from ucm.data.linear import Vec
 from ucm.forms.rows import RowBalls
 from ucm.forms.solution import Certificate
 
-__all__ = ["BallProof", "balls_proven", "rooms", "within"]
+__all__ = ["BallProof", "balls_proven", "rooms", "support_bound", "within"]
 
 
 @dataclass(frozen=True)
@@ -88,12 +87,16 @@ def within(form: RowBalls, totals: Vec, heights: Vec) -> tuple[Vec, Vec]:
     return (1.0 - to) * (1.0 - part), ((1.0 - to) * part * end + to * masses) / sizes
 
 
+def support_bound(form: RowBalls, mu: Vec, t: Vec, losses: Vec) -> float:
+    """The bound of `max over the set of -w'x`, by the sums of `share l(v_i)` of each class."""
+    radii = np.array([radius for _, radius in form.balls])
+    return float(np.dot(form.masses, mu) + t @ radii + t[list(form.of)] @ losses)
+
+
 def balls_proven(form: RowBalls, proof: BallProof) -> tuple[Certificate, NDArray[np.float64]]:
     """The certificate of a pass, and the point of each class."""
-    masses, norm = np.array(form.masses), float(np.linalg.norm(proof.w))
-    radii = np.array([radius for _, radius in form.balls])
-    support = float(masses @ proof.mu + proof.t @ radii)
-    support += float(proof.t[list(form.of)] @ proof.losses)
+    norm = float(np.linalg.norm(proof.w))
+    support = support_bound(form, proof.mu, proof.t, proof.losses)
     primal = support / norm if norm > 0.0 else np.inf
     scale, shift = within(form, proof.totals, proof.heights)
     shift *= form.data.sizes

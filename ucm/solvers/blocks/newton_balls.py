@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ucm.data.linear import Vec
 from ucm.data.options import COUNT, check_fields
 from ucm.data.source import as_double, gathered, told
-from ucm.evidence.row_balls import BallProof, balls_proven, rooms, within
+from ucm.evidence.row_balls import BallProof, balls_proven, rooms, support_bound, within
 from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.rows import RowBalls
@@ -230,10 +230,8 @@ class _Descent:
         for k in range(limit + 1):
             found = sums(*self.message(z)) if known is None else known
             known = None
-            support = self.support(z, found)
-            if (
-                np.isnan(support) and self.rounds is not None
-            ):  # rows that were none at the first look
+            support = support_bound(form, z[n : n + 2], z[n + 2 :], found.losses)
+            if np.isnan(support) and self.rounds is not None:  # numbers at the first look only
                 return z, Answer(w=z[:n], rows=self.proof(z, found))
             if before is None and not np.isfinite(support):
                 return z, answer.ended(
@@ -272,14 +270,6 @@ class _Descent:
             before = z, value
             z = z + self.step(z, found, support, _FLOOR * tol)
         return z, answer.ended("max_iter", f"{limit} steps did not reach the tolerance")
-
-    def support(self, z: Vec, found: BentSums) -> float:
-        """S, a bound of `max over the set of -w'x`."""
-        form, n = self.form, self.form.n
-        t, radii = z[n + 2 :], np.array([radius for _, radius in form.balls])
-        return float(
-            np.dot(form.masses, z[n : n + 2]) + t @ radii + t[list(form.of)] @ found.losses
-        )
 
     def proof(self, z: Vec, found: BentSums) -> BallProof:
         form, n = self.form, self.form.n
