@@ -11,6 +11,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ucm.compiler.along import along
 from ucm.compiler.compile import behind, bound_rows, in_its_space, plan_of, plan_of_rows
 from ucm.compiler.interval import Between, ErrorCurve, OverInterval, over_interval
 from ucm.compiler.plan import Plan, options_of
@@ -27,7 +28,7 @@ from ucm.evidence.relative import intervals_of
 from ucm.evidence.trivial import largest
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
-from ucm.forms.monitor import check_time_limit, time_left
+from ucm.forms.monitor import Monitor, check_time_limit, time_left
 from ucm.forms.objective import Following
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
@@ -327,7 +328,21 @@ def path(
     skipped: dict[float, str] = {}
     known: list[tuple[float, Solution]] = []
     follow: Following | None = None
-    for place in order.tolist():
+    rest = order.tolist()
+    tol = options.get("tol", 1e-6)
+    plain = options.keys() <= {"tol"} and isinstance(tol, float) and 0.0 < tol < 1.0
+    plain = plain and time_limit is None and progress is None and not is_stored(X)
+    if isinstance(declared, Objective) and len(names) == 1 and plain and rest:
+        plan = plan_of(at(values[rest[0]]), data, gram, solver)
+        if isinstance(plan.solver, ProxNewton):
+            follow = Following(plan.solver)
+            session = follow.open(plan.form, Monitor())
+            grid = [float(values[place]) for place in rest]
+            ahead = along(declared, plan, session, names[0], grid, tol)
+            found = dict(zip(rest, ahead, strict=False))
+            known = [(grid[k], ahead[k]) for k in range(len(ahead))][-1:]
+            rest = rest[len(found) :]
+    for place in rest:
         value = values[place]
         try:
             plan = (
