@@ -24,11 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ucm.data.tags import Factors, group_in, kept, label_in, tagged, weight_in
 from ucm.errors import DataError, SolverError, brief
 
 __all__ = [
-    "BlockSource", "Kernel", "Labelled", "Rounds", "RowSource", "StateLostError", "Watched", "as_double",
-    "block_rows", "gathered", "once_more", "processors", "refuse_lengths", "told",
+    "BlockSource", "Kernel", "Labelled", "Rounds", "RowSource", "StateLostError", "Watched", "Weighed",
+    "as_double", "block_rows", "gathered", "once_more", "processors", "told",
 ]  # fmt: skip
 
 Kernel = Callable[..., tuple[Any, Any]]
@@ -114,12 +115,14 @@ class RowSource(ABC):
     m, n : samples and features
     nbytes : of the samples as double precision, what `gather` takes
     features : the names of the features, where they have some
+    tags : "weight" and "group", where rows have these: see `ucm.data.tags`
     """
 
     m: int
     n: int
     nbytes: int
     features: list[str] | None = None
+    tags: tuple[str, ...] = ()
 
     @abstractmethod
     def rounds(self) -> Rounds:
@@ -128,6 +131,20 @@ class RowSource(ABC):
     @abstractmethod
     def labels(self) -> NDArray[Any]:
         """The different labels, in order."""
+
+    @property
+    def given(self) -> int:
+        """The rows that were given, those among them that do not count."""
+        return self.m
+
+    @property
+    def every(self) -> RowSource:
+        """The rows of all groups."""
+        return self
+
+    def spread(self, make: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
+        """What `make()` tells of the rows that count, with 0 for the others."""
+        return make()
 
     def gather(self) -> tuple[Any, NDArray[Any]]:
         """All samples and labels in memory, float64 or CSR: for models that need them whole."""
@@ -174,7 +191,7 @@ class RowSource(ABC):
 
 
 def _copied(X: Any, y: Any, state: Any) -> tuple[Any, Any]:
-    return state, (as_double(X), np.asarray(y))
+    return state, (as_double(X), label_in(y))
 
 
 def gathered(parts: Sequence[tuple[Any, Any]]) -> tuple[Any, NDArray[Any]]:
@@ -289,6 +306,7 @@ class Watched(RowSource):
     def __init__(self, inner: RowSource, before: Callable[[Rounds, int], None]) -> None:
         self.inner, self.before, self.number = inner, before, 0
         self.m, self.n, self.nbytes = inner.m, inner.n, inner.nbytes
+        self.tags = inner.tags
 
     def rounds(self) -> Rounds:
         return _WatchedRounds(self, self.inner.rounds())
@@ -329,9 +347,10 @@ class _Renamed:
     def __call__(self, X: Any, y: Any, state: Any, *message: Any) -> tuple[Any, Any]:
         y = np.asarray(y)
         if self.negative is not None:
-            rows = (y == self.positive) | (y == self.negative)
+            rows = (label_in(y) == self.positive) | (label_in(y) == self.negative)
             X, y = X[rows], y[rows]
-        return self.kernel(X, np.where(y == self.positive, 1.0, -1.0), state, *message)
+        v = np.where(label_in(y) == self.positive, 1.0, -1.0)
+        return self.kernel(X, tagged(v, weight_in(y), group_in(y)), state, *message)
 
 
 @dataclass(frozen=True)
@@ -384,6 +403,7 @@ class Labelled(RowSource):
         self.inner, self.positive, self.negative = inner, positive, negative
         self.m, self.n = inner.m if m is None else m, inner.n
         self.nbytes = int(inner.nbytes * (self.m / max(inner.m, 1)))
+        self.tags = inner.tags
 
     def rounds(self) -> Rounds:
         change = functools.partial(_Renamed, positive=self.positive, negative=self.negative)
@@ -398,7 +418,7 @@ class Mapped(RowSource):
 
     def __init__(self, inner: RowSource, transform: Callable[[Any], Any], n: int) -> None:
         self.inner, self.transform = inner, transform
-        self.m, self.n, self.nbytes = inner.m, n, 8 * inner.m * n
+        self.m, self.n, self.nbytes, self.tags = inner.m, n, 8 * inner.m * n, inner.tags
 
     def rounds(self) -> Rounds:
         change = functools.partial(_Transformed, transform=self.transform, n=self.n)
@@ -410,6 +430,63 @@ class Mapped(RowSource):
     def __repr__(self) -> str:
         of = getattr(self.transform, "__self__", self.transform)
         return f"{self.inner!r}.mapped({of!r})"
+
+
+@dataclass(frozen=True)
+class _OfWeights:
+    """A kernel that sees the rows that count."""
+
+    kernel: Kernel
+    factors: Factors
+
+    def __call__(self, X: Any, y: Any, state: Any, *message: Any) -> tuple[Any, Any]:
+        X, y, _ = kept(X, y, self.factors)
+        return self.kernel(X, y, state, *message)
+
+
+def _counted(X: Any, y: Any, state: Any, factors: Factors) -> tuple[Any, NDArray[np.float64]]:
+    rows = kept(np.asarray(y), y, factors)[2]
+    found = np.zeros(len(y))
+    found[slice(None) if rows is None else rows] = 1.0
+    return state, found
+
+
+class Weighed(RowSource):
+    """The rows of a source that count, as kernels of models see them.
+
+    Parameters
+    ----------
+    inner : labels -1 and +1, weights, groups
+    factors : of classes and groups
+    m : how many rows count, where that is known
+    """
+
+    def __init__(self, inner: RowSource, factors: Factors, m: int | None = None) -> None:
+        self.inner, self.factors = inner, factors
+        self.m, self.n = inner.m if m is None else m, inner.n
+        self.nbytes, self.tags = inner.nbytes, inner.tags
+
+    def rounds(self) -> Rounds:
+        return _OtherKernels(self.inner.rounds(), functools.partial(_OfWeights, factors=self.factors))
+
+    def labels(self) -> NDArray[Any]:
+        return self.inner.labels()
+
+    def __repr__(self) -> str:
+        return f"{self.inner!r}, {self.m} of them with weights"
+
+    @property
+    def given(self) -> int:
+        return self.inner.m
+
+    def spread(self, make: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
+        found = np.concatenate(told(self.inner.rounds(), _counted, self.factors))
+        found[found > 0.0] = make()
+        return found
+
+    @property
+    def every(self) -> RowSource:
+        return Weighed(self.inner, Factors())
 
 
 def _mapped(transform: Callable[[Any], Any], X: Any) -> Any:
@@ -436,11 +513,3 @@ def _mapped(transform: Callable[[Any], Any], X: Any) -> Any:
             "table with a row for each"
         )
     return found
-
-
-def refuse_lengths(rows: int, labels: int) -> None:
-    """Raises `DataError` where there is not one label for each row."""
-    if rows != labels:
-        raise DataError(
-            f"y: expected {rows} labels, one per row of X, got {labels}; both must have the same length"
-        )
