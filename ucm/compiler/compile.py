@@ -91,9 +91,10 @@ def compile(
         m in `nu` stays.
     sample_weight : (m,) array, not negative
         Each sample counts as often as its weight says in losses, caps, balls of weights, means and
-        covariances, and m is the sum. Those of weight 0 are left out.
+        covariances, and m is the sum. Those of weight 0 are left out. Beside rows that are read block by
+        block what `ucm.row_source` takes.
     subgroup : (m,) array of strings or numbers, optional
-        The group of every sample, for `pos.group("A")`.
+        The group of every sample, for `pos.group("A")`; of such rows what `ucm.row_source` takes.
     **kernel_params
         gamma, degree, coef0 as in `sklearn.svm.SVC`, and cache_size: megabytes for the rows of the Gram
         matrix, above which it is never formed whole (see `ucm.data.kernels.kernel_of`).

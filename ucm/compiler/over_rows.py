@@ -17,6 +17,7 @@ from ucm.compiler.robust import ToDistance, separates
 from ucm.data.bound import Data, refuse_squares
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import ComposedMap
+from ucm.data.source import of_all_groups, spread
 from ucm.data.survey import ElsewhereMap, RowData, refuse_gathering, rows_here
 from ucm.data.tags import Factors
 from ucm.errors import EmptySetError, ParameterError
@@ -88,8 +89,8 @@ def hull_factors(named: tuple[tuple[str, Any], ...]) -> Factors | None:
         labels = [label for k, label in named if k in (kind, "signed")]
         if len(labels) > 1:
             return None
-        sides[c] = {label: 1.0 for label in labels} or sides[c]
-    return Factors(*sides, named)
+        sides[c] = dict.fromkeys(labels, 1.0) or sides[c]
+    return Factors(sides[0], sides[1], named)
 
 
 def row_hulls(model: RobustMargin, data: RowData) -> RowHulls | RowBalls:
@@ -298,7 +299,7 @@ class ToRows(Lowering[RowHulls | RowBalls]):
         if found is None or points is None or w is None or not w.any():
             return Parts(w, None, proof.x, None, "none")
         of_rows = functools.partial(found.rows.weights, form.factors)
-        make = functools.partial(self.rows.source.spread, of_rows)
+        make = functools.partial(spread, self.rows.source, of_rows)
         parts = functools.partial(self._parts, points)
         weights: Any = make() if isinstance(self.data, Data) else LazyVector(self.rows.given, make)
         if bias_rule not in _RULES and self.memory is not None:
@@ -338,7 +339,7 @@ class ToRows(Lowering[RowHulls | RowBalls]):
             means = [float(v.mean()) for v in scores]
             spread = max(float(v.std()) for v in scores) + abs(means[0] - means[1])
             costs = self.rows.weighing.classes
-            every = self.rows.source.every
+            every = of_all_groups(self.rows.source)
             return error_over_rows(every, w, costs, 0.5 * sum(means), spread), "error"
         if form.masses != (1.0, 1.0) or not form.factors[0] > 0.0 > form.factors[1]:
             raise ParameterError(

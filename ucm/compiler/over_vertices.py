@@ -18,7 +18,7 @@ from ucm.compiler.lowering import Given, Lowering, Parts, Proof, Regime, Verdict
 from ucm.compiler.robust import ToDistance
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
-from ucm.data.source import as_double, gathered, told
+from ucm.data.source import as_double, gathered, given_rows, spread, told
 from ucm.data.survey import refuse_gathering, some_rows
 from ucm.evidence.certificate import certify
 from ucm.evidence.verify import Verification
@@ -274,13 +274,15 @@ class ToVertices(Lowering[MinNorm]):
             return parts
         return replace(
             parts,
-            weights=LazyVector(self.source.given, functools.partial(self._weights, parts.weights)),
+            weights=LazyVector(
+                given_rows(self.source), functools.partial(self._weights, parts.weights)
+            ),
         )
 
     def _weights(self, own: Vec) -> Vec:
         found = np.zeros(self.source.m)
         found[self.vertices.places] = own
-        return self.source.spread(lambda: found)
+        return spread(self.source, lambda: found)
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         return self.inner.reference(at, scaled)

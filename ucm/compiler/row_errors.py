@@ -28,7 +28,8 @@ def _count(
     c = magnitudes(y)
     own = [None if c is None else c[rows] for rows in (positive, ~positive)]
     counts = [
-        np.bincount(bins[rows], v, _BINS) for rows, v in zip((positive, ~positive), own, strict=True)
+        np.bincount(bins[rows], v, _BINS)
+        for rows, v in zip((positive, ~positive), own, strict=True)
     ]
     return state, np.array(counts, dtype=np.float64)
 

@@ -11,6 +11,7 @@ import numpy as np
 from ucm.compiler.lowering import Given, Lowering, Parts, Proof, Regime, Verdict
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
+from ucm.data.source import spread
 from ucm.data.survey import RowData, refuse_gathering, rows_here
 from ucm.data.tags import Factors
 from ucm.errors import ParameterError
@@ -162,7 +163,9 @@ class ToRowLosses(Lowering[RowLosses]):
         found, data = proof.answer.rows, self.data
         weights: Any = None
         if found is not None and found.slopes is not None:
-            weights = LazyVector(data.given, functools.partial(data.source.spread, found.rows.weights))
+            weights = LazyVector(
+                data.given, functools.partial(spread, data.source, found.rows.weights)
+            )
         return Parts(proof.w, proof.b, None, weights, "variable")
 
     # --- the twin ----------------------------------------------------------------------------------

@@ -30,9 +30,9 @@ class Unlabelled:
 
 
 SAID = {
-    "label": ("y", "labels"),
-    "weight": ("sample_weight", "numbers"),
-    "group": ("subgroup", "labels"),
+    "label": ("y", "label"),
+    "weight": ("sample_weight", "number"),
+    "group": ("subgroup", "label"),
 }  # what messages call them
 
 
@@ -83,22 +83,21 @@ def vector(name: str, given: Any, m: int) -> Any:
     """
     if given is None or isinstance(given, Unlabelled):
         return None if given is None else given.zeros(m)
-    word = SAID[name][0]
+    word, what = SAID[name]
     if np.ma.is_masked(given):
         raise DataError(f"{word}: expected an entry for every row, got a masked array; fill it in")
     given = given.to_numpy() if hasattr(given, "to_numpy") else given
     v = given if hasattr(given, "shape") and hasattr(given, "dtype") else np.asarray(given)
     if len(v.shape) != 1:
         raise DataError(
-            f"{word}: expected one {'label' if name != 'weight' else 'number'} per sample, got shape "
-            f"{tuple(v.shape)}; give one dimension"
+            f"{word}: expected one {what} per sample, got shape {tuple(v.shape)}; give one dimension"
         )
     refuse_lengths(m, v.shape[0], word)
     kind = getattr(v.dtype, "kind", "O")
     if name == "weight" and kind not in "biuf":
         raise DataError(
-            f"{word}: expected {m} finite numbers that are not negative, one per row of X, got entries of the "
-            f"type {v.dtype}; give numbers"
+            f"{word}: expected {m} finite numbers that are not negative, one per row of X, got entries of "
+            f"the type {v.dtype}; give numbers"
         )
     return v
 

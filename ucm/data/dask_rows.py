@@ -45,6 +45,7 @@ _LOSSES = 5  # of workers, in one round
 _PART = 4  # times the rows of a block in memory: fewer summaries come back
 _FEW = 127  # labels that an int8 tells apart
 _FULL = 0.8  # of the memory of the workers
+_NONE = Beside(None)
 
 Merge = Callable[[Any, Any], Any]
 
@@ -71,8 +72,8 @@ class _Block:
     n: int
     rows: int | None
     columns: tuple[Any, ...] | None = None
-    names: Beside = Beside(None)
-    classes: Beside = Beside(None)
+    names: Beside = _NONE
+    classes: Beside = _NONE
 
     def __call__(self, X: Any, *beside: Any) -> tuple[Any, NDArray[Any]]:
         """Samples, and what stands beside them, as kernels take them."""
@@ -106,7 +107,7 @@ def _entries(name: str, v: Any, classes: Any, m: int) -> Any:
     if hasattr(v, "isna") and v.isna().any():
         word, what = SAID[name]
         raise DataError(
-            f"{word}: expected {what} for every sample, got none for some; leave these samples out"
+            f"{word}: expected a {what} for every sample, got none for some; leave these samples out"
         )
     return vector(name, np.asarray(v) if classes is None else classes[v], m)
 
@@ -541,7 +542,9 @@ class _About:
     tags: tuple[str, ...] = ()
 
 
-def dask_rows(X: Any, beside: Beside, block: int | None = None, timeout: float | None = None) -> RowSource:
+def dask_rows(
+    X: Any, beside: Beside, block: int | None = None, timeout: float | None = None
+) -> RowSource:
     """The rows of an array or a frame of Dask, on the workers of the current client, or else here.
 
     Raises
@@ -550,7 +553,7 @@ def dask_rows(X: Any, beside: Beside, block: int | None = None, timeout: float |
         Chunks along columns, labels that do not fit, no real numbers.
     """
     frame = hasattr(X, "columns") and hasattr(X, "npartitions")
-    columns, named = None, Beside(None)
+    columns, named = None, _NONE
     if frame:
         columns, named = chosen(frame_kinds(X), beside)
         rows: tuple[int | None, ...] = (None,) * X.npartitions
@@ -632,7 +635,7 @@ def _labels(X: Any, name: str, y: Any, rows: tuple[int | None, ...]) -> tuple[li
         return _lazy_labels(X, y, rows, word), None
     if any(r is None for r in rows):
         raise DataError(
-            f"{word}: expected {what} of Dask beside blocks of unknown length, got them in memory; give the "
+            f"{word}: expected {what}s of Dask beside blocks of unknown length, got them in memory; give the "
             "name of their column, or X.compute_chunk_sizes() first"
         )
     ends = np.cumsum([0, *(r or 0 for r in rows)])

@@ -129,7 +129,8 @@ def _wrong(weight: Any, group: Any) -> tuple[str, int, Any] | None:
         if rows.size:
             return "sample_weight", int(rows[0]), float(c[rows[0]])
     if group is not None and group.dtype.kind in "fO":
-        rows = np.flatnonzero(np.not_equal(group, group) | np.equal(group, None))  # NaN, None
+        none: Any = None
+        rows = np.flatnonzero((group != group) | np.equal(group, none))  # of NaN it is not itself
         if rows.size:
             return "subgroup", int(rows[0]), group[rows[0]]
     return None

@@ -96,7 +96,7 @@ def of_moments(
     refuse_bad(found, factors.named if factors else ())
     weighing = Weighing(factors_of(found.whole, class_weight))
     origin = parts[0].origin if apart else np.zeros(source.n)
-    own = [None if part is None else part.from_(origin) for part in parts]
+    own: list[Any] = [None if part is None else part.from_(origin) for part in parts]
     means = np.array([own[0].mean, own[1].mean])
     if factors is not None:
         source = Weighed(source, Factors(), sum(found.counts))

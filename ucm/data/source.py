@@ -29,7 +29,8 @@ from ucm.errors import DataError, SolverError, brief
 
 __all__ = [
     "BlockSource", "Kernel", "Labelled", "Rounds", "RowSource", "StateLostError", "Watched", "Weighed",
-    "as_double", "block_rows", "gathered", "once_more", "processors", "told",
+    "as_double", "block_rows", "gathered", "given_rows", "of_all_groups", "once_more", "processors",
+    "spread", "told",
 ]  # fmt: skip
 
 Kernel = Callable[..., tuple[Any, Any]]
@@ -131,20 +132,6 @@ class RowSource(ABC):
     @abstractmethod
     def labels(self) -> NDArray[Any]:
         """The different labels, in order."""
-
-    @property
-    def given(self) -> int:
-        """The rows that were given, those among them that do not count."""
-        return self.m
-
-    @property
-    def every(self) -> RowSource:
-        """The rows of all groups."""
-        return self
-
-    def spread(self, make: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
-        """What `make()` tells of the rows that count, with 0 for the others."""
-        return make()
 
     def gather(self) -> tuple[Any, NDArray[Any]]:
         """All samples and labels in memory, float64 or CSR: for models that need them whole."""
@@ -467,7 +454,9 @@ class Weighed(RowSource):
         self.nbytes, self.tags = inner.nbytes, inner.tags
 
     def rounds(self) -> Rounds:
-        return _OtherKernels(self.inner.rounds(), functools.partial(_OfWeights, factors=self.factors))
+        return _OtherKernels(
+            self.inner.rounds(), functools.partial(_OfWeights, factors=self.factors)
+        )
 
     def labels(self) -> NDArray[Any]:
         return self.inner.labels()
@@ -475,18 +464,24 @@ class Weighed(RowSource):
     def __repr__(self) -> str:
         return f"{self.inner!r}, {self.m} of them with weights"
 
-    @property
-    def given(self) -> int:
-        return self.inner.m
 
-    def spread(self, make: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
-        found = np.concatenate(told(self.inner.rounds(), _counted, self.factors))
-        found[found > 0.0] = make()
-        return found
+def of_all_groups(source: RowSource) -> RowSource:
+    """The rows of all groups."""
+    return Weighed(source.inner, Factors()) if isinstance(source, Weighed) else source
 
-    @property
-    def every(self) -> RowSource:
-        return Weighed(self.inner, Factors())
+
+def given_rows(source: RowSource) -> int:
+    """How many rows were given, those among them that do not count."""
+    return source.inner.m if isinstance(source, Weighed) else source.m
+
+
+def spread(source: RowSource, make: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
+    """What `make()` tells of the rows that count, with 0 for the others that were given."""
+    if not isinstance(source, Weighed):
+        return make()
+    found = np.concatenate(told(source.inner.rounds(), _counted, source.factors))
+    found[found > 0.0] = make()
+    return found
 
 
 def _mapped(transform: Callable[[Any], Any], X: Any) -> Any:

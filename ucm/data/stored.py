@@ -241,7 +241,7 @@ def _read_labels(name: str, given: Any) -> Any:
     if not isinstance(given, str | Path):
         return given
     word, what = SAID[name]
-    wanted = f"{word}: expected {what} or a .npy file of them, got {str(given)!r}"
+    wanted = f"{word}: expected {what}s or a .npy file of them, got {str(given)!r}"
     if not Path(given).exists():
         raise DataError(f"{wanted}; save them with numpy.save")
     try:
@@ -432,7 +432,10 @@ class _Columns(_Rows):
         given = [
             v if name is None else self._of_column(part, field, name, start)
             for field, name, v in zip(
-                Beside._fields, self.names, self.beside.parts(start, start + part.num_rows), strict=True
+                Beside._fields,
+                self.names,
+                self.beside.parts(start, start + part.num_rows),
+                strict=True,
             )
         ]
         return tagged(*given)
@@ -442,7 +445,7 @@ class _Columns(_Rows):
         if found.null_count:
             word, what = SAID[field]
             raise DataError(
-                f"{word}: expected {what} for every sample, got none in column {name!r} of some from row "
+                f"{word}: expected a {what} for every sample, got none in column {name!r} of some from row "
                 f"{start} on; leave these samples out"
             )
         if type(found.type).__name__ == "DictionaryType":
@@ -492,7 +495,9 @@ class _ParquetRows(_Columns):
 
     def read(self, block: int) -> Iterator[tuple[Any, Any]]:
         start = self.starts[block]
-        for part in self._parts(block, [*self.columns, *(name for name in self.names if name is not None)]):
+        for part in self._parts(
+            block, [*self.columns, *(name for name in self.names if name is not None)]
+        ):
             yield _dense(part, self.columns), self._at(part, start)
             start += part.num_rows
 

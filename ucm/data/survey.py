@@ -17,7 +17,7 @@ from ucm.data.bound import Data, EuclideanSpace
 from ucm.data.gram import Gram
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.look import Look, joined, look, refuse_bad, refuse_empty
-from ucm.data.source import Rounds, RowSource, Weighed, as_double, gathered, told
+from ucm.data.source import Rounds, RowSource, Weighed, as_double, gathered, given_rows, told
 from ucm.data.stored import row_source
 from ucm.data.tags import Factors
 from ucm.data.weighing import PLAIN, Weighing
@@ -169,7 +169,7 @@ class RowData:
 
     @property
     def given(self) -> int:
-        return self.source.given
+        return given_rows(self.source)
 
     @property
     def total(self) -> float:

@@ -18,7 +18,8 @@ from ucm.data.linear import Vec
 from ucm.errors import DataError
 
 __all__ = [
-    "Factors", "group_in", "kept", "label_in", "magnitudes", "members_in", "refuse_tags", "tagged", "weight_in",
+    "Factors", "group_in", "kept", "label_in", "magnitudes", "members_in", "refuse_tags", "tagged",
+    "weight_in",
 ]  # fmt: skip
 
 

@@ -5,9 +5,9 @@ For `x = sum_c f_c sum_i q_i x_i` as in `ucm.forms.rows.RowBalls`, any w, mu_c a
 
     max over the set of -w'x  <=  sum_c mass_c mu_c + sum_k t_k (radius_k + sum_c share_c sum_i c_i l_k(v_i)),
 
-c over the classes of k, c_i what a sample weighs; `q_i = share_c c_i l_k'(v_i)` attains it where mu and t are best (Ito, Takeda and Toh
-2015, section 5.2). Brought to their masses, and moved to weights `q_i` proportional to `c_i` as far as the balls ask, these
-are weights of a point of the set. All of it are sums over rows.
+c over the classes of k, c_i what a sample weighs; `q_i = share_c c_i l_k'(v_i)` attains it where mu and t are
+best (Ito, Takeda and Toh 2015, section 5.2). Brought to their masses, and moved to weights proportional to
+the c_i as far as the balls ask, these are weights of a point of the set. All of it are sums over rows.
 """
 
 from __future__ import annotations

@@ -66,7 +66,8 @@ class RowBalls(_OfRows):
 
 @dataclass(frozen=True)
 class RowLosses(_OfRows):
-    """`min lam ||w||_2^2 + sum_k sum_c C_kc sum_i c_i l_k(o_k - y_i (w'x_i + b))`, i over the samples of class c.
+    """`min lam ||w||_2^2 + sum_k sum_c C_kc sum_i c_i l_k(o_k - y_i (w'x_i + b))`, i over the samples of
+    class c, which weigh c_i.
 
     Attributes
     ----------

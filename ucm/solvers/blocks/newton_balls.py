@@ -66,7 +66,11 @@ def _weights(
     positive, scores = np.asarray(y) > 0.0, np.asarray(as_double(X) @ w).ravel()
     q = np.empty(scores.size)
     for c, own in enumerate((positive, ~positive)):
-        q[own] = shares[c] * np.abs(np.asarray(y)[own]) * slopes(scores[own], c, mu, t, factors, losses)[1]
+        q[own] = (
+            shares[c]
+            * np.abs(np.asarray(y)[own])
+            * slopes(scores[own], c, mu, t, factors, losses)[1]
+        )
     return state, (q, np.where(positive, 0, 1), np.abs(y))
 
 
@@ -139,14 +143,15 @@ class NewtonBalls(Solver[RowBalls]):
         found: BentSums | None = None
         wholes = form.shares[0] * form.data.totals[0], form.shares[1] * form.data.totals[1]
         for _ in range(_FETCHES):
-            own = each[y > 0.0], each[y <= 0.0]
+            own = each[y > 0.0], each[y < 0.0]
             part = y.size / form.data.m
 
             def over_sample(*message: Any, X: Any = X, y: Vec = y, part: float = part) -> BentSums:
                 monitor.passes += part
                 return bend(X, y, None, *message)[1]
 
-            sample = _Descent(form, own, (each[y > 0.0] @ y[y > 0.0], -each[y < 0.0] @ y[y < 0.0]))
+            sums = float(own[0] @ y[y > 0.0]), -float(own[1] @ y[y < 0.0])
+            sample = _Descent(form, own, sums)
             z = sample.run(z, over_sample, monitor, max(_COARSE, monitor.tol), _LIMIT)[0]
             message = sample.message(z)
             top = over_sample(*message).top

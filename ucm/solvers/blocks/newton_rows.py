@@ -88,10 +88,7 @@ def _slopes(X: Any, y: Any, state: Any, w: Vec, b: float, losses: Weighed) -> tu
     y = np.asarray(y, dtype=np.float64)
     t, positive = _margins(X, y, w, b), y > 0.0
     return state, sum(
-        (
-            np.where(positive, *C) * np.abs(y) * loss.gradient(loss.offset - t)
-            for loss, C in losses
-        ),
+        (np.where(positive, *C) * np.abs(y) * loss.gradient(loss.offset - t) for loss, C in losses),
         start=np.zeros(t.size),
     )
 

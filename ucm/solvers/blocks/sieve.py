@@ -82,7 +82,8 @@ class Sieve(Solver[RowHulls]):
     def refuse(self, form: RowHulls) -> str | None:
         nothing = np.broadcast_to(0.0, (form.n, form.n))  # as many rows as features
         ones, center = (1.0, 1.0), np.zeros(form.n)
-        c = np.ones(form.n) if form.data.plain else 1.0 + np.arange(form.n)
+        c = np.ones(form.n)
+        c[0] += 0.0 if form.data.plain else 1.0
         return self.inner.refuse(_problem([nothing, nothing], [c, c], ones, ones, ones, center, 1))
 
     def predicted_passes(self, form: RowHulls) -> float:
@@ -106,13 +107,16 @@ def _problem(
 ) -> MinNorm:
     """Two hulls of rows in memory, from a point on; their weights in parts of the masses."""
     blocks = tuple(
-        Block(
-            ComposedMap(SampleMap(X), factor=factor * mass),
-            CappedSimplex(float(min(cap / mass, 1.0))) if (c == 1.0).all() else WeightedSimplex(cap / mass, c),
-        )
+        Block(ComposedMap(SampleMap(X), factor=factor * mass), _below(cap / mass, c))
         for X, c, factor, cap, mass in zip(tables, weights, factors, caps, masses, strict=True)
     )
     return MinNorm(center, blocks, stored=max(1, stored))
+
+
+def _below(cap: float, weights: Vec) -> CappedSimplex | WeightedSimplex:
+    if (weights == 1.0).all():
+        return CappedSimplex(float(min(cap, 1.0)))
+    return WeightedSimplex(cap, weights)
 
 
 @dataclass
@@ -265,7 +269,9 @@ class _Sieving:
             totals.append(cap * counts[c] + float(p.sum()))
             if p.size:
                 points[c] += band.X[c].T @ p
-                outside = max(outside, float((p / band.c[c]).max() - cap) / cap, -float(p.min()) / cap)
+                outside = max(
+                    outside, float((p / band.c[c]).max() - cap) / cap, -float(p.min()) / cap
+                )
         at = self.w, self.theta.copy(), form.factors
         rows = SievedRows(rounds, band, form.caps, counts, at)  # type: ignore[arg-type]
         theta = float(self.theta[0]), float(self.theta[1])
