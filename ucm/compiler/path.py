@@ -34,7 +34,8 @@ from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
-from ucm.solvers import ProxNewton
+from ucm.solvers import NewtonHull, ProxNewton
+from ucm.solvers.distance.newton_hull import HullsInTurn
 
 __all__ = ["Path", "path"]
 
@@ -327,6 +328,7 @@ def path(
     skipped: dict[float, str] = {}
     known: list[tuple[float, Solution]] = []
     follow: Following | None = None
+    chain: HullsInTurn | None = None
     for place in order.tolist():
         value = values[place]
         try:
@@ -343,6 +345,9 @@ def path(
         if isinstance(plan.solver, ProxNewton):
             follow = Following(plan.solver) if follow is None else follow
             plan = replace(plan, solver=follow)
+        elif isinstance(plan.solver, NewtonHull):
+            chain = HullsInTurn(plan.solver) if chain is None else chain
+            plan = replace(plan, solver=chain)
         found[place] = plan.solve(
             warm_start=_expected(known, value), time_limit=time_left(time_limit, began), **options
         )
