@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -329,33 +330,37 @@ def path(
     known: list[tuple[float, Solution]] = []
     follow: Following | None = None
     chain: HullsInTurn | None = None
-    for place in order.tolist():
-        value = values[place]
-        try:
-            plan = (
-                plan_of_rows(at(value), data, solver)
-                if is_stored(X)
-                else plan_of(at(value), data, gram, solver)
+    # nobody can change the samples between two solves, but what is called after each
+    with data.resting() if progress is None else contextlib.nullcontext():
+        for place in order.tolist():
+            value = values[place]
+            try:
+                plan = (
+                    plan_of_rows(at(value), data, solver)
+                    if is_stored(X)
+                    else plan_of(at(value), data, gram, solver)
+                )
+            except EmptySetError as error:
+                if on_empty == "raise":
+                    raise
+                skipped[value] = str(error)
+                continue
+            if isinstance(plan.solver, ProxNewton):
+                follow = Following(plan.solver) if follow is None else follow
+                plan = replace(plan, solver=follow)
+            elif isinstance(plan.solver, NewtonHull):
+                chain = HullsInTurn(plan.solver) if chain is None else chain
+                plan = replace(plan, solver=chain)
+            found[place] = plan.solve(
+                warm_start=_expected(known, value),
+                time_limit=time_left(time_limit, began),
+                **options,
             )
-        except EmptySetError as error:
-            if on_empty == "raise":
-                raise
-            skipped[value] = str(error)
-            continue
-        if isinstance(plan.solver, ProxNewton):
-            follow = Following(plan.solver) if follow is None else follow
-            plan = replace(plan, solver=follow)
-        elif isinstance(plan.solver, NewtonHull):
-            chain = HullsInTurn(plan.solver) if chain is None else chain
-            plan = replace(plan, solver=chain)
-        found[place] = plan.solve(
-            warm_start=_expected(known, value), time_limit=time_left(time_limit, began), **options
-        )
-        if progress is not None:
-            progress(place, found[place])
-        known = [*known[-1:], (value, found[place])]
-        if found[place].w is not None and not np.any(found[place].w):
-            known = []  # 0 says nothing about the next one
+            if progress is not None:
+                progress(place, found[place])
+            known = [*known[-1:], (value, found[place])]
+            if found[place].w is not None and not np.any(found[place].w):
+                known = []  # 0 says nothing about the next one
     places = sorted(found)
     columns = getattr(X, "columns", None)
     return Path(

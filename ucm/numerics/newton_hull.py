@@ -129,8 +129,7 @@ def narrow(ends, side, state, reach, V, tags, work):
         side[c, OLD] = side[c, THETA]
     whole = ends[0, 1] == ends[0, 2] and ends[1, 1] == ends[1, 2]
     state[REACH] = reach
-    apart = whole or state[VERIFY] < 0.0
-    state[SLACK] = np.inf if apart else min(state[SLACK], reach)
+    state[SLACK] = np.inf if whole else min(state[SLACK], max(1.0, -state[VERIFY]) * reach)
 
 
 @inner()

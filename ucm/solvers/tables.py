@@ -110,7 +110,8 @@ class FeatureLevel(Level):
     w, x : (n,) the dual vector and the point
     V, tags : (4, M), (M,) what is known of each sample, see `ucm.numerics.band` and `rows`
     ends : (2, 3) the first row of each hull in V, the end of its band, its end
-    verify : 1 to look at all rows in the end, where these are all samples, -1 to stay within the first band
+    verify : 1 to look at all rows in the end, where these are all samples; -k not to, and before only where
+        scores have moved k times as far as the band reaches
     """
 
     verify: float = 1.0

@@ -17,7 +17,6 @@ from ucm import numerics
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import ComposedMap, SampleMap
 from ucm.data.options import COUNT, check_fields
-from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
@@ -32,7 +31,8 @@ __all__ = ["HullChain", "HullsInTurn", "NewtonHull"]
 _OFF, _NARROWEST = 0.05, 1e-4  # how wide the kinks begin along a chain, of the spread of the scores
 _NARROW, _WIDE = 0.5, 1.6  # what that is multiplied by
 _FEW, _MANY, _OUTER = 1.0, 4.5, 4  # Newton steps in an outer one that are few, and many; outer ones
-_REACH, _FAR = 5.0, 4.0  # of that width, and of how far scores were off in the mean: the band
+_REACH, _FAR = 3.0, 3.0  # of that width, and of how far scores were off in the mean: the band
+_SLACK, _MOST = 4.0, 12  # of the band; outer steps without a look at all rows
 _ROOM = 1.0 + 1e-12  # of the caps over the mass
 _AHEAD = 2.0  # steps, beyond which a line says nothing
 _TOGETHER = 1e-12  # relative, between caps that move together
@@ -238,10 +238,11 @@ class HullChain:
             level["reach"] = max(_REACH * width, self.far)
             before, monitor.iterations = level["systems"], 0
             self._whole(scores)
-            level.verify = -1.0  # all rows are looked at here
-            self.ended = level.run(monitor, monitor.tol, at_once=True)
+            level.verify = -_SLACK  # all rows are looked at here
+            self.ended = level.run(monitor, monitor.tol, at_once=True, most=_MOST)
             found = self._scores()
-            if level["status"] == 1.0 and not self._gap(found) <= monitor.tol:
+            astray = not self.proven or self._gap(found) > monitor.tol
+            if astray and level["status"] != 2.0 and monitor.goes_on and not monitor.late:
                 self._whole(found)
                 level.verify = 1.0
                 self.ended = level.run(monitor, monitor.tol, at_once=True)
