@@ -310,7 +310,8 @@ def path(
     data: Any
     gram = None
     if is_stored(X):
-        data = _of_rows(declared, row_source(X, y), num, kernel, of_samples)
+        tags = {word: of_samples.pop(word) for word in ("sample_weight", "subgroup")}
+        data = _of_rows(declared, row_source(X, y, **tags), num, kernel, of_samples)
         behind(None, data, of_kernel)
     else:
         square = isinstance(kernel, str) and kernel == "precomputed"
