@@ -109,6 +109,31 @@ def test_a_start_from_a_near_problem() -> None:
         assert warm.stats.passes < 0.8 * cold.stats.passes
 
 
+PAIRS = {
+    "caps of both": ucm.models.nu_svm(0.6),
+    "beside a point": ucm.ReducedHull(ucm.pos, nu=ucm.Param("nu", 0.6))
+    - (ucm.ReducedHull(ucm.neg, nu=ucm.Param("nu", 0.6)) + 0.02 * ucm.Point(np.ones(6))),
+    "one cap": ucm.ReducedHull(ucm.pos, nu=ucm.Param("nu", 0.6))
+    - ucm.ReducedHull(ucm.neg, eta=0.001),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_hulls_along_a_path_against_single_solves(name: str) -> None:
+    """One level of samples serves all values: near and far apart, and where 0 lies in U."""
+    rng = np.random.default_rng(6)
+    y = np.where(np.arange(2400) % 3 == 0, 1.0, -1.0)
+    X = rng.standard_normal((2400, 6)) + 0.4 * y[:, None] + 3.0
+    nus = [0.66, 0.659, 0.62, 0.6, 0.3, 0.56, 0.561]
+    found = ucm.path(PAIRS[name], X, y, nu=nus, tol=1e-7)
+    for nu, solution in zip(nus, found, strict=True):
+        alone = ucm.solve(ucm.RobustMargin(PAIRS[name]).with_params(nu=nu), X, y, tol=1e-9)
+        assert solution.status == alone.status
+        assert solution.objective == pytest.approx(alone.objective, rel=1e-6)
+        assert solution.b == pytest.approx(alone.b, abs=1e-3)
+    assert {s.status for s in found[:4]} == {"optimal"}
+
+
 def test_a_value_of_a_path_goes_on_from_the_one_before() -> None:
     """The margins, the slopes and the matrix are those of the last value: a step, and a proof."""
     X, y = load("breast_cancer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -35,7 +36,8 @@ from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
-from ucm.solvers import ProxNewton
+from ucm.solvers import NewtonHull, ProxNewton
+from ucm.solvers.distance.newton_hull import HullsInTurn
 
 __all__ = ["Path", "path"]
 
@@ -343,30 +345,38 @@ def path(
             found = dict(zip(rest, ahead, strict=False))
             known = [(grid[k], ahead[k]) for k in range(len(ahead))][-1:]
             rest = rest[len(found) :]
-    for place in rest:
-        value = values[place]
-        try:
-            plan = (
-                plan_of_rows(at(value), data, solver)
-                if is_stored(X)
-                else plan_of(at(value), data, gram, solver)
+    chain: HullsInTurn | None = None
+    # nobody can change the samples between two solves, but what is called after each
+    with data.resting() if progress is None else contextlib.nullcontext():
+        for place in rest:
+            value = values[place]
+            try:
+                plan = (
+                    plan_of_rows(at(value), data, solver)
+                    if is_stored(X)
+                    else plan_of(at(value), data, gram, solver)
+                )
+            except EmptySetError as error:
+                if on_empty == "raise":
+                    raise
+                skipped[value] = str(error)
+                continue
+            if isinstance(plan.solver, ProxNewton):
+                follow = Following(plan.solver) if follow is None else follow
+                plan = replace(plan, solver=follow)
+            elif isinstance(plan.solver, NewtonHull):
+                chain = HullsInTurn(plan.solver) if chain is None else chain
+                plan = replace(plan, solver=chain)
+            found[place] = plan.solve(
+                warm_start=_expected(known, value),
+                time_limit=time_left(time_limit, began),
+                **options,
             )
-        except EmptySetError as error:
-            if on_empty == "raise":
-                raise
-            skipped[value] = str(error)
-            continue
-        if isinstance(plan.solver, ProxNewton):
-            follow = Following(plan.solver) if follow is None else follow
-            plan = replace(plan, solver=follow)
-        found[place] = plan.solve(
-            warm_start=_expected(known, value), time_limit=time_left(time_limit, began), **options
-        )
-        if progress is not None:
-            progress(place, found[place])
-        known = [*known[-1:], (value, found[place])]
-        if found[place].w is not None and not np.any(found[place].w):
-            known = []  # 0 says nothing about the next one
+            if progress is not None:
+                progress(place, found[place])
+            known = [*known[-1:], (value, found[place])]
+            if found[place].w is not None and not np.any(found[place].w):
+                known = []  # 0 says nothing about the next one
     places = sorted(found)
     columns = getattr(X, "columns", None)
     return Path(
