@@ -51,8 +51,8 @@ class DCA(Solver[DifferenceOfConvex]):
     draws
         Random vertices of which the best becomes a further start.
     stop
-        "gap", or "paper": also where w and b change by less than `eps` in all, which proves nothing; no weight
-        is moved by itself.
+        "gap", or "paper": also where w and b change by less than `eps` in all, which proves nothing; no
+        weight is moved by itself.
     eps
         Of the rule "paper".
 
