@@ -17,7 +17,7 @@ from ucm.data.rows import row_norms
 from ucm.data.tiles import Tiles
 from ucm.errors import DataError, ParameterError
 
-__all__ = ["Expansion", "Gram", "check_gram", "pivoted_factor"]
+__all__ = ["Expansion", "Gram", "check_gram", "kernel_name", "pivoted_factor"]
 
 _DENSE = 0.05  # density of a CSR matrix above which products of its rows are faster dense
 _CHUNK = 1 << 17  # entries computed at a time: they stay in the cache of a processor
@@ -37,6 +37,11 @@ def check_gram(K: Any) -> None:
             'kernel="precomputed": the matrix is not symmetric; a kernel is: '
             "use (K + K.T) / 2 if the difference is rounding"
         )
+
+
+def kernel_name(gram: Gram | None) -> str:
+    """The kernel in words; "" for none, and for the linear one."""
+    return "" if gram is None or gram.kernel.name == "linear" else str(gram.kernel)
 
 
 def pivoted_factor(K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
@@ -202,8 +207,8 @@ class Gram:
             raise ParameterError(
                 f"kernel: the Gram matrix of {self.m} samples takes "
                 f"{8 * self.m**2 / MEGABYTE:.0f} MB and cache_size allows "
-                f"{self.limit / MEGABYTE:.0f}; raise cache_size, or approximate the kernel by "
-                "features: sklearn.kernel_approximation.Nystroem, then no kernel here"
+                f"{self.limit / MEGABYTE:.0f}; raise cache_size, or take features in place of "
+                "the kernel, kernel_approx=500 (Nystroem)"
             )
         return self.X if self.given else self.block(np.arange(self.m))
 

@@ -114,12 +114,14 @@ class RowSource(ABC):
     m, n : samples and features
     nbytes : of the samples as double precision, what `gather` takes
     features : the names of the features, where they have some
+    mapping : what made the features of others, "" where nothing did
     """
 
     m: int
     n: int
     nbytes: int
     features: list[str] | None = None
+    mapping: str = ""
 
     @abstractmethod
     def rounds(self) -> Rounds:
@@ -288,6 +290,7 @@ class Watched(RowSource):
 
     def __init__(self, inner: RowSource, before: Callable[[Rounds, int], None]) -> None:
         self.inner, self.before, self.number = inner, before, 0
+        self.mapping = inner.mapping
         self.m, self.n, self.nbytes = inner.m, inner.n, inner.nbytes
 
     def rounds(self) -> Rounds:
@@ -382,6 +385,7 @@ class Labelled(RowSource):
         self, inner: RowSource, positive: Any, negative: Any = None, m: int | None = None
     ) -> None:
         self.inner, self.positive, self.negative = inner, positive, negative
+        self.mapping = inner.mapping
         self.m, self.n = inner.m if m is None else m, inner.n
         self.nbytes = int(inner.nbytes * (self.m / max(inner.m, 1)))
 
@@ -399,6 +403,7 @@ class Mapped(RowSource):
     def __init__(self, inner: RowSource, transform: Callable[[Any], Any], n: int) -> None:
         self.inner, self.transform = inner, transform
         self.m, self.n, self.nbytes = inner.m, n, 8 * inner.m * n
+        self.mapping = brief(getattr(transform, "__self__", transform))
 
     def rounds(self) -> Rounds:
         change = functools.partial(_Transformed, transform=self.transform, n=self.n)
@@ -408,8 +413,7 @@ class Mapped(RowSource):
         return self.inner.labels()
 
     def __repr__(self) -> str:
-        of = getattr(self.transform, "__self__", self.transform)
-        return f"{self.inner!r}.mapped({of!r})"
+        return f"{self.inner!r}.mapped({self.mapping})"
 
 
 def _mapped(transform: Callable[[Any], Any], X: Any) -> Any:
