@@ -504,3 +504,14 @@ def test_no_features_in_place_of_a_kernel(options: dict, message: str) -> None:
     U = ucm.Ball(np.ones(5), 0.1) - ucm.Hull(ucm.neg)
     with pytest.raises(ucm.CompositionError, match="written in the features"):
         ucm.solve(U, X, y, kernel="rbf", kernel_approx=5)
+
+
+def test_a_set_that_holds_0_where_the_gram_matrix_does_not_fit() -> None:
+    X, y = sample(400)
+    X[200:], y[200:] = X[:200], -y[:200]
+    options: Any = {"kernel": "rbf", "gamma": 0.5, "cache_size": 0.5}
+    found = ucm.solve(models.nu_svm(0.9), X, y, **options)
+    assert found.status == "zero_in_set"
+    assert "take the whole Gram matrix, 1 MB" in found.message
+    plan = ucm.compile(models.psvm(1.0, 1.0), X, y, **options)
+    assert "cache_size holds 163 rows of its matrix" in plan.explain()

@@ -387,7 +387,7 @@ class ToDistance(_Robust[MinNorm]):
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         tol = monitor.tol
         if proof.answer.status == "infeasible":
-            hint = advice(self.model, self.data.in_coordinates, monitor, empty=True)
+            hint = self._advice(monitor, empty=True)
             return Verdict("infeasible", f"U is empty: {proof.answer.message}. {hint}")
         if not self._zero(proof, tol):
             return None
@@ -400,8 +400,19 @@ class ToDistance(_Robust[MinNorm]):
         if not self.confined:
             message += " U has no bound, which the non-convex side needs: bound its domains."
         if not self.extends:  # else it is no answer yet
-            message += f" {advice(self.model, self.data.in_coordinates, monitor)}"
+            message += f" {self._advice(monitor)}"
         return Verdict("zero_in_set", message)
+
+    def _advice(self, monitor: Monitor, *, empty: bool = False) -> str:
+        """The sizes that would do, where coordinates tell them and have room."""
+        gram = self.data.gram
+        if self.by_rows and gram is not None and not gram.fits:
+            return (
+                f"The sizes that would do take the whole Gram matrix, {gram.megabytes:.0f} MB, for which "
+                "cache_size has no room: raise it to be told, or take features in place of the kernel, "
+                "kernel_approx=500"
+            )
+        return advice(self.model, self.data.in_coordinates, monitor, empty=empty)
 
     def slack(self, proof: Proof, tol: float) -> float:
         # where a domain is curved, a violation of v allows a point sqrt(v) outside

@@ -98,6 +98,11 @@ class Gram:
         """Whether the whole matrix may be formed."""
         return self.given or 8 * self.m * self.m <= self.limit
 
+    @property
+    def megabytes(self) -> float:
+        """What the whole matrix takes."""
+        return 8 * self.m**2 / MEGABYTE
+
     def block(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Rows of the matrix, (len(rows), m), computed now."""
         return self._fill(rows, np.empty((rows.size, self.m)))
@@ -206,7 +211,7 @@ class Gram:
         if not self.fits:
             raise ParameterError(
                 f"kernel: the Gram matrix of {self.m} samples takes "
-                f"{8 * self.m**2 / MEGABYTE:.0f} MB and cache_size allows "
+                f"{self.megabytes:.0f} MB and cache_size allows "
                 f"{self.limit / MEGABYTE:.0f}; raise cache_size, or take features in place of "
                 "the kernel, kernel_approx=500 (Nystroem)"
             )
