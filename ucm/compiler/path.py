@@ -308,7 +308,9 @@ def path(
     data: Any
     gram = None
     if is_stored(X):
-        data = _of_rows(declared, row_source(X, y), num, kernel, of_kernel, of_samples)
+        tags = {word: of_samples.pop(word) for word in ("sample_weight", "subgroup")}
+        rows = row_source(X, y, **tags)
+        data = _of_rows(declared, rows, num, kernel, of_kernel, of_samples)
     else:
         square = isinstance(kernel, str) and kernel == "precomputed"
         data = bind(X, y, **of_samples, square=square)

@@ -210,6 +210,7 @@ ROUTES = (
         Sieve(NewtonHull()),
         "two hulls of rows: a sample, the rows near the thresholds, a proof over all",
     ),
+    Route(Sieve(Newton()), "two hulls of rows with weights: so too"),
     Route(NewtonBalls(), "weights of rows in balls: Newton steps from sums over all rows"),
     Route(
         HingeSieve(DualNewton()), "the hinge loss with l2 over rows: so too, around margins of 1"
