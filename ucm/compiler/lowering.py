@@ -16,7 +16,7 @@ import numpy as np
 from ucm.compiler.recover import BIAS_RULES
 from ucm.data.approx import Waves
 from ucm.data.bound import Data
-from ucm.data.gram import Expansion, Gram, kernel_name
+from ucm.data.gram import Expansion, Gram
 from ucm.data.linear import Vec
 from ucm.data.weighing import Weighing
 from ucm.errors import DataError, ParameterError
@@ -188,7 +188,7 @@ class Lowering(ABC, Generic[Form]):
     @property
     def kernel(self) -> str:
         """The kernel, or the features in place of one, that the certificate is about; "" without."""
-        return self.data.kernel or kernel_name(self.gram)
+        return self.data.kernel if self.gram is None else self.gram.told
 
     @property
     @abstractmethod

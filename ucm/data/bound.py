@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.linalg import get_blas_funcs
 
 from ucm.data.approx import KernelFeatures
-from ucm.data.gram import Gram, kernel_name
+from ucm.data.gram import Gram
 from ucm.data.groups import Groups, groups_of, members
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import CenteredMap, SampleMap, UnitMap
@@ -247,7 +247,9 @@ class Data:
         """The kernel, or the features in place of one, that all is about; "" where there is none."""
         if self.approx is not None:
             return repr(self.approx)
-        return kernel_name(self.gram) if self.source is None else self.source.mapping
+        if self.gram is not None:
+            return self.gram.told
+        return "" if self.source is None else self.source.mapping
 
     @functools.cached_property
     def over_samples(self) -> Data:

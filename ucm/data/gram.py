@@ -17,7 +17,7 @@ from ucm.data.rows import row_norms
 from ucm.data.tiles import Tiles
 from ucm.errors import DataError, ParameterError
 
-__all__ = ["Expansion", "Gram", "check_gram", "kernel_name", "pivoted_factor"]
+__all__ = ["Expansion", "Gram", "check_gram", "pivoted_factor"]
 
 _DENSE = 0.05  # density of a CSR matrix above which products of its rows are faster dense
 _CHUNK = 1 << 17  # entries computed at a time: they stay in the cache of a processor
@@ -37,11 +37,6 @@ def check_gram(K: Any) -> None:
             'kernel="precomputed": the matrix is not symmetric; a kernel is: '
             "use (K + K.T) / 2 if the difference is rounding"
         )
-
-
-def kernel_name(gram: Gram | None) -> str:
-    """The kernel in words; "" for none, and for the linear one."""
-    return "" if gram is None or gram.kernel.name == "linear" else str(gram.kernel)
 
 
 def pivoted_factor(K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
@@ -92,6 +87,11 @@ class Gram:
         self._owner = np.full(slots, -1)
         self._filled = self.m if self.given else 0
         self._last: tuple[Vec, Vec] | None = None  # coefficients, and their product
+
+    @property
+    def told(self) -> str:
+        """The kernel in words; "" for the linear one."""
+        return "" if self.kernel.name == "linear" else str(self.kernel)
 
     @property
     def fits(self) -> bool:
