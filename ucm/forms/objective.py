@@ -362,8 +362,8 @@ class DifferenceOfConvex:
 
     def best_apart(self, margin: Vec, w: Vec) -> tuple[Vec, Vec, Vec]:
         """What each weight gains by itself, in a quadratic model of the losses with its penalty, at 0 or
-        where the losses alone would have it, whichever is lower; that weight; and by how much the bias falls with
-        each of them, a unit further."""
+        where the losses alone would have it, whichever is lower; that weight; and by how much the bias falls
+        with each of them, a unit further."""
         G, (lower, upper, c) = self.G, self.G.penalty.boxed or (0.0, 0.0, 0.0)
         g, h = -G.pull(G.gradient(margin)), G.curvature(margin)
         squares = G.X.multiply(G.X) if sparse.issparse(G.X) else np.square(G.X)
