@@ -138,6 +138,31 @@ def test_labels_in_one_block_only(client: Any) -> None:
     assert rows.objective == pytest.approx(ucm.solve(NU, X, y).objective, rel=2e-6)
 
 
+@pytest.mark.parametrize("kind", ["lazy", "in memory", "frame", "other chunks"])
+def test_weights_and_groups(kind: str, client: Any) -> None:
+    X, y = samples()
+    rng = np.random.default_rng(1)
+    c, g = rng.integers(0, 3, y.size).astype(float), rng.integers(0, 2, y.size)
+    model = ucm.ReducedHull(pos.group(1), eta=0.01) - ucm.ReducedHull(neg, nu=0.3)
+    memory = ucm.solve(model, X, y, sample_weight=c, subgroup=g)
+    tags: dict[str, Any] = {"sample_weight": c, "subgroup": g}
+    lazy_X, lazy_y = lazy(X, y)
+    if kind == "frame":
+        pd = pytest.importorskip("pandas", reason="needs pandas")
+        dd = pytest.importorskip("dask.dataframe", reason="needs pip install 'ucm[dask]'")
+        table = pd.DataFrame(X, columns=list("uvwx")).assign(label=y, c=c, g=g)
+        rows = ucm.solve(
+            model, dd.from_pandas(table, npartitions=3), "label", sample_weight="c", subgroup="g"
+        )
+    else:
+        chunks = 450 if kind == "other chunks" else 300
+        if kind != "in memory":
+            tags = {name: da.from_array(v, chunks=chunks) for name, v in tags.items()}
+        rows = ucm.solve(model, lazy_X, lazy_y, **tags)
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+    assert not np.asarray(rows.weights)[c == 0.0].any()
+
+
 def test_lazy_labels_of_samples_in_memory(client: Any) -> None:
     X, y = samples()
     rows = ucm.solve(NU, X, lazy(X, y)[1])

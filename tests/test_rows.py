@@ -415,6 +415,176 @@ def test_losses_without_end_are_an_error(name: str) -> None:
             ucm.solve(model, source)
 
 
+# --- weights and groups ------------------------------------------------------------------------
+A, B = pos.group("A"), neg.group("B")
+WEIGHED = {
+    "nu": ucm.models.nu_svm(0.4),
+    "signed": 2.0 * ucm.Hull(signed, weights=ucm.CappedSimplex(0.002)),
+    "hulls": ucm.Hull(pos) - ucm.Hull(neg),
+    "relative cap": ucm.Hull(pos, weights=ucm.CappedSimplex(3.0, relative=True))
+    - ucm.ReducedHull(neg, nu=0.4),
+    "balls": ucm.Hull(pos, weights=ucm.ChiSquareBall(2.0)) - ucm.Hull(neg, weights=ucm.KLBall(0.5)),
+    "moments": ucm.models.mm_mpm(0.5),
+    "vertices": ucm.models.coherent_mm_fda(0.5),
+    "svm": ucm.models.psvm(1.0, 0.1),
+    "losses": ucm.Hinge(2.0, on=pos) + 3.0 * ucm.HuberHinge(0.5) + 5.0 * ucm.L2(),
+    "group and class": ucm.ReducedHull(A, eta=0.01) - ucm.ReducedHull(neg, nu=0.3),
+    "groups in balls": ucm.Hull(A, weights=ucm.ChiSquareBall(1.0))
+    - ucm.Hull(B, weights=ucm.KLBall(0.5)),
+    "signed group": ucm.Hull(signed.group("A"), weights=ucm.CappedSimplex(0.007)),
+    "moments of groups": ucm.Ellipsoid(A.mean, A.cov, 0.5) - ucm.Ellipsoid(neg.mean, B.cov, 0.4),
+    "svm of groups": ucm.Hinge(on=A) + 2.0 * ucm.Hinge(on=neg) + 5.0 * ucm.L2(),
+    "one loss of groups": ucm.Hinge(2.0) + 2.0 * ucm.Hinge(2.0, on=signed.group("A")) + ucm.L2(),
+}
+
+
+def tagged_samples(m: int = 900) -> tuple[Any, Any, dict[str, Any]]:
+    X, y = samples(m)
+    rng = np.random.default_rng(1)
+    weights, groups = 3.0 * rng.random(m), np.array(["A", "B", "C"])[rng.integers(0, 3, m)]
+    weights[::7] = 0.0
+    X[::7] += 50.0  # rows of no weight, which would tell
+    return X, y, {"sample_weight": weights, "subgroup": groups}
+
+
+@pytest.mark.parametrize("factors", [None, "balanced"])
+@pytest.mark.parametrize("name", WEIGHED)
+def test_weights_and_groups_over_rows_are_those_in_memory(name: str, factors: Any) -> None:
+    X, y, tags = tagged_samples()
+    X[:, 0] += 8.0 * y if name == "hulls" else 0.0
+    plan = ucm.compile(WEIGHED[name], ucm.row_source(X, y, block=100, **tags), class_weight=factors)
+    rows, memory = plan.solve(), ucm.solve(WEIGHED[name], X, y, class_weight=factors, **tags)
+    assert rows.status == memory.status == "optimal"
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+    assert rows.w == pytest.approx(memory.w, abs=3e-3)
+    assert rows.b == pytest.approx(memory.b, abs=5e-3)
+    assert rows.bias_rule == memory.bias_rule
+    assert plan.verify().agrees
+    if rows.weights is not None:
+        weights = np.asarray(rows.weights)
+        assert weights.shape == (900,) and not weights[::7].any()
+        if rows.x is not None and rows.parts is not None and name != "vertices":
+            side = 0.5 if name == "signed" or name == "signed group" else 1.0
+            assert weights[y > 0].sum() == pytest.approx(side * (2.0 if name == "signed" else 1.0))
+
+
+@pytest.mark.parametrize("name", ["nu", "moments", "group and class"])
+def test_the_bias_of_least_error_counts_weights(name: str) -> None:
+    X, y, tags = tagged_samples()
+    rows = ucm.solve(WEIGHED[name], ucm.row_source(X, y, block=100, **tags), bias_rule="error")
+    memory = ucm.solve(WEIGHED[name], X, y, bias_rule="error", **tags)
+
+    def error(solution: Any) -> float:
+        return float(tags["sample_weight"] @ ((X @ solution.w + solution.b > 0.0) != (y > 0.0)))
+
+    assert error(rows) == pytest.approx(error(memory))
+    assert rows.b == pytest.approx(memory.b, abs=3e-3)
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet", "feather", "hdf5", "zarr"])
+def test_every_source_carries_weights_and_groups(kind: str, tmp_path: Path) -> None:
+    X, y, tags = tagged_samples()
+    codes = (tags["subgroup"] == "A").astype(int)
+    given, arrays = (
+        {**tags, "subgroup": codes},
+        {"X": X, "y": y, "c": tags["sample_weight"], "g": codes},
+    )
+    model = ucm.Hull(pos.group(1), weights=ucm.KLBall(0.5)) - ucm.Hull(neg, weights=ucm.KLBall(0.5))
+    named = {"sample_weight": "c", "subgroup": "g"}
+    if kind == "npy":
+        for name, v in arrays.items():
+            np.save(tmp_path / f"{name}.npy", v)
+        labels = {k: tmp_path / f"{name}.npy" for k, name in named.items()}
+        rows = ucm.row_source(tmp_path / "X.npy", tmp_path / "y.npy", block=100, **labels)
+    elif kind in ("parquet", "feather"):
+        arrow = pytest.importorskip("pyarrow", reason="needs pip install 'ucm[rows]'")
+        columns = {**{f"x{j}": X[:, j] for j in range(4)}, "y": y, "c": arrays["c"], "g": codes}
+        file, table = tmp_path / f"rows.{kind}", arrow.table(columns)
+        if kind == "parquet":
+            importlib.import_module("pyarrow.parquet").write_table(table, file, row_group_size=200)
+        else:
+            importlib.import_module("pyarrow.feather").write_feather(table, file)
+        rows = ucm.row_source(file, "y", block=100, **named)
+        assert rows.features == ["x0", "x1", "x2", "x3"]
+    elif kind == "hdf5":
+        h5py = pytest.importorskip("h5py", reason="needs pip install 'ucm[rows]'")
+        with h5py.File(tmp_path / "rows.h5", "w") as file:
+            for name, v in arrays.items():
+                file[name] = v
+        rows = ucm.row_source(tmp_path / "rows.h5", block=100, **named)
+    else:
+        zarr = pytest.importorskip("zarr", reason="needs pip install 'ucm[rows]'")
+        group = zarr.open_group(str(tmp_path / "rows.zarr"), mode="w")
+        for name, v in arrays.items():
+            group.create_array(name, data=v)
+        rows = ucm.row_source(tmp_path / "rows.zarr", block=100, **named)
+    memory = ucm.solve(model, X, y, **given)
+    assert ucm.solve(model, rows).objective == pytest.approx(memory.objective, rel=2e-6)
+    assert rows.gather()[1].tolist() == y.tolist()
+
+
+def test_the_classifier_weighs_rows() -> None:
+    X, y, tags = tagged_samples()
+    words = np.where(y > 0, "yes", "no")
+    model, options = ucm.models.psvm(2.0, 0.1), {"class_weight": {"yes": 2.0, "no": 0.5}}
+    rows = ucm.Classifier(model, **options).fit(ucm.row_source(X, words, block=100, **tags))
+    memory = ucm.Classifier(model, **options).fit(X, words, **tags)
+    assert rows.coef_ == pytest.approx(memory.coef_, abs=1e-4)
+    three = np.array(["a", "b", "c"])[np.arange(900) % 3]
+    weights = {"sample_weight": tags["sample_weight"]}
+    for scheme in ("ovo", "ovr"):
+        classifier = ucm.Classifier(model, multi_class=scheme, class_weight="balanced")
+        memory = classifier.fit(X, three, **weights).coef_
+        rows = classifier.fit(ucm.row_source(X, three, block=100, **weights)).coef_
+        assert rows == pytest.approx(memory, abs=1e-4)
+
+
+def test_a_path_over_weighed_rows() -> None:
+    X, y, tags = tagged_samples()
+    weights = {"sample_weight": tags["sample_weight"]}
+    rows = ucm.path(
+        ucm.models.nu_svm(0.5), ucm.row_source(X, y, block=100, **weights), nu=[0.4, 0.5]
+    )
+    memory = ucm.path(ucm.models.nu_svm(0.5), X, y, nu=[0.4, 0.5], **weights)
+    for ours, theirs in zip(rows, memory, strict=True):
+        assert ours.objective == pytest.approx(theirs.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ({"sample_weight": np.ones(3)}, "sample_weight: expected 900 .*got 3;"),
+        ({"sample_weight": np.full(900, "a")}, "sample_weight: expected 900 finite"),
+        ({"sample_weight": np.r_[np.ones(899), -1.0]}, "got -1.0 for sample 899; a weight"),
+        ({"sample_weight": np.r_[np.ones(850), np.nan, np.ones(49)]}, "nan for sample 850"),
+        ({"sample_weight": np.zeros(900)}, "zeros for all of class"),
+        ({"sample_weight": "none.npy"}, "a .npy file of them, got 'none.npy'"),
+        ({"sample_weight": np.ones((900, 2))}, "got shape"),
+        ({"subgroup": np.full(900, "B")}, r"pos.group\('A'\): expected samples of class \+1"),
+        ({"subgroup": np.full(900, None)}, "subgroup: expected labels .* got None for sample 0"),
+        ({"subgroup": ["A"] * 5}, "subgroup: expected 900"),
+    ],
+)
+def test_weights_and_groups_that_are_none(change: dict[str, Any], match: str) -> None:
+    X, y, tags = tagged_samples()
+    with pytest.raises(ucm.DataError, match=match):
+        ucm.solve(WEIGHED["group and class"], ucm.row_source(X, y, block=100, **{**tags, **change}))
+
+
+def test_groups_without_a_route() -> None:
+    X, y, tags = tagged_samples()
+    rows = ucm.row_source(X, y, block=100, **tags)
+    several = ucm.Hull(A) + ucm.Hull(pos.group("B")) - ucm.Hull(neg)
+    with pytest.raises(ucm.DataError, match="or take hulls of one group of each class"):
+        ucm.solve(several, rows)
+    with pytest.raises(ucm.DataError, match="no route over rows"):
+        ucm.solve(ucm.Logistic(on=A) + ucm.Hinge(2.0) + ucm.L2(), rows)
+    with pytest.raises(ucm.DataError, match="expected the group of every sample, got none"):
+        ucm.solve(WEIGHED["group and class"], blocks(X, y))
+    with pytest.raises(ucm.DataError, match="beside a row source, which has its own"):
+        ucm.solve(WEIGHED["nu"], rows, sample_weight=np.ones(900))
+
+
 def test_any_two_labels() -> None:
     X, y = samples(500)
     words = np.where(y > 0, "yes", "no")
@@ -673,8 +843,6 @@ def test_empty_row_groups_and_columns_of_words(tmp_path: Path) -> None:
         ucm.ReducedHull(pos, nu=0.4) - neg.mean,
         ucm.Logistic() + 0.5 * ucm.L1(),
         ucm.Ramp() + 0.5 * ucm.L2(),
-        ucm.Hinge(2, on=pos.group("A")) + 0.5 * ucm.L2(),
-        ucm.ReducedHull(pos.group("A"), nu=0.1) - ucm.Hull(neg),
     ],
 )
 def test_other_models_say_what_they_would_gather(model: Any) -> None:

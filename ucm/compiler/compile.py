@@ -13,21 +13,23 @@ import numpy as np
 from ucm.compiler.kernelised import by_rows, check_kernel, gram_of, in_span
 from ucm.compiler.lowering import Lowering
 from ucm.compiler.objective import ToObjective
-from ucm.compiler.over_rows import ToRows, of_hulls, of_statistics, stays
+from ucm.compiler.over_rows import ToRows, hull_factors, of_hulls, of_statistics, stays
 from ucm.compiler.over_vertices import ToVertices, of_vertices
 from ucm.compiler.pair import ToPair
 from ucm.compiler.plan import Plan, options_of
 from ucm.compiler.robust import ToDistance
 from ucm.compiler.route import check_asked, choose, named
-from ucm.compiler.row_losses import ToRowLosses, loss_terms
+from ucm.compiler.row_losses import ToRowLosses, groups_in, loss_factors, loss_terms
 from ucm.data.bound import Data, bind
 from ucm.data.gram import Gram
+from ucm.data.groups import members
 from ucm.data.kernels import KERNEL_OPTIONS
 from ucm.data.linear import Vec
 from ucm.data.row_moments import of_moments
 from ucm.data.source import RowSource
 from ucm.data.stored import is_stored, row_source
 from ucm.data.survey import FEATURES, RowData, in_memory, refuse_gathering, survey
+from ucm.data.tags import Factors
 from ucm.data.weighing import ClassWeight, Weighing, check_class_weight, factors_of
 from ucm.errors import (
     CompositionError,
@@ -89,9 +91,10 @@ def compile(
         m in `nu` stays.
     sample_weight : (m,) array, not negative
         Each sample counts as often as its weight says in losses, caps, balls of weights, means and
-        covariances, and m is the sum. Those of weight 0 are left out.
+        covariances, and m is the sum. Those of weight 0 are left out. Beside rows that are read block by
+        block what `ucm.row_source` takes.
     subgroup : (m,) array of strings or numbers, optional
-        The group of every sample, for `pos.group("A")`.
+        The group of every sample, for `pos.group("A")`; of such rows what `ucm.row_source` takes.
     **kernel_params
         gamma, degree, coef0 as in `sklearn.svm.SVC`, and cache_size: megabytes for the rows of the Gram
         matrix, above which it is never formed whole (see `ucm.data.kernels.kernel_of`).
@@ -139,11 +142,9 @@ def _compiled(
     """`compile`, the intervals of relative sizes within a time limit."""
     declared = model if isinstance(model, Objective) else as_model(model, "compile")
     if is_stored(X):
-        rows = row_source(X, y)
-        if kernel is not None or sample_weight is not None or subgroup is not None:
-            if kernel is not None:
-                refuse_gathering(rows, f"{declared!r} with a kernel", FEATURES)
-            refuse_gathering(rows, f"{declared!r} with sample_weight or subgroup")
+        rows = row_source(X, y, sample_weight=sample_weight, subgroup=subgroup)
+        if kernel is not None:
+            refuse_gathering(rows, f"{declared!r} with a kernel", FEATURES)
         behind(None, None, kernel_params)
         check_asked(solver)
         began = time.perf_counter()
@@ -172,6 +173,7 @@ def _sieved(model: RobustMargin | Objective, data: Data) -> bool:
         and data.weighing.samples is None
         and not model.relative_names()
         and of_hulls(model.set)
+        and not groups_in(model)
         and kinds_of(model) in ({"pos", "neg"}, {"signed"})
     )
 
@@ -197,14 +199,39 @@ def bound_rows(
     if model.relative_names() or terms is None or any(by_lam(node) for node in model.walk()):
         refuse_gathering(rows, f"{model!r}")
     check_class_weight(class_weight)
+    factors = _factors(model, rows, terms)
     if isinstance(model, RobustMargin) and of_statistics(model.set):
-        return of_moments(rows, class_weight, stays(model.set))
+        return of_moments(rows, class_weight, stays(model.set), factors)
     if isinstance(model, RobustMargin) and _joins(model):
-        return of_moments(rows, class_weight)
-    data = survey(rows)
+        return of_moments(rows, class_weight, factors=factors)
+    data = survey(rows, factors)
     if class_weight is None:
         return data
-    return replace(data, weighing=Weighing(factors_of(data.sizes, class_weight)))
+    return replace(data, weighing=Weighing(factors_of(data.whole, class_weight)))
+
+
+def _factors(model: RobustMargin | Objective, rows: RowSource, terms: Any) -> Factors | None:
+    """What the rows count in a model; None where they have neither weights nor groups.
+
+    Raises
+    ------
+    DataError
+        The model names groups and there are none, or in a way without a route over rows.
+    """
+    named = groups_in(model)
+    if named and "group" not in rows.tags:
+        kind, label = named[0]
+        members(None, kind, label, np.zeros(0, dtype=np.intp))
+    if not rows.tags:
+        return None
+    if isinstance(model, Objective):
+        return loss_factors(terms[0], named) if named else Factors()
+    if of_statistics(model.set):
+        return Factors(named=named)
+    found = hull_factors(named)
+    if found is None:
+        refuse_gathering(rows, f"{model!r}", "hulls of one group of each class")
+    return found
 
 
 def _joins(model: RobustMargin) -> bool:

@@ -17,7 +17,9 @@ from ucm.compiler.robust import ToDistance, separates
 from ucm.data.bound import Data, refuse_squares
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import ComposedMap
-from ucm.data.survey import ElsewhereMap, RowData, refuse_gathering
+from ucm.data.source import of_all_groups, spread
+from ucm.data.survey import ElsewhereMap, RowData, refuse_gathering, rows_here
+from ucm.data.tags import Factors
 from ucm.errors import EmptySetError, ParameterError
 from ucm.evidence.outside import of_weights
 from ucm.evidence.reference import twin
@@ -47,15 +49,15 @@ from ucm.solvers.blocks.band import WRITTEN
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["ToRows", "of_hulls", "of_statistics", "row_hulls", "stays"]
+__all__ = ["ToRows", "hull_factors", "of_hulls", "of_statistics", "row_hulls", "stays"]
 
 _RULES = ("auto", "kkt", "midpoint", "error", "zero")
 
 
 def of_statistics(U: Node) -> bool:
-    """Whether the samples of a set stand under means and covariances only, and under no group."""
+    """Whether the samples of a set stand under means and covariances only."""
     if isinstance(U, Mean | Covariance):
-        return isinstance(U.samples, Samples) and U.samples.label is None
+        return isinstance(U.samples, Samples)
     return not isinstance(U, SampleNode) and all(
         of_statistics(x) for x in U.below() if isinstance(x, Node)
     )
@@ -77,8 +79,18 @@ def of_hulls(U: UncertaintySet, curved: bool = False) -> bool:
     if not isinstance(U, Hull | ReducedHull) or not isinstance(U.samples, Samples):
         return False
     kinds = Capped | Copied | None if curved else Capped | None
-    known = isinstance(U, ReducedHull) or isinstance(U.weights, kinds)
-    return known and U.samples.label is None
+    return isinstance(U, ReducedHull) or isinstance(U.weights, kinds)
+
+
+def hull_factors(named: tuple[tuple[str, Any], ...]) -> Factors | None:
+    """Which rows count in hulls of groups, one of each class; None where a class has several."""
+    sides: list[dict[Any, float]] = [{None: 1.0}, {None: 1.0}]
+    for c, kind in enumerate(("pos", "neg")):
+        labels = [label for k, label in named if k in (kind, "signed")]
+        if len(labels) > 1:
+            return None
+        sides[c] = dict.fromkeys(labels, 1.0) or sides[c]
+    return Factors(sides[0], sides[1], named)
 
 
 def row_hulls(model: RobustMargin, data: RowData) -> RowHulls | RowBalls:
@@ -114,7 +126,8 @@ def row_hulls(model: RobustMargin, data: RowData) -> RowHulls | RowBalls:
         for i, k in enumerate(kinds):
             sign = -1.0 if kind == "signed" and k == "neg" else 1.0
             if groups is not None:
-                mass, last = groups[i].mass, min(groups[i].cap, groups[i].mass)
+                mass, weight = groups[i].mass, data.means[0 if k == "pos" else 1]
+                last = min(groups[i].cap / weight, groups[i].mass / data.least)
             else:
                 last = len(balls)
             found[k] = sign * factor, mass, last
@@ -134,12 +147,14 @@ def row_hulls(model: RobustMargin, data: RowData) -> RowHulls | RowBalls:
 def _capped(form: RowBalls) -> RowHulls | None:
     """The same where each ball holds all weights below the steepest slope of its loss."""
     room, caps = [radius for _, radius in form.balls], []
-    for k, mass, share, m in zip(form.of, form.masses, form.shares, form.data.sizes, strict=True):
+    for k, mass, share, m in zip(form.of, form.masses, form.shares, form.data.totals, strict=True):
         loss = form.balls[k][0]
         cap = min(share * loss.steepest(), mass)
-        full = min(int(mass / cap * (1.0 + 1e-14)), m)
+        full, last = min(mass / cap * (1.0 + 1e-14), m), 0.0
+        if form.data.plain:
+            full, last = float(int(full)), 1.0  # else a bound: rows in part
         ends = np.array([cap, max(mass - full * cap, 0.0), 0.0]) / share  # a vertex: the highest
-        counts = np.array([full, 1.0, m - full - 1.0]) if full < m else np.array([m, 0.0, 0.0])
+        counts = np.array([full, last, m - full - last]) if full < m else np.array([m, 0.0, 0.0])
         room[k] -= share * float(counts @ loss.conjugate(ends))
         caps.append(cap)
     if min(room) < 0.0:
@@ -283,9 +298,10 @@ class ToRows(Lowering[RowHulls | RowBalls]):
         points = None if found is None else self._proven(found)[1]
         if found is None or points is None or w is None or not w.any():
             return Parts(w, None, proof.x, None, "none")
-        make = functools.partial(found.rows.weights, form.factors)
+        of_rows = functools.partial(found.rows.weights, form.factors)
+        make = functools.partial(spread, self.rows.source, of_rows)
         parts = functools.partial(self._parts, points)
-        weights: Any = make() if isinstance(self.data, Data) else LazyVector(self.data.m, make)
+        weights: Any = make() if isinstance(self.data, Data) else LazyVector(self.rows.given, make)
         if bias_rule not in _RULES and self.memory is not None:
             image = self.memory.image
             b, rule, _ = bias(
@@ -319,11 +335,12 @@ class ToRows(Lowering[RowHulls | RowBalls]):
             return 0.0, "zero"
         if rule == "error":
             X, y = self.rows.sample
-            scores = [np.asarray(X @ w).ravel()[y == s] for s in (1.0, -1.0)]
+            scores = [np.asarray(X @ w).ravel()[s * y > 0.0] for s in (1.0, -1.0)]
             means = [float(v.mean()) for v in scores]
             spread = max(float(v.std()) for v in scores) + abs(means[0] - means[1])
             costs = self.rows.weighing.classes
-            return error_over_rows(self.rows.source, w, costs, 0.5 * sum(means), spread), "error"
+            every = of_all_groups(self.rows.source)
+            return error_over_rows(every, w, costs, 0.5 * sum(means), spread), "error"
         if form.masses != (1.0, 1.0) or not form.factors[0] > 0.0 > form.factors[1]:
             raise ParameterError(
                 f"bias={rule!r} does not apply to {self.model.set!r} over rows; use bias='auto'"
@@ -370,9 +387,9 @@ class ToRows(Lowering[RowHulls | RowBalls]):
             p, f = band.p[c], form.factors[c]
             held -= f * (band.X[c].T @ p)
             left = form.masses[c] - form.caps[c] * found.rows.counts[c]
-            cap = max(min(form.caps[c] / left, 1.0), 1.0 / p.size)
+            cap = max(form.caps[c] / left, 1.0 / float(band.c[c].sum()))
             U.append((f * left) * Hull(kind, weights=CappedSimplex(cap)))
-        return RobustMargin(U[0] + U[1] + Point(held)), Data(X, y)
+        return RobustMargin(U[0] + U[1] + Point(held)), rows_here(X, y)
 
     def _some(self, solution: Solution, form: RowBalls) -> tuple[RobustMargin, Data]:
         """The set with the rows outside of a sample held: what they leave of the masses and of the balls."""
@@ -380,15 +397,15 @@ class ToRows(Lowering[RowHulls | RowBalls]):
         step = -(-y.size // WRITTEN)
         X, y = X[::step], y[::step]
         side, q = np.where(y > 0.0, 0, 1), found.rows.of(X, y)
-        share = np.array(form.shares)[side]
+        share = np.array(form.shares)[side] * np.abs(y)
         s = q / share  # near 1, which conic solvers need
         A = (sparse.diags_array(np.array(form.factors)[side] * share) @ X).T
         room, left = np.array([radius for _, radius in form.balls]), []
         for c in (0, 1):
             own = side == c
             left.append((own, float(q[own].sum())))
-            height = form.balls[form.of[c]][0].conjugate(s[own]).sum()
-            room[form.of[c]] += form.shares[c] * height - found.heights[c]
+            height = form.balls[form.of[c]][0].conjugate(s[own])
+            room[form.of[c]] += share[own] @ height - found.heights[c]
 
         def build(v: Any) -> list[Any]:
             rows = [v >= 0.0, *(share[own] @ v[own] == mass for own, mass in left)]
@@ -399,7 +416,7 @@ class ToRows(Lowering[RowHulls | RowBalls]):
             return rows
 
         center = solution.x - A @ s
-        return RobustMargin(Image(A, CvxpyDomain(build), center=center)), Data(X, y)
+        return RobustMargin(Image(A, CvxpyDomain(build), center=center)), rows_here(X, y)
 
 
 def _kinds(U: UncertaintySet) -> Iterator[str]:

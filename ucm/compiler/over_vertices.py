@@ -18,7 +18,7 @@ from ucm.compiler.lowering import Given, Lowering, Parts, Proof, Regime, Verdict
 from ucm.compiler.robust import ToDistance
 from ucm.data.bound import Data
 from ucm.data.linear import LinearMap, Vec
-from ucm.data.source import as_double, gathered, told
+from ucm.data.source import as_double, gathered, given_rows, spread, told
 from ucm.data.survey import refuse_gathering, some_rows
 from ucm.evidence.certificate import certify
 from ucm.evidence.verify import Verification
@@ -68,7 +68,7 @@ def _beyond(X: Any, y: Any, state: Any, D: Any, sides: Vec, tops: Vec) -> tuple[
     X, y = as_double(X), np.asarray(y, dtype=np.float64)
     scores, met = np.asarray(X @ D.T), np.zeros(y.size, dtype=bool)
     for j, (side, top) in enumerate(zip(sides, tops, strict=True)):
-        rows = np.flatnonzero((y == side) & (scores[:, j] > top))
+        rows = np.flatnonzero((side * y > 0.0) & (scores[:, j] > top))
         if rows.size > _MOST:
             rows = rows[np.argpartition(scores[rows, j], -_MOST)[-_MOST:]]
         met[rows] = True
@@ -136,7 +136,7 @@ class _Vertices:
     def data(self) -> Data:
         """Bound data of these rows, with the means and covariances of all."""
         moments = self.moments
-        found = Data(self.X, self.y, moments.weighing, source=moments.source)
+        found = Data(self.X, np.sign(self.y), moments.weighing, source=moments.source)
         found.scale, found.counts, found.origin = moments.scale, moments.counts, moments.origin
         for kind in ("pos", "neg", "signed"):
             for name in ("mean", "covariance", "centred"):
@@ -253,7 +253,7 @@ class ToVertices(Lowering[MinNorm]):
                 asked += [(-d if kind == "signed" else d, -1.0)] if kind != "pos" else []
         D, sides = np.array([d for d, _ in asked]), np.array([side for _, side in asked])
         scores = np.asarray(self.vertices.X @ D.T)
-        tops = [scores[self.vertices.y == side, j].max() for j, side in enumerate(sides)]
+        tops = [scores[side * self.vertices.y > 0.0, j].max() for j, side in enumerate(sides)]
         return D, sides, np.array(tops)
 
     def certify(self, answer: Answer, tol: float) -> Proof:
@@ -274,13 +274,15 @@ class ToVertices(Lowering[MinNorm]):
             return parts
         return replace(
             parts,
-            weights=LazyVector(self.source.m, functools.partial(self._weights, parts.weights)),
+            weights=LazyVector(
+                given_rows(self.source), functools.partial(self._weights, parts.weights)
+            ),
         )
 
     def _weights(self, own: Vec) -> Vec:
         found = np.zeros(self.source.m)
         found[self.vertices.places] = own
-        return found
+        return spread(self.source, lambda: found)
 
     def reference(self, at: Solution | None, scaled: bool) -> cp.Problem:
         return self.inner.reference(at, scaled)

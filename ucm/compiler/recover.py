@@ -394,8 +394,8 @@ def error_over_rows(
     source: RowSource, normal: Vec, costs: tuple[float, float], center: float, spread: float
 ) -> float:
     """`least_error` of rows elsewhere, whose scores are about there: see `undecided`."""
-    scores, positive, before = undecided(source, normal, costs, center, spread)
-    return _by_sorting(scores, positive, np.where(positive, *costs), before)[0]
+    scores, y, before = undecided(source, normal, costs, center, spread)
+    return _by_sorting(scores, y > 0.0, np.abs(y) * np.where(y > 0.0, *costs), before)[0]
 
 
 def _odds_of_moments(data: Data, normal: Vec) -> float | None:
@@ -405,7 +405,7 @@ def _odds_of_moments(data: Data, normal: Vec) -> float | None:
     shares = zip(("pos", "neg"), data.counts, strict=True)
     variance = sum(n * float(normal @ data.covariance(kind) @ normal) for kind, n in shares)
     c = data.weighing.classes
-    moved = variance / data.m * math.log(c[0] / c[1]) / (plus - minus)
+    moved = variance / sum(data.counts) * math.log(c[0] / c[1]) / (plus - minus)
     return _of_rows(data, normal, (1.0, 1.0)) + moved
 
 

@@ -210,6 +210,7 @@ ROUTES = (
         Sieve(NewtonHull()),
         "two hulls of rows: a sample, the rows near the thresholds, a proof over all",
     ),
+    Route(Sieve(Newton()), "two hulls of rows with weights: so too"),
     Route(NewtonBalls(), "weights of rows in balls: Newton steps from sums over all rows"),
     Route(
         HingeSieve(DualNewton()), "the hinge loss with l2 over rows: so too, around margins of 1"
@@ -234,7 +235,10 @@ ROUTES = (
         _many_features,
     ),
     # loss + penalty, and the convex problems inside of DCA
-    Route(Simplex(HiGHS()), "piecewise linear, dense: compiled simplex, warm, taken in as needed"),
+    Route(
+        Simplex(HiGHS(), rest=ClarabelComposite()),
+        "piecewise linear, dense: compiled simplex, warm, taken in as needed",
+    ),
     Route(
         HiGHS(samples=10_000, rough=KinkedNewton(max_outer=8)),
         "piecewise linear: dual simplex, warm, taken in as needed",
@@ -270,8 +274,9 @@ clarabel |
 | `UnitNorm` | secular-sphere, facets, faces: global minima; rapminos, linearize |
 | `HingeDual` | hinge-band (kernels, many samples), psmo (kernels, many features; \
 with few features `Composite`) |
-| `Composite` | simplex, highs (piecewise linear, l1), prox-newton (smooth losses), newton-dual (one \
-loss, squared l2), prox-newton-alm (kinks, data that are not small), apg-primal (smooth), clarabel-loss |
+| `Composite` | simplex (piecewise linear, l1, l infinity), highs (l1), prox-newton (smooth losses), \
+newton-dual (one loss, squared l2), prox-newton-alm (kinks, data that are not small), apg-primal (smooth), \
+clarabel-loss |
 | `DifferenceOfConvex` | dca around the first row that takes the convex part |
 """
 

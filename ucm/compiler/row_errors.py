@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
 from ucm.data.source import RowSource, as_double, told
+from ucm.data.tags import magnitudes
 
 __all__ = ["around_least", "undecided"]
 
@@ -22,10 +23,15 @@ def _bins(X: Any, normal: Vec, first: float, width: float) -> tuple[Vec, NDArray
 
 def _count(
     X: Any, y: Any, state: Any, normal: Vec, first: float, width: float
-) -> tuple[Any, NDArray[np.int64]]:
+) -> tuple[Any, NDArray[np.float64]]:
     positive, (_, bins) = np.asarray(y) > 0.0, _bins(X, normal, first, width)
-    counts = [np.bincount(bins[rows], minlength=_BINS) for rows in (positive, ~positive)]
-    return state, np.array(counts, dtype=np.int64)
+    c = magnitudes(y)
+    own = [None if c is None else c[rows] for rows in (positive, ~positive)]
+    counts = [
+        np.bincount(bins[rows], v, _BINS)
+        for rows, v in zip((positive, ~positive), own, strict=True)
+    ]
+    return state, np.array(counts, dtype=np.float64)
 
 
 def _added(a: Any, b: Any) -> Any:
@@ -34,10 +40,10 @@ def _added(a: Any, b: Any) -> Any:
 
 def _bring(
     X: Any, y: Any, state: Any, normal: Vec, first: float, width: float, low: int, high: int
-) -> tuple[Any, tuple[Vec, NDArray[np.bool_]]]:
+) -> tuple[Any, tuple[Vec, NDArray[Any]]]:
     scores, bins = _bins(X, normal, first, width)
     rows = (bins >= low) & (bins <= high)
-    return state, (scores[rows], (np.asarray(y) > 0.0)[rows])
+    return state, (scores[rows], np.asarray(y)[rows])
 
 
 def around_least(P: NDArray[Any], N: NDArray[Any]) -> tuple[int, int, float, float]:
@@ -61,9 +67,9 @@ def around_least(P: NDArray[Any], N: NDArray[Any]) -> tuple[int, int, float, flo
 
 def undecided(
     source: RowSource, normal: Vec, costs: tuple[float, float], center: float, spread: float
-) -> tuple[Vec, NDArray[np.bool_], float]:
-    """The scores between which the least error lies, whether of class +1, and the error with all of them
-    called positive: two rounds.
+) -> tuple[Vec, NDArray[Any], float]:
+    """The scores between which the least error lies, their labels times weights, and the error with all of
+    them called positive: two rounds.
 
     Parameters
     ----------

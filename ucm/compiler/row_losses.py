@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -9,7 +11,9 @@ import numpy as np
 from ucm.compiler.lowering import Given, Lowering, Parts, Proof, Regime, Verdict
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
-from ucm.data.survey import RowData, refuse_gathering
+from ucm.data.source import spread
+from ucm.data.survey import RowData, refuse_gathering, rows_here
+from ucm.data.tags import Factors
 from ucm.errors import ParameterError
 from ucm.evidence.majorant import majorant
 from ucm.evidence.row_losses import at_rest, losses_proven
@@ -21,7 +25,9 @@ from ucm.forms.objective import weighed
 from ucm.forms.rows import RowLosses
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
+from ucm.language.node import Node
 from ucm.language.objective import Objective
+from ucm.language.penalties import L2
 from ucm.language.penalties.gathered import Gathered
 from ucm.language.statistics.samples import Samples
 from ucm.language.term_algebra import peeled
@@ -32,15 +38,41 @@ from ucm.solvers.blocks.newton_rows import curve
 if TYPE_CHECKING:
     import cvxpy as cp
 
-__all__ = ["ToRowLosses", "loss_terms"]
+__all__ = ["ToRowLosses", "groups_in", "loss_factors", "loss_terms"]
 
 
 def loss_terms(model: Objective) -> tuple[tuple[ConvexLoss, ...], float] | None:
-    """The losses and lam of `losses + lam * L2()`, all convex; None for any other objective."""
+    """The losses and lam of `losses + lam * L2()`, all convex, and where one is of a group all of one kind;
+    None for any other objective."""
     (losses, less), (penalties, taken) = model.loss.split(), model.penalty.split()
     lam = Gathered(penalties).square
-    of_groups = any(isinstance(x, Samples) and x.label is not None for x in model.walk())
-    return None if less or taken or lam is None or of_groups else (losses, lam)
+    if less or taken or lam is None or (groups_in(model) and len(set(map(_base, losses))) > 1):
+        return None
+    return losses, lam
+
+
+def groups_in(model: Node) -> tuple[tuple[str, Any], ...]:
+    """Kind and label of every group that a model names."""
+    parts = (x.part for x in model.walk() if isinstance(x, Samples) and x.label is not None)
+    return tuple(dict.fromkeys(parts))
+
+
+def _base(loss: ConvexLoss) -> ConvexLoss:
+    """What a loss of some samples is a multiple of, over all."""
+    base = peeled(loss)[1]
+    return base if base.counted is None else replace(base, on=None)
+
+
+def loss_factors(losses: tuple[ConvexLoss, ...], named: tuple[tuple[str, Any], ...]) -> Factors:
+    """What a row counts in losses of groups that are all of one kind."""
+    sides: tuple[dict[Any, float], dict[Any, float]] = {}, {}
+    for loss in losses:
+        own, c = loss.counted, peeled(loss)[0]
+        kind, label = ("signed", None) if own is None else own.part
+        for side, k in zip(sides, ("pos", "neg"), strict=True):
+            if kind in ("signed", k):
+                side[label] = side.get(label, 0.0) + c
+    return Factors(*sides, named)
 
 
 class _Ends(NamedTuple):
@@ -77,6 +109,11 @@ class ToRowLosses(Lowering[RowLosses]):
     ) -> None:
         self.model, self.asked, self.rules = model, asked, ("auto",)
         self.data: Any = data  # of rows elsewhere
+        if groups_in(model):  # what the rows weigh says in which group they are
+            base = _base(terms[0][0])
+            self.written, terms = base + terms[1] * L2(), ((base,), terms[1])
+        else:
+            self.written = model
         self.form = _form(terms, data)
 
     @property
@@ -123,10 +160,12 @@ class ToRowLosses(Lowering[RowLosses]):
         return max(tol, 1e-9)
 
     def recover(self, proof: Proof, bias_rule: str) -> Parts:
-        found = proof.answer.rows
+        found, data = proof.answer.rows, self.data
         weights: Any = None
         if found is not None and found.slopes is not None:
-            weights = LazyVector(self.data.m, found.rows.weights)
+            weights = LazyVector(
+                data.given, functools.partial(spread, data.source, found.rows.weights)
+            )
         return Parts(proof.w, proof.b, None, weights, "variable")
 
     # --- the twin ----------------------------------------------------------------------------------
@@ -137,7 +176,7 @@ class ToRowLosses(Lowering[RowLosses]):
                 "others bound, which a solution knows; give one, reference(solution)"
             )
         data, others = self._written(at)
-        return majorant(self.model, data, None, 0.0, scaled=scaled, others=others)
+        return majorant(self.written, data, None, 0.0, scaled=scaled, others=others)
 
     def dual_reference(self) -> cp.Problem | None:
         return None
@@ -170,7 +209,8 @@ class ToRowLosses(Lowering[RowLosses]):
             X, y = X[::step], y[::step]
             _, own = curve(X, y, None, found.w, found.b, self.form.losses)
             a, gain = found.rows.of(X, y), float(own.gains.sum())
-        normal = found.points[0] - found.points[1] - np.asarray(X.T @ (y * a)).ravel()
-        slope = float(found.slopes[0] - found.slopes[1] - y @ a)
+        sign = np.sign(y)
+        normal = found.points[0] - found.points[1] - np.asarray(X.T @ (sign * a)).ravel()
+        slope = float(found.slopes[0] - found.slopes[1] - sign @ a)
         rest = normal, slope, float(np.sum(found.gains)) - gain
-        return Data(X, y, self.data.weighing), rest
+        return rows_here(X, y, self.data.weighing), rest

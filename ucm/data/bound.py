@@ -178,8 +178,8 @@ class Data:
         feature space
     seal : tells whether the samples that were given are still what they were
     groups : the group of every sample, where they have one
-    source, counts, origin : of means and covariances alone, the rows that they are of, how many of class +1
-        and of class -1, and the point from which the means are; then X holds the means
+    source, counts, origin : of means and covariances alone, the rows that they are of, what class +1 and
+        class -1 weigh, and the point from which the means are; then X holds the means
 
     The samples of one kind, `pos`, `neg` or `signed` (all, each times its label), and perhaps of one
     group are asked for as `rows(kind, group)`, `samples(kind, group)`, `mean(kind, group)`, ...
@@ -198,7 +198,7 @@ class Data:
     ) -> None:
         self.X, self.y = X, y
         self.source = source
-        self.counts: tuple[int, int] = (0, 0)
+        self.counts: tuple[float, float] = (0.0, 0.0)
         self.origin: Vec | None = None
         self.gram = gram
         self.seal = seal

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ucm.data.tags import tagged
 from ucm.errors import DataError
 
-__all__ = ["LABELS", "Unlabelled", "chosen", "listed", "refuse_lost", "weights_of"]
+__all__ = [
+    "LABELS", "SAID", "Beside", "Unlabelled", "chosen", "listed", "refuse_lengths", "refuse_lost", "vector",
+    "weights_of",
+]  # fmt: skip
 
 LABELS = ("label", "class", "target", "y")
 
@@ -25,20 +29,101 @@ class Unlabelled:
         return np.broadcast_to(0.0, m)
 
 
-def chosen(kinds: Mapping[Any, str | None], y: Any) -> tuple[list[Any], Any]:
-    """The features, and the column of the labels where they stand there.
+SAID = {
+    "label": ("y", "label"),
+    "weight": ("sample_weight", "number"),
+    "group": ("subgroup", "label"),
+}  # what messages call them
+
+
+class Beside(NamedTuple):
+    """What stands beside the samples, one entry a row: arrays, what gives their entries by slices, or, of a
+    table, names of columns."""
+
+    label: Any
+    weight: Any = None
+    group: Any = None
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Which there are but for the labels."""
+        return tuple(name for name in ("weight", "group") if getattr(self, name) is not None)
+
+    def without(self, names: Beside) -> Beside:
+        """Those that are no columns."""
+        pairs = zip(self, names, strict=True)
+        return Beside(*(v if name is None else None for v, name in pairs))
+
+    def columns(self, m: int) -> Beside:
+        """As vectors of m entries.
+
+        Raises
+        ------
+        DataError
+            Of another length; weights that are no numbers.
+        """
+        return Beside(*(vector(name, v, m) for name, v in self._asdict().items()))
+
+    def parts(self, start: int, end: int) -> Beside:
+        """Those of some rows."""
+        return Beside(*(None if v is None else np.asarray(v[start:end]) for v in self))
+
+    def at(self, start: int, end: int) -> NDArray[Any]:
+        """The same as one array."""
+        return tagged(*self.parts(start, end))
+
+
+def vector(name: str, given: Any, m: int) -> Any:
+    """One entry for each of m rows; None as it is.
+
+    Raises
+    ------
+    DataError
+        Another shape, weights that are no numbers.
+    """
+    if given is None or isinstance(given, Unlabelled):
+        return None if given is None else given.zeros(m)
+    word, what = SAID[name]
+    if np.ma.is_masked(given):
+        raise DataError(f"{word}: expected an entry for every row, got a masked array; fill it in")
+    given = given.to_numpy() if hasattr(given, "to_numpy") else given
+    v = given if hasattr(given, "shape") and hasattr(given, "dtype") else np.asarray(given)
+    if len(v.shape) != 1:
+        raise DataError(
+            f"{word}: expected one {what} per sample, got shape {tuple(v.shape)}; give one dimension"
+        )
+    refuse_lengths(m, v.shape[0], word)
+    kind = getattr(v.dtype, "kind", "O")
+    if name == "weight" and kind not in "biuf":
+        raise DataError(
+            f"{word}: expected {m} finite numbers that are not negative, one per row of X, got entries of "
+            f"the type {v.dtype}; give numbers"
+        )
+    return v
+
+
+def refuse_lengths(rows: int, labels: int, word: str = "y") -> None:
+    """Raises `DataError` where there is not one label, or weight, for each row."""
+    if rows != labels:
+        raise DataError(
+            f"{word}: expected {rows} labels, one per row of X, got {labels}; both must have the same length"
+        )
+
+
+def chosen(kinds: Mapping[Any, str | None], beside: Beside) -> tuple[list[Any], Beside]:
+    """The features, and the columns of labels, weights and groups where they stand there.
 
     Parameters
     ----------
     kinds : by the names of the columns, the type of one that does not hold real numbers, else None
-    y : labels, the name of their column, `Unlabelled`, or None to look for the column
+    beside : labels, the name of their column, `Unlabelled`, or None to look for the column; weights, groups
 
     Raises
     ------
     DataError
         No such column, no features, or one that holds no real numbers.
     """
-    names = list(kinds)
+    names, y = list(kinds), beside.label
     label = y if isinstance(y, str) else None
     if y is None:
         found = [name for name in names if str(name).lower() in LABELS]
@@ -48,11 +133,18 @@ def chosen(kinds: Mapping[Any, str | None], y: Any) -> tuple[list[Any], Any]:
                 f"{listed(names)}; give the name of the column"
             )
         label = found[0]
-    if label is not None and label not in names:
+    own = Beside(label, *(v if isinstance(v, str) else None for v in beside[1:]))
+    for field, name in own._asdict().items():
+        if name is not None and name not in names:
+            raise DataError(
+                f"{SAID[field][0]}: expected the name of a column, got {name!r}; there are {listed(names)}"
+            )
+    if own.weight is not None and kinds[own.weight] is not None:
         raise DataError(
-            f"y: expected the name of a column, got {label!r}; there are {listed(names)}"
+            f"sample_weight: expected a column of real numbers, got {own.weight!r} of the type "
+            f"{kinds[own.weight]}; give numbers"
         )
-    features = [name for name in names if name != label]
+    features = [name for name in names if name not in own]
     if isinstance(y, Unlabelled) and y.names is not None:
         features = y.names
         refuse_lost(features, names)
@@ -64,7 +156,7 @@ def chosen(kinds: Mapping[Any, str | None], y: Any) -> tuple[list[Any], Any]:
                 f"X: expected columns of real numbers, got {name!r} of the type {kinds[name]}; encode it "
                 "first, for example one column of 0 and 1 for each category"
             )
-    return features, label
+    return features, own
 
 
 def refuse_lost(names: Iterable[str], there: Iterable[Any]) -> None:

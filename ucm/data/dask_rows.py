@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as pause_for
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import pairwise
 from typing import Any
@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.columns import chosen
+from ucm.data.columns import SAID, Beside, chosen, refuse_lengths, vector
 from ucm.data.source import (
     BlockSource,
     Kernel,
@@ -32,8 +32,8 @@ from ucm.data.source import (
     RowSource,
     StateLostError,
     block_rows,
-    refuse_lengths,
 )
+from ucm.data.tags import label_in, tagged
 from ucm.errors import DataError, UCMError
 
 __all__ = ["dask_rows", "frame_kinds", "is_dask"]
@@ -45,6 +45,7 @@ _LOSSES = 5  # of workers, in one round
 _PART = 4  # times the rows of a block in memory: fewer summaries come back
 _FEW = 127  # labels that an int8 tells apart
 _FULL = 0.8  # of the memory of the workers
+_NONE = Beside(None)
 
 Merge = Callable[[Any, Any], Any]
 
@@ -63,21 +64,23 @@ class _Block:
     ----------
     n : its features
     rows : that it has; None where that is not known
-    columns, label : of a frame; None of an array, and where the labels are no column
-    classes : what labels that came as numbers of their class mean
+    columns : of a frame; None of an array
+    names : the columns of labels, weights and groups, where they are some
+    classes : of those that came as numbers of their classes what these mean
     """
 
     n: int
     rows: int | None
     columns: tuple[Any, ...] | None = None
-    label: Any = None
-    classes: Any = None
+    names: Beside = _NONE
+    classes: Beside = _NONE
 
-    def __call__(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        """Samples and labels as kernels take them."""
+    def __call__(self, X: Any, *beside: Any) -> tuple[Any, NDArray[Any]]:
+        """Samples, and what stands beside them, as kernels take them."""
         if self.columns is not None:
-            if self.label is not None:
-                y = X[self.label]
+            beside = tuple(
+                v if name is None else X[name] for v, name in zip(beside, self.names, strict=True)
+            )
             X = _table(X[list(self.columns)])
         elif sparse.issparse(X):
             X = sparse.csr_matrix(X)
@@ -88,17 +91,25 @@ class _Block:
                 f"X: expected blocks of {self.n} columns, got one of shape {X.shape}; what makes the blocks "
                 "does not do what it says"
             )
-        if y is None:
-            return X, np.broadcast_to(0.0, X.shape[0])
-        if hasattr(y, "isna") and y.isna().any():
-            raise DataError(
-                "y: expected a label for every sample, got none for some; leave these samples out"
-            )
-        y = np.asarray(y) if self.classes is None else self.classes[y]
-        refuse_lengths(X.shape[0], y.shape[0])
+        m = X.shape[0]
         if self.rows is not None:
-            refuse_lengths(self.rows, y.shape[0])
-        return X, y
+            refuse_lengths(m, self.rows)
+        if beside[0] is None:
+            return X, np.broadcast_to(0.0, m)
+        parts = zip(Beside._fields, beside, self.classes, strict=True)
+        return X, tagged(*(_entries(name, v, classes, m) for name, v, classes in parts))
+
+
+def _entries(name: str, v: Any, classes: Any, m: int) -> Any:
+    """Labels, weights or groups of a block; None as it is."""
+    if v is None:
+        return None
+    if hasattr(v, "isna") and v.isna().any():
+        word, what = SAID[name]
+        raise DataError(
+            f"{word}: expected a {what} for every sample, got none for some; leave these samples out"
+        )
+    return vector(name, np.asarray(v) if classes is None else classes[v], m)
 
 
 def _table(X: Any) -> NDArray[Any]:
@@ -194,7 +205,7 @@ def _rows(X: Any, y: Any, state: Any) -> tuple[Any, int]:
 
 
 def _classes(X: Any, y: Any, state: Any) -> tuple[Any, NDArray[Any]]:
-    return state, np.unique(y)
+    return state, np.unique(label_in(y))
 
 
 def _added(a: int, b: int) -> int:
@@ -212,7 +223,7 @@ class _OnWorkers(RowSource):
     def __init__(self, client: Any, blocks: list[Any], about: _About, options: _Options) -> None:
         self.client, self.options = client, options
         self.n, self.features, self.nbytes = about.n, about.features, 0
-        self.blocks, self.resident = blocks, about.resident
+        self.blocks, self.resident, self.tags = blocks, about.resident, about.tags
         self.futures: list[Any] | None = None
         self.computed = False
         self._refuse_size(about)
@@ -470,6 +481,7 @@ class _Here(BlockSource):
 
     def __init__(self, blocks: list[Any], about: _About) -> None:
         self.delayed, self.n, self.features = blocks, about.n, about.features
+        self.tags = about.tags
         self.m = _known(about.rows, lambda: self.rounds().merged(_rows, _added))
         self.nbytes = 8 * self.m * self.n
 
@@ -519,6 +531,7 @@ class _About:
     rows : of the blocks; None where not known
     itemsize : bytes of an entry; None of sparse ones and of frames
     resident : whether they lie on workers
+    tags : whether they have weights and groups
     """
 
     n: int
@@ -526,9 +539,12 @@ class _About:
     features: list[str] | None = None
     itemsize: int | None = None
     resident: bool = False
+    tags: tuple[str, ...] = ()
 
 
-def dask_rows(X: Any, y: Any, block: int | None = None, timeout: float | None = None) -> RowSource:
+def dask_rows(
+    X: Any, beside: Beside, block: int | None = None, timeout: float | None = None
+) -> RowSource:
     """The rows of an array or a frame of Dask, on the workers of the current client, or else here.
 
     Raises
@@ -537,36 +553,38 @@ def dask_rows(X: Any, y: Any, block: int | None = None, timeout: float | None = 
         Chunks along columns, labels that do not fit, no real numbers.
     """
     frame = hasattr(X, "columns") and hasattr(X, "npartitions")
-    columns, label = None, None
+    columns, named = None, _NONE
     if frame:
-        columns, label = chosen(frame_kinds(X), y)
+        columns, named = chosen(frame_kinds(X), beside)
         rows: tuple[int | None, ...] = (None,) * X.npartitions
         n, tables = len(columns), X.to_delayed()
         names = list(columns) if all(isinstance(c, str) for c in columns) else None
-        about = _About(n, rows, names)
+        about = _About(n, rows, names, tags=beside.tags)
     else:
         _refuse_array(X)
         rows = tuple(None if math.isnan(r) else int(r) for r in X.chunks[0])
         n, tables = X.shape[1], X.to_delayed().ravel().tolist()
         dense = isinstance(X._meta, np.ndarray)
-        about = _About(int(n), rows, None, X.dtype.itemsize if dense else None)
-    if label is not None:
-        labels, classes = [None] * len(rows), None
-    else:
-        labels, classes = _labels(X, y, rows)
+        itemsize = X.dtype.itemsize if dense else None
+        about = _About(int(n), rows, None, itemsize, tags=beside.tags)
+    own = beside.without(named)
+    if named.label is None and (own.label is None or isinstance(own.label, str)):
+        raise DataError("y: expected one label per row of X, got none; give the labels")
+    cut = [_labels(X, name, v, rows) for name, v in own._asdict().items()]
+    classes = Beside(*(each[1] for each in cut))
     dask: Any = import_module("dask")
     blocks = [
         dask.delayed(
-            _Block(about.n, r, None if columns is None else tuple(columns), label, classes),
+            _Block(about.n, r, None if columns is None else tuple(columns), named, classes),
             pure=False,
-        )(table, own)
-        for r, table, own in zip(rows, tables, labels, strict=True)
+        )(table, *parts)
+        for r, table, *parts in zip(rows, tables, *(each[0] for each in cut), strict=True)
     ]
     client = _client()
     if client is None:
         return _Here(blocks, about)
     resident = bool(import_module("distributed").futures_of(X))
-    about = _About(about.n, rows, about.features, about.itemsize, resident)
+    about = replace(about, resident=resident)
     return _OnWorkers(client, blocks, about, _Options(timeout or _TIMEOUT, block))
 
 
@@ -608,24 +626,20 @@ def frame_kinds(X: Any) -> dict[Any, str | None]:
     }
 
 
-def _labels(X: Any, y: Any, rows: tuple[int | None, ...]) -> tuple[list[Any], Any]:
-    """The labels of every block, and what they mean where they are numbers of classes."""
-    if y is None or isinstance(y, str):
-        raise DataError("y: expected one label per row of X, got none; give the labels")
+def _labels(X: Any, name: str, y: Any, rows: tuple[int | None, ...]) -> tuple[list[Any], Any]:
+    """The labels, weights or groups of every block, and what they mean where they are numbers of classes."""
+    if y is None:
+        return [None] * len(rows), None
+    word, what = SAID[name]
     if is_dask(y):
-        return _lazy_labels(X, y, rows), None
-    y = np.asarray(y)
-    if y.ndim != 1:
-        raise DataError(
-            f"y: expected one label per sample, got shape {y.shape}; give one dimension"
-        )
+        return _lazy_labels(X, y, rows, word), None
     if any(r is None for r in rows):
         raise DataError(
-            "y: expected labels of Dask beside blocks of unknown length, got them in memory; give the "
+            f"{word}: expected {what}s of Dask beside blocks of unknown length, got them in memory; give the "
             "name of their column, or X.compute_chunk_sizes() first"
         )
     ends = np.cumsum([0, *(r or 0 for r in rows)])
-    refuse_lengths(int(ends[-1]), y.size)
+    y = np.asarray(vector(name, y, int(ends[-1])))
     classes, codes = np.unique(y, return_inverse=True)
     few = classes.size <= _FEW
     sent = codes.astype(np.int8) if few else y
@@ -633,23 +647,23 @@ def _labels(X: Any, y: Any, rows: tuple[int | None, ...]) -> tuple[list[Any], An
     return cut, classes if few else None
 
 
-def _lazy_labels(X: Any, y: Any, rows: tuple[int | None, ...]) -> list[Any]:
-    """Blocks of labels beside those of the samples."""
+def _lazy_labels(X: Any, y: Any, rows: tuple[int | None, ...], word: str) -> list[Any]:
+    """Blocks of labels, weights or groups beside those of the samples."""
     if y.ndim != 1:
         raise DataError(
-            f"y: expected one label per sample, got shape {tuple(y.shape)}; give one dimension"
+            f"{word}: expected one label per sample, got shape {tuple(y.shape)}; give one dimension"
         )
     if hasattr(y, "chunks"):
         own = tuple(None if math.isnan(r) else int(r) for r in y.chunks[0])
         if None not in own and None not in rows and own != rows:
-            refuse_lengths(sum(r or 0 for r in rows), sum(r or 0 for r in own))
+            refuse_lengths(sum(r or 0 for r in rows), sum(r or 0 for r in own), word)
             y = y.rechunk((rows,))
     elif getattr(X, "known_divisions", False) and getattr(y, "known_divisions", False):
         y = y if X.divisions == y.divisions else y.repartition(divisions=X.divisions)
     parts = np.asarray(y.to_delayed(), dtype=object).ravel().tolist()
     if len(parts) != len(rows):
         raise DataError(
-            f"y: expected {len(rows)} blocks, as X has, got {len(parts)}, some of unknown length; "
+            f"{word}: expected {len(rows)} blocks, as X has, got {len(parts)}, some of unknown length; "
             "call compute_chunk_sizes() on both, or take them from one frame"
         )
     return parts

@@ -13,7 +13,8 @@ from ucm.data.linear import Vec
 from ucm.data.look import Look, joined, look, refuse_bad, refuse_empty
 from ucm.data.maps import MatrixMap
 from ucm.data.moments import Moments
-from ucm.data.source import RowSource, as_double, told
+from ucm.data.source import RowSource, Weighed, as_double, told
+from ucm.data.tags import Factors, members_in
 from ucm.data.weighing import Weighing, factors_of
 
 __all__ = ["of_moments"]
@@ -30,13 +31,13 @@ class _Part(NamedTuple):
         return self.of._replace(mean=(self.origin - origin) + self.of.mean)
 
 
-def _part(X: Any) -> _Part | None:
+def _part(X: Any, c: Vec) -> _Part | None:
     if X.shape[0] == 0:
         return None
     if sparse.issparse(X):
-        return _Part(np.zeros(X.shape[1]), Moments.of(X))
+        return _Part(np.zeros(X.shape[1]), Moments.of(X, c))
     origin = X.mean(axis=0)
-    return _Part(origin, Moments.of(X - origin))
+    return _Part(origin, Moments.of(X - origin, c))
 
 
 def _united(a: _Part | None, b: _Part | None) -> _Part | None:
@@ -45,58 +46,82 @@ def _united(a: _Part | None, b: _Part | None) -> _Part | None:
     return _Part(a.origin, a.of.merged(b.from_(a.origin)))
 
 
-_Told = tuple[Look, _Part | None, _Part | None]
+_Told = tuple[Look, list[_Part | None]]
 
 
-def _moments(X: Any, y: Any, state: Any) -> tuple[Any, _Told]:
-    found, y = look(X, y)
-    if found.bad is not None:
-        return None, (found, None, None)
-    X = as_double(X)
+def _moments(
+    X: Any, y: Any, state: Any, factors: Any, parts: tuple[tuple[float, Any], ...]
+) -> tuple[Any, _Told]:
+    found, X, y, group = look(X, y, factors)
+    if found.bad is not None or found.wrong is not None:
+        return None, (found, [None] * len(parts))
+    X, own = as_double(X), []
     with np.errstate(over="ignore", invalid="ignore"):  # refused when all rows are known
-        return None, (found, _part(X[y > 0.0]), _part(X[y < 0.0]))
+        for sign, label in parts:
+            rows = sign * y > 0.0
+            if label is not None:
+                rows &= members_in(group, label)
+            own.append(_part(X[rows], np.abs(y[rows])))
+    return None, (found, own)
 
 
 def _merge(a: _Told, b: _Told) -> _Told:
     with np.errstate(over="ignore", invalid="ignore"):
-        return joined(a[0], b[0]), _united(a[1], b[1]), _united(a[2], b[2])
+        return joined(a[0], b[0]), [_united(u, v) for u, v in zip(a[1], b[1], strict=True)]
 
 
-def of_moments(source: RowSource, class_weight: Any = None, apart: bool = False) -> Data:
-    """Bound data that know the means and covariances of all rows, and no row.
+def of_moments(
+    source: RowSource, class_weight: Any = None, apart: bool = False, factors: Factors | None = None
+) -> Data:
+    """Bound data that know the means and covariances of all rows, and of named groups, and no row.
 
     Parameters
     ----------
     apart : whether means count by their differences only; then they are from an origin near them
+    factors : where rows have weights or groups; those that it names
 
     Raises
     ------
     DataError
-        NaN or inf, no samples, labels other than both -1 and +1; squares of the entries are no numbers.
+        NaN or inf, no samples, labels other than both -1 and +1, weights or groups that are none; squares of
+        the entries are no numbers.
     """
-    all_rows = told(source.rounds(), _moments, merge=_merge)
+    labels: list[Any] = [None]
+    labels += dict.fromkeys(label for _, label in (factors.named if factors else ()))
+    keys = tuple((sign, label) for label in labels for sign in (1.0, -1.0))
+    all_rows = told(source.rounds(), _moments, factors, keys, merge=_merge)
     if all_rows is None:
         refuse_empty()
-    found, *parts = all_rows
-    refuse_bad(found)
-    weighing = Weighing(factors_of(found.counts, class_weight))
+    found, parts = all_rows
+    refuse_bad(found, factors.named if factors else ())
+    weighing = Weighing(factors_of(found.whole, class_weight))
     origin = parts[0].origin if apart else np.zeros(source.n)
-    plus, minus = (part.from_(origin) for part in parts)
-    means = np.array([plus.mean, minus.mean])
+    own: list[Any] = [None if part is None else part.from_(origin) for part in parts]
+    means = np.array([own[0].mean, own[1].mean])
+    if factors is not None:
+        source = Weighed(source, Factors(), sum(found.counts))
     data = Data(means, np.array([1.0, -1.0]), weighing, source=source)
     data.m, data.scale, data.stored = source.m, found.top or 1.0, found.entries
     refuse_squares(data.scale, "covariances")
-    data.counts, data.origin = found.counts, origin if apart else None
-    up, down = (
-        Moments(f * own.total, sign * own.mean, f * own.scatter)
-        for f, sign, own in zip(weighing.classes, (1.0, -1.0), (plus, minus), strict=True)
-    )
-    for kind, own in {"pos": plus, "neg": minus, "signed": up.merged(down)}.items():
-        F = MatrixMap(_factor(own.covariance))
-        known = {"mean": own.mean, "covariance": own.covariance, "centred": F}
-        for name, value in known.items():
-            data.once((name, kind, None), lambda value=value: value)
+    data.counts, data.origin = found.totals, origin if apart else None
+    for label, plus, minus in zip(labels, own[::2], own[1::2], strict=True):
+        _keep(data, label, plus, minus)
     return data
+
+
+def _keep(data: Data, label: Any, plus: Moments | None, minus: Moments | None) -> None:
+    """What the means and covariances of a group are, of all at None."""
+    signed = None
+    for f, sign, own in zip(data.weighing.classes, (1.0, -1.0), (plus, minus), strict=True):
+        if own is not None:
+            part = Moments(f * own.total, sign * own.mean, f * own.scatter)
+            signed = part if signed is None else signed.merged(part)
+    for kind, own in {"pos": plus, "neg": minus, "signed": signed}.items():
+        if own is not None:
+            F = MatrixMap(_factor(own.covariance))
+            known = {"mean": own.mean, "covariance": own.covariance, "centred": F}
+            for name, value in known.items():
+                data.once((name, kind, label), lambda value=value: value)
 
 
 def _factor(S: NDArray[np.float64]) -> NDArray[np.float64]:

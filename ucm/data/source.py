@@ -24,11 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ucm.data.tags import Factors, group_in, kept, label_in, tagged, weight_in
 from ucm.errors import DataError, SolverError, brief
 
 __all__ = [
-    "BlockSource", "Kernel", "Labelled", "Rounds", "RowSource", "StateLostError", "Watched", "as_double",
-    "block_rows", "gathered", "once_more", "processors", "refuse_lengths", "told",
+    "BlockSource", "Kernel", "Labelled", "Rounds", "RowSource", "StateLostError", "Watched", "Weighed",
+    "as_double", "block_rows", "gathered", "given_rows", "of_all_groups", "once_more", "processors",
+    "spread", "told",
 ]  # fmt: skip
 
 Kernel = Callable[..., tuple[Any, Any]]
@@ -114,12 +116,14 @@ class RowSource(ABC):
     m, n : samples and features
     nbytes : of the samples as double precision, what `gather` takes
     features : the names of the features, where they have some
+    tags : "weight" and "group", where rows have these: see `ucm.data.tags`
     """
 
     m: int
     n: int
     nbytes: int
     features: list[str] | None = None
+    tags: tuple[str, ...] = ()
 
     @abstractmethod
     def rounds(self) -> Rounds:
@@ -174,7 +178,7 @@ class RowSource(ABC):
 
 
 def _copied(X: Any, y: Any, state: Any) -> tuple[Any, Any]:
-    return state, (as_double(X), np.asarray(y))
+    return state, (as_double(X), label_in(y))
 
 
 def gathered(parts: Sequence[tuple[Any, Any]]) -> tuple[Any, NDArray[Any]]:
@@ -289,6 +293,7 @@ class Watched(RowSource):
     def __init__(self, inner: RowSource, before: Callable[[Rounds, int], None]) -> None:
         self.inner, self.before, self.number = inner, before, 0
         self.m, self.n, self.nbytes = inner.m, inner.n, inner.nbytes
+        self.tags = inner.tags
 
     def rounds(self) -> Rounds:
         return _WatchedRounds(self, self.inner.rounds())
@@ -329,9 +334,10 @@ class _Renamed:
     def __call__(self, X: Any, y: Any, state: Any, *message: Any) -> tuple[Any, Any]:
         y = np.asarray(y)
         if self.negative is not None:
-            rows = (y == self.positive) | (y == self.negative)
+            rows = (label_in(y) == self.positive) | (label_in(y) == self.negative)
             X, y = X[rows], y[rows]
-        return self.kernel(X, np.where(y == self.positive, 1.0, -1.0), state, *message)
+        v = np.where(label_in(y) == self.positive, 1.0, -1.0)
+        return self.kernel(X, tagged(v, weight_in(y), group_in(y)), state, *message)
 
 
 @dataclass(frozen=True)
@@ -384,6 +390,7 @@ class Labelled(RowSource):
         self.inner, self.positive, self.negative = inner, positive, negative
         self.m, self.n = inner.m if m is None else m, inner.n
         self.nbytes = int(inner.nbytes * (self.m / max(inner.m, 1)))
+        self.tags = inner.tags
 
     def rounds(self) -> Rounds:
         change = functools.partial(_Renamed, positive=self.positive, negative=self.negative)
@@ -398,7 +405,7 @@ class Mapped(RowSource):
 
     def __init__(self, inner: RowSource, transform: Callable[[Any], Any], n: int) -> None:
         self.inner, self.transform = inner, transform
-        self.m, self.n, self.nbytes = inner.m, n, 8 * inner.m * n
+        self.m, self.n, self.nbytes, self.tags = inner.m, n, 8 * inner.m * n, inner.tags
 
     def rounds(self) -> Rounds:
         change = functools.partial(_Transformed, transform=self.transform, n=self.n)
@@ -410,6 +417,71 @@ class Mapped(RowSource):
     def __repr__(self) -> str:
         of = getattr(self.transform, "__self__", self.transform)
         return f"{self.inner!r}.mapped({of!r})"
+
+
+@dataclass(frozen=True)
+class _OfWeights:
+    """A kernel that sees the rows that count."""
+
+    kernel: Kernel
+    factors: Factors
+
+    def __call__(self, X: Any, y: Any, state: Any, *message: Any) -> tuple[Any, Any]:
+        X, y, _ = kept(X, y, self.factors)
+        return self.kernel(X, y, state, *message)
+
+
+def _counted(X: Any, y: Any, state: Any, factors: Factors) -> tuple[Any, NDArray[np.float64]]:
+    rows = kept(np.asarray(y), y, factors)[2]
+    found = np.zeros(len(y))
+    found[slice(None) if rows is None else rows] = 1.0
+    return state, found
+
+
+class Weighed(RowSource):
+    """The rows of a source that count, as kernels of models see them.
+
+    Parameters
+    ----------
+    inner : labels -1 and +1, weights, groups
+    factors : of classes and groups
+    m : how many rows count, where that is known
+    """
+
+    def __init__(self, inner: RowSource, factors: Factors, m: int | None = None) -> None:
+        self.inner, self.factors = inner, factors
+        self.m, self.n = inner.m if m is None else m, inner.n
+        self.nbytes, self.tags = inner.nbytes, inner.tags
+
+    def rounds(self) -> Rounds:
+        return _OtherKernels(
+            self.inner.rounds(), functools.partial(_OfWeights, factors=self.factors)
+        )
+
+    def labels(self) -> NDArray[Any]:
+        return self.inner.labels()
+
+    def __repr__(self) -> str:
+        return f"{self.inner!r}, {self.m} of them with weights"
+
+
+def of_all_groups(source: RowSource) -> RowSource:
+    """The rows of all groups."""
+    return Weighed(source.inner, Factors()) if isinstance(source, Weighed) else source
+
+
+def given_rows(source: RowSource) -> int:
+    """How many rows were given, those among them that do not count."""
+    return source.inner.m if isinstance(source, Weighed) else source.m
+
+
+def spread(source: RowSource, make: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
+    """What `make()` tells of the rows that count, with 0 for the others that were given."""
+    if not isinstance(source, Weighed):
+        return make()
+    found = np.concatenate(told(source.inner.rounds(), _counted, source.factors))
+    found[found > 0.0] = make()
+    return found
 
 
 def _mapped(transform: Callable[[Any], Any], X: Any) -> Any:
@@ -436,11 +508,3 @@ def _mapped(transform: Callable[[Any], Any], X: Any) -> Any:
             "table with a row for each"
         )
     return found
-
-
-def refuse_lengths(rows: int, labels: int) -> None:
-    """Raises `DataError` where there is not one label for each row."""
-    if rows != labels:
-        raise DataError(
-            f"y: expected {rows} labels, one per row of X, got {labels}; both must have the same length"
-        )

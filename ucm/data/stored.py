@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.columns import Unlabelled, chosen
+from ucm.data.columns import SAID, Beside, Unlabelled, chosen
 from ucm.data.dask_rows import dask_rows, is_dask
 from ucm.data.options import COUNT, SECONDS, optional
 from ucm.data.sound import refuse_unsound
-from ucm.data.source import BlockSource, RowSource, block_rows, refuse_lengths
+from ucm.data.source import BlockSource, RowSource, block_rows
+from ucm.data.tags import label_in, refuse_tags, tagged
 from ucm.errors import DataError, MissingExtraError, brief
 
 __all__ = ["SUFFIXES", "feature_rows", "is_stored", "row_source"]
@@ -46,6 +47,8 @@ def row_source(
     X: Any,
     y: Any = None,
     *,
+    sample_weight: Any = None,
+    subgroup: Any = None,
     threads: int | None = None,
     block: int | None = None,
     timeout: float | None = None,
@@ -62,6 +65,9 @@ def row_source(
     y : (m,) labels, or the name of their column
         In memory or not; a path to a .npy file too. Left out, the column named label, class, target or y; of
         HDF5 and Zarr the array `y`.
+    sample_weight, subgroup : as y, optional
+        What each sample weighs, and its group, as in `ucm.compile`; names of columns, of HDF5 and Zarr of
+        arrays beside `X`.
     threads : int, optional
         That read at the same time; four at most by default.
     block : int, optional
@@ -99,10 +105,12 @@ def row_source(
             raise DataError(
                 "y: expected none beside a row source, which has its own, got one; leave it out"
             )
+        refuse_tags((sample_weight, subgroup))
         return X
+    beside = Beside(y, sample_weight, subgroup)
     if is_dask(X):
-        return dask_rows(X, y, block, timeout)
-    found = _opened(X, y, block)
+        return dask_rows(X, beside, block, timeout)
+    found = _opened(X, beside, block)
     found.threads = threads
     return found
 
@@ -111,10 +119,10 @@ def feature_rows(X: Any, names: list[str] | None) -> RowSource:
     """Rows without labels: of a table with columns those named, or all."""
     if isinstance(X, RowSource):
         return X
-    return _opened(X, Unlabelled(names), None)
+    return _opened(X, Beside(Unlabelled(names)), None)
 
 
-def _opened(X: Any, y: Any, block: int | None) -> BlockSource:
+def _opened(X: Any, y: Beside, block: int | None) -> BlockSource:
     if isinstance(X, str | Path):
         path = Path(X)
         kind = SUFFIXES.get(path.suffix.lower())
@@ -139,7 +147,7 @@ def _opened(X: Any, y: Any, block: int | None) -> BlockSource:
     return _of_arrays(X, y, block)
 
 
-def _of_file(path: Path, kind: str, y: Any, block: int | None) -> BlockSource:
+def _of_file(path: Path, kind: str, y: Beside, block: int | None) -> BlockSource:
     kept = _Kept(path)  # as it is before anything is read
     found = _of_format(path, kind, y, block)
     if isinstance(found, _Rows):
@@ -147,7 +155,7 @@ def _of_file(path: Path, kind: str, y: Any, block: int | None) -> BlockSource:
     return found
 
 
-def _of_format(path: Path, kind: str, y: Any, block: int | None) -> BlockSource:
+def _of_format(path: Path, kind: str, y: Beside, block: int | None) -> BlockSource:
     if kind == "numpy":
         try:
             X = np.load(path, mmap_mode="r")
@@ -190,30 +198,22 @@ def _library(name: str, part: str | None = None) -> Any:
     return library
 
 
-def _of_group(group: Any, y: Any, block: int | None) -> BlockSource:
-    missing = [name for name in ("X", *(["y"] if y is None else [])) if name not in group]
+def _of_group(group: Any, y: Beside, block: int | None) -> BlockSource:
+    names = {"label": "y"} if y.label is None else {}
+    names |= {k: v for k, v in y._asdict().items() if k != "label" and isinstance(v, str)}
+    missing = [name for name in ("X", *names.values()) if name not in group]
     if missing:
         raise DataError(
-            f"row_source: expected the arrays X and y, got {', '.join(group) or 'none'}; give the arrays "
-            "themselves"
+            f"row_source: expected the arrays {' and '.join(('X', *names.values()))}, got "
+            f"{', '.join(group) or 'none'}; give the arrays themselves"
         )
-    return _of_arrays(group["X"], group["y"] if y is None else y, block)
+    return _of_arrays(group["X"], y._replace(**{k: group[v] for k, v in names.items()}), block)
 
 
-def _of_arrays(X: Any, y: Any, block: int | None) -> BlockSource:
-    if y is None:
+def _of_arrays(X: Any, beside: Beside, block: int | None) -> BlockSource:
+    if beside.label is None:
         raise DataError("y: expected one label per row of X, got none; give the labels")
-    if isinstance(y, str | Path):
-        if not Path(y).exists():
-            raise DataError(
-                f"y: expected labels or a .npy file of them, got {str(y)!r}; save them with numpy.save"
-            )
-        try:
-            y = np.load(y, mmap_mode="r")
-        except (ValueError, OSError) as error:
-            raise DataError(
-                f"y: expected labels or a .npy file of them, got {str(y)!r} ({error}); save them as .npy"
-            ) from error
+    beside = Beside(*map(_read_labels, Beside._fields, beside))
     if sparse.issparse(X):
         refuse_unsound(X, "X")
         X = sparse.csr_matrix(X)
@@ -233,14 +233,21 @@ def _of_arrays(X: Any, y: Any, block: int | None) -> BlockSource:
         raise DataError(
             f"X: expected a table of real numbers, got the dtype {X.dtype}; encode text and dates first"
         )
-    y = y.zeros(X.shape[0]) if isinstance(y, Unlabelled) else y
-    y = y if hasattr(y, "shape") and hasattr(y, "dtype") else np.asarray(y)
-    if len(y.shape) != 1:
-        raise DataError(
-            f"y: expected one label per sample, got shape {tuple(y.shape)}; give one dimension"
-        )
-    refuse_lengths(X.shape[0], y.shape[0])
-    return _ArrayRows(X, y, block)
+    return _ArrayRows(X, beside.columns(X.shape[0]), block)
+
+
+def _read_labels(name: str, given: Any) -> Any:
+    """What stands beside rows, of a .npy file where a path is given."""
+    if not isinstance(given, str | Path):
+        return given
+    word, what = SAID[name]
+    wanted = f"{word}: expected {what}s or a .npy file of them, got {str(given)!r}"
+    if not Path(given).exists():
+        raise DataError(f"{wanted}; save them with numpy.save")
+    try:
+        return np.load(given, mmap_mode="r")
+    except (ValueError, OSError) as error:
+        raise DataError(f"{wanted} ({error}); save them as .npy") from error
 
 
 @dataclass(frozen=True)
@@ -295,10 +302,12 @@ class _Rows(BlockSource):
 class _ArrayRows(_Rows):
     """What gives rows by slices: arrays, CSR matrices, memory maps, datasets of HDF5 and Zarr."""
 
-    def __init__(self, X: Any, y: Any, block: int | None) -> None:
-        self.X, self.y = _part(X), _part(y)
-        mapped = [part.file for part in (self.X, self.y) if isinstance(part, _MappedFile)]
-        self.kept = (*mapped, *_file_of(X), *_file_of(y))
+    def __init__(self, X: Any, beside: Beside, block: int | None) -> None:
+        self.X, self.beside = _part(X), Beside(*map(_part, beside))
+        parts = self.X, *self.beside
+        mapped = [part.file for part in parts if isinstance(part, _MappedFile)]
+        files = [file for part in (X, *beside) for file in _file_of(part)]
+        self.kept, self.tags = (*mapped, *files), beside.tags
         self.m, self.n = X.shape
         per_row = X.shape[1] * X.dtype.itemsize
         if sparse.issparse(X):
@@ -312,12 +321,13 @@ class _ArrayRows(_Rows):
 
     def read(self, block: int) -> Iterator[tuple[Any, Any]]:
         start, end = block * self.step, min((block + 1) * self.step, self.m)
-        yield self.X[start:end], np.asarray(self.y[start:end])
+        yield self.X[start:end], self.beside.at(start, end)
 
     def labels(self) -> NDArray[Any]:
-        if isinstance(self.y, np.ndarray):
-            return np.unique(self.y)
-        parts = [np.unique(np.asarray(self.y[i : i + _MANY])) for i in range(0, self.m, _MANY)]
+        y = self.beside.label
+        if isinstance(y, np.ndarray):
+            return np.unique(y)
+        parts = [np.unique(np.asarray(y[i : i + _MANY])) for i in range(0, self.m, _MANY)]
         return np.unique(np.concatenate(parts)) if parts else np.empty(0)
 
 
@@ -395,42 +405,47 @@ class _Columns(_Rows):
     Attributes
     ----------
     columns : those of the features
-    label : the column of the labels
-    y : the labels where they are none of the columns
+    names : the columns of labels, weights and groups
+    beside : these where they are none of the columns
     """
 
     columns: list[str]
-    label: str | None
-    y: Any
+    names: Beside
+    beside: Beside
     step: int
 
-    def _begin(self, schema: Any, m: int, y: Any, block: int | None) -> None:
+    def _begin(self, schema: Any, m: int, y: Beside, block: int | None) -> None:
         twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
         if twice:
             raise DataError(
                 f"X: expected columns with names of their own, got two named {brief(twice[0])}; rename one"
             )
-        self.columns, self.label = chosen(_kinds(schema), y)
-        self.features = self.columns
+        self.columns, self.names = chosen(_kinds(schema), y)
+        self.features, self.tags = self.columns, y.tags
         self.m, self.n = m, len(self.columns)
         self.nbytes = 8 * self.m * self.n
         self.step = block or block_rows(8 * self.n)
-        y = y.zeros(m) if isinstance(y, Unlabelled) else y
-        self.y = None if self.label is not None else np.asarray(y)
-        if self.y is not None:
-            if self.y.ndim != 1:
-                raise DataError(
-                    f"y: expected one label per sample, got shape {self.y.shape}; give one dimension"
-                )
-            refuse_lengths(m, self.y.size)
+        self.beside = y.without(self.names).columns(m)
 
-    def _labels_at(self, part: Any, start: int) -> NDArray[Any]:
-        if self.label is None:
-            return self.y[start : start + part.num_rows]
-        found = part.column(self.label)
+    def _at(self, part: Any, start: int) -> NDArray[Any]:
+        """Labels, weights and groups of a part of the rows."""
+        given = [
+            v if name is None else self._of_column(part, field, name, start)
+            for field, name, v in zip(
+                Beside._fields,
+                self.names,
+                self.beside.parts(start, start + part.num_rows),
+                strict=True,
+            )
+        ]
+        return tagged(*given)
+
+    def _of_column(self, part: Any, field: str, name: str, start: int) -> NDArray[Any]:
+        found = part.column(name)
         if found.null_count:
+            word, what = SAID[field]
             raise DataError(
-                f"y: expected a label for every sample, got none in column {self.label!r} of some from row "
+                f"{word}: expected a {what} for every sample, got none in column {name!r} of some from row "
                 f"{start} on; leave these samples out"
             )
         if type(found.type).__name__ == "DictionaryType":
@@ -452,10 +467,10 @@ class _ArrowRows(_Columns):
     def read(self, block: int) -> Iterator[tuple[Any, Any]]:
         start = block * self.step
         part = self.table.slice(start, self.step)
-        yield _dense(part, self.columns), self._labels_at(part, start)
+        yield _dense(part, self.columns), self._at(part, start)
 
     def labels(self) -> NDArray[Any]:
-        return np.unique(self._labels_at(self.table, 0))
+        return np.unique(label_in(self._at(self.table, 0)))
 
 
 class _ParquetRows(_Columns):
@@ -480,8 +495,10 @@ class _ParquetRows(_Columns):
 
     def read(self, block: int) -> Iterator[tuple[Any, Any]]:
         start = self.starts[block]
-        for part in self._parts(block, self.columns + ([self.label] if self.label else [])):
-            yield _dense(part, self.columns), self._labels_at(part, start)
+        for part in self._parts(
+            block, [*self.columns, *(name for name in self.names if name is not None)]
+        ):
+            yield _dense(part, self.columns), self._at(part, start)
             start += part.num_rows
 
     def _parts(self, block: int, columns: list[str]) -> Iterator[Any]:
@@ -498,11 +515,12 @@ class _ParquetRows(_Columns):
             ) from error
 
     def labels(self) -> NDArray[Any]:
-        if self.label is None:
-            return np.unique(self.y)
+        name = self.names.label
+        if name is None:
+            return np.unique(self.beside.label)
         parts = [
-            np.unique(self._labels_at(part, self.starts[block]))
+            np.unique(self._of_column(part, "label", name, self.starts[block]))
             for block in range(self.blocks)
-            for part in self._parts(block, [self.label])
+            for part in self._parts(block, [name])
         ]
         return np.unique(np.concatenate(parts)) if parts else np.empty(0)

@@ -6,7 +6,7 @@ import functools
 import zlib
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,8 +17,9 @@ from ucm.data.bound import Data, EuclideanSpace
 from ucm.data.gram import Gram
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.look import Look, joined, look, refuse_bad, refuse_empty
-from ucm.data.source import Rounds, RowSource, as_double, gathered, told
+from ucm.data.source import Rounds, RowSource, Weighed, as_double, gathered, given_rows, told
 from ucm.data.stored import row_source
+from ucm.data.tags import Factors
 from ucm.data.weighing import PLAIN, Weighing
 from ucm.errors import DataError
 
@@ -28,6 +29,7 @@ __all__ = [
     "RowData",
     "in_memory",
     "refuse_gathering",
+    "rows_here",
     "some_rows",
     "survey",
     "taken",
@@ -37,9 +39,9 @@ _SAMPLE = 1 << 27  # bytes of the sample at most
 _FEWEST = 1500  # rows of a sample, or all
 
 
-def _look(X: Any, y: Any, state: Any, step: int) -> tuple[Any, tuple[Look, Any]]:
-    found, y = look(X, y)
-    part = some_rows(X, y == 1.0, y == -1.0, (step, step))
+def _look(X: Any, y: Any, state: Any, step: int, factors: Any) -> tuple[Any, tuple[Look, Any]]:
+    found, X, y, _ = look(X, y, factors)
+    part = some_rows(X, y > 0.0, y < 0.0, (step, step))
     return None, (found, (as_double(X[part]), y[part]))
 
 
@@ -134,7 +136,10 @@ class RowData:
     Attributes
     ----------
     source : where they are
-    sizes : of class +1 and class -1
+    sizes : of class +1 and class -1, those that count
+    totals : the sums of their weights, the class left out
+    whole : of those of all groups
+    least : the least weight
     scale : the largest absolute entry, 1 where all are 0
     stored : entries
     sample : some rows of each class and their labels
@@ -143,6 +148,9 @@ class RowData:
 
     source: RowSource
     sizes: tuple[int, int]
+    totals: tuple[float, float]
+    whole: tuple[float, float]
+    least: float
     scale: float
     stored: int
     sample: tuple[Any, Vec]
@@ -161,11 +169,22 @@ class RowData:
 
     @property
     def given(self) -> int:
-        return self.source.m
+        return given_rows(self.source)
 
     @property
     def total(self) -> float:
-        return float(self.source.m)
+        return sum(self.whole)
+
+    @property
+    def plain(self) -> bool:
+        """Whether every row weighs 1."""
+        return not isinstance(self.source, Weighed)
+
+    @property
+    def means(self) -> tuple[float, float]:
+        """The mean weight in class +1 and class -1."""
+        plus, minus = (t / m for t, m in zip(self.totals, self.sizes, strict=True))
+        return plus, minus
 
     @property
     def space(self) -> EuclideanSpace:
@@ -187,9 +206,7 @@ class RowData:
         return {"pos": self.sizes[0], "neg": self.sizes[1]}.get(kind, self.m)
 
     def rows(self, kind: str, group: Any = None) -> None:
-        """Where the samples are is not known; that there are no groups is."""
-        if group is not None:
-            refuse_gathering(self.source, f"{kind}.group({group!r})")
+        """Where the samples are is not known."""
 
     def signs(self, kind: str, group: Any = None) -> Vec | None:
         """Labels of `signed`, in an order of their own."""
@@ -202,22 +219,23 @@ class RowData:
         return ElsewhereMap(self.source, kind, self._size(kind))
 
     def copies(self, kind: str, group: Any = None) -> Vec | None:
-        """The factors of the classes; None where each is 1."""
-        if self.weighing.plain:
+        """The factors of the classes, times the mean of the weights; None where each is 1."""
+        plus, minus = (f * c for f, c in zip(self.weighing.classes, self.means, strict=True))
+        if plus == minus == 1.0:
             return None
-        plus, minus = self.weighing.classes
         if kind == "signed":
             return np.repeat([plus, minus], self.sizes)
         return np.broadcast_to(plus if kind == "pos" else minus, self._size(kind))
 
     def count(self, kind: str, group: Any = None) -> float:
-        """Their number, times the factor of the class."""
-        parts = zip(("pos", "neg"), self.sizes, self.weighing.classes, strict=True)
-        return float(sum(size * factor for k, size, factor in parts if kind in (k, "signed")))
+        """The sum of their weights."""
+        parts = zip(("pos", "neg"), self.totals, self.weighing.classes, strict=True)
+        return float(sum(total * factor for k, total, factor in parts if kind in (k, "signed")))
 
     def number(self, kind: str, group: Any = None) -> float:
-        """Their number."""
-        return float(self._size(kind))
+        """Their number, each as often as its own weight says."""
+        parts = zip(("pos", "neg"), self.totals, strict=True)
+        return float(sum(total for k, total in parts if kind in (k, "signed")))
 
     def mean(self, kind: str, group: Any = None) -> NoReturn:
         refuse_gathering(self.source, f"a set with {kind}.mean and hulls of samples")
@@ -229,6 +247,12 @@ class RowData:
         refuse_gathering(self.source, f"a set with {kind}.cov and hulls of samples")
 
 
+def rows_here(X: Any, y: Vec, weighing: Weighing = PLAIN) -> Data:
+    """Bound data of some rows, with their labels times what they weigh."""
+    c = np.abs(y)
+    return Data(X, np.sign(y), weighing if (c == 1.0).all() else replace(weighing, samples=c))
+
+
 def in_memory(data: Data) -> RowData:
     """The same of bound samples, without a pass over them: rows of the sample alone are looked at."""
     plus = int(np.count_nonzero(data.y > 0.0))
@@ -237,8 +261,10 @@ def in_memory(data: Data) -> RowData:
     sample = _take(data.X, data.y, None, (step, step))[1]
     entries = sample[0].data if sparse.issparse(sample[0]) else sample[0]
     top = float(np.abs(entries).max(initial=0.0))
-    sizes = plus, data.m - plus
-    return RowData(source, sizes, top or 1.0, data.stored, sample, data.weighing)
+    sizes, totals = (plus, data.m - plus), (float(plus), float(data.m - plus))
+    return RowData(
+        source, sizes, totals, totals, 1.0, top or 1.0, data.stored, sample, data.weighing
+    )
 
 
 def _step(source: RowSource) -> int:
@@ -250,21 +276,29 @@ def _step(source: RowSource) -> int:
     return max(1, source.m // want)
 
 
-def survey(source: RowSource, weighing: Weighing = PLAIN) -> RowData:
+def survey(source: RowSource, factors: Factors | None = None) -> RowData:
     """The first pass.
+
+    Parameters
+    ----------
+    factors : of classes and groups, where rows have weights or groups
 
     Raises
     ------
     DataError
-        NaN or inf, no samples, labels other than both -1 and +1.
+        NaN or inf, no samples, labels other than both -1 and +1, weights or groups that are none.
     """
     if source.m == 0:
         refuse_empty()
     step = _step(source)
-    seen = told(source.rounds(), _look, step)
+    seen = told(source.rounds(), _look, step, factors)
     found = functools.reduce(joined, [told for told, _ in seen])
-    refuse_bad(found)
+    refuse_bad(found, () if factors is None else factors.named)
     sample = gathered([part for _, part in seen])
-    if np.ptp(sample[1]) == 0.0:  # a class too rare to be met
+    if factors is not None:
+        source = Weighed(source, factors, sum(found.counts))
+    if (sample[1] > 0.0).all() or (sample[1] < 0.0).all():  # a class too rare to be met
         sample = taken(source.rounds(), (step, step))
-    return RowData(source, found.counts, found.top or 1.0, found.entries, sample, weighing)
+    return RowData(
+        source, found.counts, found.totals, found.whole, found.least, found.top or 1.0, found.entries, sample
+    )  # fmt: skip

@@ -19,8 +19,7 @@ from ucm.data.gram import Expansion
 from ucm.data.kernels import Kernel
 from ucm.data.rows import in_double
 from ucm.data.sound import refuse_unsound
-from ucm.data.stored import is_stored, row_source
-from ucm.data.survey import refuse_gathering
+from ucm.data.stored import is_stored
 from ucm.errors import SolverError
 from ucm.estimators.declared import OfModel, fitted_anew
 from ucm.estimators.lazily import lazy_accuracy, lazy_answers
@@ -311,9 +310,8 @@ class Classifier(ClassifierMixin, OfModel):
         self, model: RobustMargin | Objective, X: Any, y: Any, sample_weight: Any, subgroup: Any
     ) -> Self:
         """The same over rows that are read block by block."""
-        if sample_weight is not None or subgroup is not None:
-            refuse_gathering(row_source(X, y), "Classifier.fit with sample_weight or subgroup")
-        source, classes, plans, solutions = fit_rows(self, model, X, y)
+        tags = {"sample_weight": sample_weight, "subgroup": subgroup}
+        source, classes, plans, solutions = fit_rows(self, model, X, y, tags)
         for solution in solutions:
             if solution.w is None or not solution.w.any():
                 raise SolverError(f"Classifier: {solution.message}")

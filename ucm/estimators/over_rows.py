@@ -18,6 +18,7 @@ from ucm.data.look import refuse_empty
 from ucm.data.source import Labelled, RowSource, as_double, told
 from ucm.data.stored import feature_rows, row_source
 from ucm.data.survey import FEATURES, refuse_gathering
+from ucm.data.tags import label_in, weight_in
 from ucm.errors import DataError, ParameterError
 from ucm.estimators.options import solve_options
 from ucm.estimators.validation import class_weights
@@ -29,7 +30,7 @@ __all__ = ["accuracy_rows", "fit_rows", "score_rows", "scored"]
 
 
 def fit_rows(
-    classifier: Any, model: RobustMargin | Objective, X: Any, y: Any
+    classifier: Any, model: RobustMargin | Objective, X: Any, y: Any, tags: dict[str, Any]
 ) -> tuple[RowSource, NDArray[Any], list[Plan], list[Solution]]:
     """The source, the labels, and of every problem of two classes the plan and its solution.
 
@@ -39,7 +40,7 @@ def fit_rows(
         One class, a kernel or probabilities: they need all samples in memory.
     """
     began = time.perf_counter()
-    source = row_source(X, y)
+    source = row_source(X, y, **tags)
     if classifier.kernel not in (None, "linear"):
         refuse_gathering(source, "Classifier with a kernel", FEATURES)
     for word, given in (
@@ -75,7 +76,7 @@ def _problems(
     if classes.size == 2 and (weight is None or isinstance(weight, str)):
         yield Labelled(source, classes[1]), weight
         return
-    met = told(source.rounds(), _met, classes, merge=_added)
+    rows, met = told(source.rounds(), _met, classes, merge=_added)
     weights = class_weights(weight, classes, met)
     if classes.size == 2:
         yield Labelled(source, classes[1]), (weights[1], weights[0])
@@ -88,12 +89,15 @@ def _problems(
             )
     else:
         for i, j in combinations(range(classes.size), 2):
-            part = Labelled(source, classes[i], classes[j], int(met[i] + met[j]))
+            part = Labelled(source, classes[i], classes[j], int(rows[i] + rows[j]))
             yield part, (weights[i], weights[j])
 
 
-def _met(X: Any, y: Any, state: Any, classes: NDArray[Any]) -> tuple[Any, NDArray[np.int64]]:
-    return state, np.array([np.count_nonzero(np.asarray(y) == label) for label in classes])
+def _met(X: Any, y: Any, state: Any, classes: NDArray[Any]) -> tuple[Any, NDArray[np.float64]]:
+    c, y = weight_in(y), label_in(y)
+    c = np.ones(y.size) if c is None else c
+    own = [c[y == label] for label in classes]
+    return state, np.array([[v.size for v in own], [v.sum() for v in own]])
 
 
 def _added(a: Any, b: Any) -> Any:
@@ -103,7 +107,7 @@ def _added(a: Any, b: Any) -> Any:
 def _scores(X: Any, y: Any, state: Any, W: NDArray[np.float64]) -> tuple[Any, Any]:
     X = as_double(X)
     entries = X.data if hasattr(X, "indptr") else X
-    return state, (np.asarray(X @ W.T), np.asarray(y), bool(np.isfinite(entries).all()))
+    return state, (np.asarray(X @ W.T), label_in(y), bool(np.isfinite(entries).all()))
 
 
 def score_rows(X: Any, W: NDArray[np.float64], names: list[str] | None) -> NDArray[np.float64]:
@@ -143,7 +147,7 @@ def scored(
 
 def _right(X: Any, y: Any, state: Any, w: Vec, b: float) -> tuple[Any, int]:
     positive = np.asarray(as_double(X) @ w).ravel() + b > 0.0
-    return state, int(np.count_nonzero(positive == (np.asarray(y) > 0.0)))
+    return state, int(np.count_nonzero(positive == (label_in(y) > 0.0)))
 
 
 def accuracy_rows(source: RowSource, w: Vec, b: float) -> float:

@@ -3,11 +3,11 @@
 For `x = sum_c f_c sum_i q_i x_i` as in `ucm.forms.rows.RowBalls`, any w, mu_c and t_k > 0, with
 `v_i = (-f_c w'x_i - mu_c) / t_k`,
 
-    max over the set of -w'x  <=  sum_c mass_c mu_c + sum_k t_k (radius_k + sum_c share_c sum_i l_k(v_i)),
+    max over the set of -w'x  <=  sum_c mass_c mu_c + sum_k t_k (radius_k + sum_c share_c sum_i c_i l_k(v_i)),
 
-c over the classes of k; `q_i = share_c l_k'(v_i)` attains it where mu and t are best (Ito, Takeda and Toh
-2015, section 5.2). Brought to their masses, and moved to the uniform weights as far as the balls ask, these
-are weights of a point of the set. All of it are sums over rows.
+c over the classes of k, c_i what a sample weighs; `q_i = share_c c_i l_k'(v_i)` attains it where mu and t are
+best (Ito, Takeda and Toh 2015, section 5.2). Brought to their masses, and moved to weights proportional to
+the c_i as far as the balls ask, these are weights of a point of the set. All of it are sums over rows.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def rooms(form: RowBalls) -> Vec:
     found = np.array([radius for _, radius in form.balls])
     sizes = np.maximum(np.abs(found), 1.0)
     for c, k in enumerate(form.of):
-        whole = form.shares[c] * form.data.sizes[c]
+        whole = form.shares[c] * form.data.totals[c]
         found[k] -= whole * float(form.balls[k][0].conjugate(np.array([form.masses[c] / whole]))[0])
     return np.where(found > 1e-13 * sizes, found, 0.0)
 
@@ -71,8 +71,8 @@ def within(form: RowBalls, totals: Vec, heights: Vec) -> tuple[Vec, Vec]:
     A mean with weights that are all the same, 0 or larger ones, gives them their mass, one with the uniform
     weights brings them into their ball; the heights of means are no more than the means of heights.
     """
-    masses, sizes = np.array(form.masses), np.array(form.data.sizes, dtype=np.float64)
-    wholes, end, top = sizes * form.shares, np.zeros(2), np.zeros(2)
+    masses, totals_of = np.array(form.masses), np.array(form.data.totals)
+    wholes, end, top = totals_of * form.shares, np.zeros(2), np.zeros(2)
     for c, k in enumerate(form.of):
         loss = form.balls[k][0]
         if totals[c] < masses[c]:
@@ -84,7 +84,7 @@ def within(form: RowBalls, totals: Vec, heights: Vec) -> tuple[Vec, Vec]:
     above = -np.array([radius for _, radius in form.balls])
     np.add.at(above, list(form.of), (1.0 - part) * heights + part * top)
     to = np.clip(above / np.maximum(above + rooms(form), 1e-300), 0.0, 1.0)[list(form.of)]
-    return (1.0 - to) * (1.0 - part), ((1.0 - to) * part * end + to * masses) / sizes
+    return (1.0 - to) * (1.0 - part), ((1.0 - to) * part * end + to * masses) / totals_of
 
 
 def support_bound(form: RowBalls, mu: Vec, t: Vec, losses: Vec) -> float:
@@ -99,7 +99,7 @@ def balls_proven(form: RowBalls, proof: BallProof) -> tuple[Certificate, NDArray
     support = support_bound(form, proof.mu, proof.t, proof.losses)
     primal = support / norm if norm > 0.0 else np.inf
     scale, shift = within(form, proof.totals, proof.heights)
-    shift *= form.data.sizes
+    shift *= form.data.totals
     points = scale[:, None] * proof.sums + shift[:, None] * proof.means
     size = form.data.space.norm(form.factors[0] * points[0] + form.factors[1] * points[1])
     if norm == 0.0:  # no direction yet

@@ -51,7 +51,7 @@ def losses_proven(form: RowLosses, proof: LossProof) -> Certificate:
     primal = form.lam * float(proof.w @ proof.w) + float(proof.loss)
     conjugates = np.zeros(2)
     for loss, C in form.losses:
-        conjugates += np.array(C) * form.data.sizes * float(loss.conjugate(np.zeros(1))[0])
+        conjugates += np.array(C) * form.data.totals * float(loss.conjugate(np.zeros(1))[0])
     dual = -float(conjugates.sum())
     if proof.slopes is not None and proof.points is not None:
         A = np.asarray(proof.slopes, dtype=np.float64)
@@ -70,6 +70,6 @@ def losses_proven(form: RowLosses, proof: LossProof) -> Certificate:
 def at_rest(form: RowLosses) -> float:
     """The objective at w = 0 and b = 0."""
     return sum(
-        float(np.dot(C, form.data.sizes)) * float(loss.each(np.zeros(1))[0])
+        float(np.dot(C, form.data.totals)) * float(loss.each(np.zeros(1))[0])
         for loss, C in form.losses
     )

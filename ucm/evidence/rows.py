@@ -1,9 +1,9 @@
 """What one pass over all rows proves of two reduced hulls.
 
-For `x = sum_c f_c sum_i q_i x_i` with `0 <= q_i <= cap_c`, `sum q_i = mass_c`, and any w of length 1
+For `x = sum_c f_c sum_i q_i x_i` with `0 <= q_i <= cap_c c_i`, `sum q_i = mass_c`, and any w of length 1
 at most and theta,
 
-    min over the set of w'x  >=  sum_c { mass_c theta_c - cap_c sum_i max(0, theta_c - f_c w'x_i) },
+    min over the set of w'x  >=  sum_c { mass_c theta_c - cap_c sum_i c_i max(0, theta_c - f_c w'x_i) },
 
 a sum over rows, so that no vector of their number is needed; the best theta_c is an order statistic, another
 weakens the bound and never breaks it.
@@ -24,9 +24,11 @@ from ucm.forms.solution import Certificate
 __all__ = ["RowProof", "below", "proven"]
 
 
-def below(d: Vec, positive: NDArray[np.bool_]) -> tuple[float, float]:
-    """`sum max(0, -d_i)` over class +1 and over class -1."""
+def below(d: Vec, positive: NDArray[np.bool_], weights: Vec | None = None) -> tuple[float, float]:
+    """`sum c_i max(0, -d_i)` over class +1 and over class -1."""
     short = np.minimum(d, 0.0)
+    if weights is not None:
+        short *= weights
     whole, first = float(short.sum()), float(short[positive].sum())
     return -first, first - whole
 
@@ -38,7 +40,7 @@ class RowProof:
     Attributes
     ----------
     w : (n,) for which `below` is
-    theta, below : for each class theta_c and the sum of `max(0, theta_c - f_c w'x_i)`
+    theta, below : for each class theta_c and the sum of `c_i max(0, theta_c - f_c w'x_i)`
     points : (2, n) the sums of q_i x_i; None where no weights are known yet
     totals : the sums of the q_i
     outside : how far they are outside of `[0, cap_c]`, in caps

@@ -29,7 +29,7 @@ class _OfRows:
 @dataclass(frozen=True)
 class RowHulls(_OfRows):
     """`min ||x||_2` over `x = sum_c f_c sum_i q_i x_i`, i over the samples of class c, with
-    `0 <= q_i <= cap_c` and `sum q_i = mass_c`.
+    `0 <= q_i <= cap_c c_i` and `sum q_i = mass_c`, c_i what a sample weighs.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class RowBalls(_OfRows):
     """`min ||x||_2` over `x = sum_c f_c sum_i q_i x_i`, i over the samples of class c, with `q >= 0`,
     `sum q_i = mass_c`, and for each ball k
 
-        sum over the classes of k of share_c sum_i l_k*(q_i / share_c)  <=  radius_k.
+        sum over the classes of k of share_c sum_i c_i l_k*(q_i / (share_c c_i))  <=  radius_k.
 
     Attributes
     ----------
@@ -66,7 +66,8 @@ class RowBalls(_OfRows):
 
 @dataclass(frozen=True)
 class RowLosses(_OfRows):
-    """`min lam ||w||_2^2 + sum_k sum_c C_kc sum_i l_k(o_k - y_i (w'x_i + b))`, i over the samples of class c.
+    """`min lam ||w||_2^2 + sum_k sum_c C_kc sum_i c_i l_k(o_k - y_i (w'x_i + b))`, i over the samples of
+    class c, which weigh c_i.
 
     Attributes
     ----------

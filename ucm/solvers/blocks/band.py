@@ -15,11 +15,11 @@ from scipy import sparse
 
 from ucm.data.linear import Vec
 from ucm.data.source import Rounds, StateLostError, as_double, gathered, told
+from ucm.data.tags import magnitudes
 from ucm.evidence.rows import below
 
 __all__ = [
-    "WIDE", "WRITTEN", "Band", "SievedRows", "Sifted", "reach_of", "sift",
-    "stacked",
+    "WIDE", "WRITTEN", "Band", "SievedRows", "Sifted", "reach_of", "sift", "stacked",
 ]  # fmt: skip
 
 _HELD, _BAND = np.int8(1), np.int8(2)  # the state of a row; 0: held at weight 0
@@ -29,12 +29,12 @@ WIDE = 3.0  # standard errors of a sample that the band covers
 
 
 class Sifted(NamedTuple):
-    """What a block tells: the terms of the bound; of the rows held at the cap their sums and numbers; the
-    rows that join the band, their labels, states so far, and places."""
+    """What a block tells: the terms of the bound; of the rows held at the cap their weighed sums and what
+    they weigh; the rows that join the band, their labels times weights, states so far, and places."""
 
     below: tuple[float, float]
     points: NDArray[np.float64]
-    counts: tuple[int, int]
+    counts: tuple[float, float]
     X: Any
     y: Vec
     was: NDArray[np.int8]
@@ -51,12 +51,13 @@ def sift(
     factors: tuple[float, float],
 ) -> tuple[NDArray[np.int8], Sifted]:
     """The kernel of a round: rows nearer than `reach` to their threshold, or on the wrong side, join."""
-    X, positive = as_double(X), np.asarray(y) > 0.0
+    X, y = as_double(X), np.asarray(y)
+    positive, weights = y > 0.0, magnitudes(y)
     side = (~positive).astype(np.intp)
     d = X @ w
     d *= np.take(factors, side)
     d -= np.take(theta, side)
-    short = below(d, positive)
+    short = below(d, positive, weights)
     under = d < 0.0
     join = np.abs(d) <= np.take(reach, side)
     if state is None:
@@ -69,18 +70,19 @@ def sift(
     was = state[places]
     state[places] = _BAND
     held = np.flatnonzero(state == _HELD)
-    first = positive[held]
+    c = np.ones(held.size) if weights is None else weights[held]
+    first = np.where(positive[held], c, 0.0)
     points = np.zeros((2, X.shape[1]))
     if held.size <= _DROPPED * d.size or sparse.issparse(X):
         own = X[held]
-        points[0] = np.asarray(own.T @ first.astype(np.float64)).ravel()
-        points[1] = np.asarray(own.T @ (~first).astype(np.float64)).ravel()
+        points[0] = np.asarray(own.T @ first).ravel()
+        points[1] = np.asarray(own.T @ (c - first)).ravel()
     else:
         at = np.zeros((2, d.size))
-        at[(~first).astype(np.intp), held] = 1.0
+        at[side[held], held] = c
         points = at @ X
-    counts = int(first.sum()), int(held.size - first.sum())
-    labels = np.where(positive[places], 1.0, -1.0)
+    counts = float(first.sum()), float((c - first).sum())
+    labels = y[places].astype(np.float64)
     return state, Sifted(short, points, counts, X[places], labels, was, places.astype(np.int32))
 
 
@@ -88,20 +90,29 @@ def _sides(X: Any, y: Any, state: Any, w: Vec, theta: Vec, factors: Any) -> tupl
     """As `_states`, of rows that are off the band: they are held on the side where they are."""
     side = (np.asarray(y) <= 0.0).astype(np.intp)
     under = (as_double(X) @ w) * np.take(factors, side) < np.take(theta, side)
-    return state, np.where(side == 0, under, under - 3).astype(np.int8)
+    return state, _held(y, under)
 
 
 def _states(X: Any, y: Any, state: Any) -> tuple[Any, Any]:
-    """The states of a block, negative for class -1 (and -3 there for weight 0)."""
-    return state, np.where(np.asarray(y) > 0.0, state, -3 + state).astype(np.int8)
+    """What the rows that are held at the cap weigh, times their label; 0 of others."""
+    return state, _held(y, state == _HELD)
+
+
+def _held(y: Any, rows: Any) -> Any:
+    """Labels times weights of these rows, a byte each where no row has a weight."""
+    y = np.asarray(y)
+    found = np.where(rows, y, 0)
+    return found.astype(np.int8) if magnitudes(y) is None else found
 
 
 class Band:
-    """The rows that came, by class: tables, weights, and where they are (block, row)."""
+    """The rows that came, by class: tables, weights in the answer, weights of the samples, and where they are
+    (block, row)."""
 
     def __init__(self) -> None:
         self.X: list[Any] = [None, None]
         self.p = [np.empty(0), np.empty(0)]
+        self.c = [np.empty(0), np.empty(0)]
         self.places: list[list[tuple[int, NDArray[np.int32]]]] = [[], []]
 
     def add(self, found: list[Sifted], caps: tuple[float, float]) -> int:
@@ -109,15 +120,17 @@ class Band:
         for c, sign in enumerate((1.0, -1.0)):
             tables: list[Any] = []
             weights: list[Any] = [self.p[c]]
+            counts: list[Any] = [self.c[c]]
             for block, part in enumerate(found):
-                own = part.y == sign
+                own = sign * part.y > 0.0
                 if own.any():
                     tables.append(part.X if own.all() else part.X[own])
-                    weights.append(part.was[own] * caps[c])
+                    counts.append(np.abs(part.y[own]))
+                    weights.append(part.was[own] * caps[c] * counts[-1])
                     self.places[c].append((block, part.places[own]))
             if tables:
                 self.X[c] = stacked(tables if self.X[c] is None else [self.X[c], *tables])
-                self.p[c] = np.concatenate(weights)
+                self.p[c], self.c[c] = np.concatenate(weights), np.concatenate(counts)
         return sum(part.y.size for part in found)
 
     @property
@@ -125,11 +138,9 @@ class Band:
         return sum(12 * X.nnz if sparse.issparse(X) else X.nbytes for X in self.X if X is not None)
 
     def table(self) -> tuple[Any, Vec]:
-        """The rows and their labels, class +1 first."""
+        """The rows and their labels times their weights, class +1 first."""
         met = [
-            (T, np.full(T.shape[0], s))
-            for T, s in zip(self.X, (1.0, -1.0), strict=True)
-            if T is not None
+            (T, s * c) for T, s, c in zip(self.X, (1.0, -1.0), self.c, strict=True) if T is not None
         ]
         return gathered(met)
 
@@ -148,7 +159,7 @@ class SievedRows:
     rounds: Rounds
     band: Band
     caps: tuple[float, float]
-    counts: tuple[int, int]
+    counts: tuple[float, float]
     at: tuple[Vec, Vec, tuple[float, float]]
 
     def weights(self, factors: tuple[float, float] = (1.0, 1.0)) -> Vec:
@@ -158,11 +169,8 @@ class SievedRows:
         except StateLostError:
             self.rounds.recover()
             states = told(self.rounds, _sides, *self.at)
-        known = [
-            np.where(s > 0, self.caps[0], np.where(s == -2, self.caps[1], 0.0)) for s in states
-        ]
-        for own, s in zip(known, states, strict=True):
-            own *= np.where(s >= 0, abs(factors[0]), abs(factors[1]))
+        plus, minus = (cap * abs(f) for cap, f in zip(self.caps, factors, strict=True))
+        known = [np.where(s > 0, plus, -minus) * s for s in states]
         for c, factor in enumerate(factors):
             at = 0
             for block, rows in self.band.places[c]:

@@ -1,7 +1,7 @@
 """Sums over rows for hulls whose weights are slopes of a loss: value, gradient and Hessian in w, mu and t.
 
-With `v_i = (-f_c w'x_i - mu_c) / t_c` they are those of `sum_c t_c share_c sum_i l_c(v_i)`, i over the
-samples of class c; the weights are `q_i = share_c l_c'(v_i)`.
+With `v_i = (-f_c w'x_i - mu_c) / t_c` they are those of `sum_c t_c share_c sum_i c_i l_c(v_i)`, i over the
+samples of class c, which weigh c_i; their weights are `q_i = share_c c_i l_c'(v_i)`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def bend(
     X: Any, y: Any, state: Any, w: Vec, mu: Vec, t: Vec, factors: Any, shares: Any, losses: Any
 ) -> tuple[Any, BentSums]:
     """The kernel of a step; mu, t and losses are given by class."""
-    X, positive = as_double(X), np.asarray(y) > 0.0
+    X, weights, positive = as_double(X), np.abs(y), np.asarray(y) > 0.0
     n = w.size
     found = BentSums(
         np.zeros(2), np.zeros(2), np.zeros(2), np.zeros((2, n)), np.zeros((2, n)), np.full(2, -np.inf),
@@ -61,7 +61,7 @@ def bend(
             v, s = slopes(np.asarray(Z @ w).ravel(), c, mu, t, factors, losses)
             margin = losses[c].offset - v
             each = losses[c].each(margin)
-            share = np.broadcast_to(shares[c], v.size)
+            share = shares[c] * weights[own].astype(np.float64)
             found.losses[c], found.heights[c] = share @ each, share @ (v * s - each)
             found.totals[c], found.top[c] = share @ s, v.max()
             found.sums[c] = np.asarray(Z.T @ (share * s)).ravel()

@@ -92,7 +92,7 @@ class HingeSieve(Solver[RowLosses]):
             losses = np.sum([part.below for part in found], axis=0)
             at = C if held is None else (float(held[0]), float(held[1]))
             rows = SievedRows(
-                rounds, band, at, (int(counts[0]), int(counts[1])), (w, theta, _SIGNS)
+                rounds, band, at, (float(counts[0]), float(counts[1])), (w, theta, _SIGNS)
             )
             proof = LossProof(w, b, float(np.dot(C, losses)), rows=rows)
             if held is not None:
@@ -125,11 +125,13 @@ class HingeSieve(Solver[RowLosses]):
     def _sample(self, form: RowLosses, monitor: Monitor) -> tuple[Vec, float, Vec]:
         """w, b, and how far from 1 the band goes."""
         X, y = form.data.sample
-        counts = [max(1, int((y == s).sum())) for s in _SIGNS]
-        weights = [
-            c * m / k for c, m, k in zip(_weights(form), form.data.sizes, counts, strict=True)
+        counts = [max(1, int((s * y > 0.0).sum())) for s in _SIGNS]
+        own, y = np.abs(y), np.sign(y)
+        shares = [
+            C * total / float(own[y == s].sum())
+            for C, total, s in zip(_weights(form), form.data.totals, _SIGNS, strict=True)
         ]
-        problem = _composite(X, y, np.where(y > 0.0, *weights), form.lam)
+        problem = _composite(X, y, np.where(y > 0.0, *shares) * own, form.lam)
         answer = self._inside(form, monitor, problem, None, max(_COARSE, monitor.tol))
         w, b = answer.plane
         off = np.abs(1.0 - y * (np.asarray(X @ w).ravel() + b))
@@ -172,7 +174,7 @@ class HingeSieve(Solver[RowLosses]):
             if band.p[c].size:
                 tables.append(band.X[c])
                 labels.append(np.full(band.p[c].size, sign))
-                weights.append(np.full(band.p[c].size, C[c]))
+                weights.append(C[c] * band.c[c])
         inside = sum(v.size for v in labels)
         for c, sign in enumerate(_SIGNS):
             if counts[c]:

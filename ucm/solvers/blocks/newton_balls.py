@@ -62,17 +62,21 @@ def _beyond(
 
 def _weights(
     X: Any, y: Any, state: Any, w: Vec, mu: Vec, t: Vec, factors: Any, shares: Any, losses: Any
-) -> tuple[Any, tuple[Vec, NDArray[np.intp]]]:
+) -> tuple[Any, tuple[Vec, NDArray[np.intp], Vec]]:
     positive, scores = np.asarray(y) > 0.0, np.asarray(as_double(X) @ w).ravel()
     q = np.empty(scores.size)
     for c, own in enumerate((positive, ~positive)):
-        q[own] = shares[c] * slopes(scores[own], c, mu, t, factors, losses)[1]
-    return state, (q, np.where(positive, 0, 1))
+        q[own] = (
+            shares[c]
+            * np.abs(np.asarray(y)[own])
+            * slopes(scores[own], c, mu, t, factors, losses)[1]
+        )
+    return state, (q, np.where(positive, 0, 1), np.abs(y))
 
 
 @dataclass(frozen=True)
 class BallRows:
-    """The weights of all rows, by one round: `scale q_i + shift` in each class."""
+    """The weights of all rows, by one round: `scale q_i + shift c_i` in each class."""
 
     rounds: Any
     message: Message
@@ -83,15 +87,15 @@ class BallRows:
         size = np.abs(factors)
         return np.concatenate(
             [
-                size[side] * (self.scale[side] * q + self.shift[side])
-                for q, side in told(self.rounds, _weights, *self.message)
+                size[side] * (self.scale[side] * q + self.shift[side] * c)
+                for q, side, c in told(self.rounds, _weights, *self.message)
             ]
         )
 
     def of(self, X: Any, y: Vec) -> Vec:
         """The weights of these rows."""
-        q, side = _weights(X, y, None, *self.message)[1]
-        return self.scale[side] * q + self.shift[side]
+        q, side, c = _weights(X, y, None, *self.message)[1]
+        return self.scale[side] * q + self.shift[side] * c
 
 
 @dataclass(frozen=True)
@@ -132,24 +136,26 @@ class NewtonBalls(Solver[RowBalls]):
             return told(rounds, kernel, *message, merge=merge)
 
         X, y = form.data.sample
-        counts = [max(1, int((y == s).sum())) for s in (1.0, -1.0)]
-        shares = [s * m / k for s, m, k in zip(form.shares, form.data.sizes, counts, strict=True)]
+        counts = float(y[y > 0.0].sum()), -float(y[y < 0.0].sum())
+        shares = [s * m / k for s, m, k in zip(form.shares, form.data.totals, counts, strict=True)]
         each = np.where(y > 0.0, *shares)
         z = np.concatenate([np.zeros(form.n), [-1.0, -1.0], np.ones(len(form.balls))])
         found: BentSums | None = None
+        wholes = form.shares[0] * form.data.totals[0], form.shares[1] * form.data.totals[1]
         for _ in range(_FETCHES):
-            own = each[y > 0.0], each[y <= 0.0]
+            own = each[y > 0.0], each[y < 0.0]
             part = y.size / form.data.m
 
             def over_sample(*message: Any, X: Any = X, y: Vec = y, part: float = part) -> BentSums:
                 monitor.passes += part
                 return bend(X, y, None, *message)[1]
 
-            sample = _Descent(form, own)
+            sums = float(own[0] @ y[y > 0.0]), -float(own[1] @ y[y < 0.0])
+            sample = _Descent(form, own, sums)
             z = sample.run(z, over_sample, monitor, max(_COARSE, monitor.tol), _LIMIT)[0]
             message = sample.message(z)
             top = over_sample(*message).top
-            found = all_rows = over_rows(*_Descent(form, form.shares).message(z))
+            found = all_rows = over_rows(*_Descent(form, form.shares, wholes).message(z))
             if np.all(all_rows.totals <= _MUCH) or monitor.late:
                 break
             w, mu, t, factors, _, kinds = message
@@ -158,7 +164,7 @@ class NewtonBalls(Solver[RowBalls]):
                 break
             X, y = gathered([(X, y), beyond])
             each = np.concatenate([each, np.where(beyond[1] > 0.0, *form.shares)])
-        whole = _Descent(form, form.shares, rounds)
+        whole = _Descent(form, form.shares, wholes, rounds)
         return whole.run(z, over_rows, monitor, monitor.tol, monitor.limit(_LIMIT), found)[1]
 
 
@@ -194,17 +200,14 @@ class _Descent:
 
     form: RowBalls
     shares: Any  # of class +1 and of class -1: of each row, or of all
+    wholes: tuple[float, float]  # their sums, times the weights of the rows
     rounds: Any = None
 
     @functools.cached_property
     def low(self) -> Vec:
         """By class, the v at which weights that are all the same have its mass."""
         form, found = self.form, []
-        for k, mass, share, m in zip(
-            form.of, form.masses, self.shares, form.data.sizes, strict=True
-        ):
-            each = np.atleast_1d(np.asarray(share, dtype=np.float64))
-            whole = float(each.sum()) * (m if each.size == 1 else 1)
+        for k, mass, whole in zip(form.of, form.masses, self.wholes, strict=True):
             found.append(_where(form.balls[k][0], mass / whole))
         return np.array(found)
 
@@ -273,11 +276,11 @@ class _Descent:
 
     def proof(self, z: Vec, found: BentSums) -> BallProof:
         form, n = self.form, self.form.n
-        sizes = np.array(form.data.sizes, dtype=np.float64)
+        totals = np.array(form.data.totals)
         scale, shift = within(form, found.totals, found.heights)
         return BallProof(
             z[:n], z[n : n + 2], z[n + 2 :], found.losses, found.heights, found.totals, found.sums,
-            found.all / (sizes * form.shares)[:, None], BallRows(self.rounds, self.message(z), scale, shift),
+            found.all / (totals * form.shares)[:, None], BallRows(self.rounds, self.message(z), scale, shift),
         )  # fmt: skip
 
     def shift(self, z: Vec, found: BentSums) -> Vec:

@@ -49,7 +49,7 @@ class _Sums(NamedTuple):
 
 
 def _margins(X: Any, y: Vec, w: Vec, b: float) -> Vec:
-    return y * (np.asarray(as_double(X) @ w).ravel() + b)
+    return np.sign(y) * (np.asarray(as_double(X) @ w).ravel() + b)
 
 
 def curve(X: Any, y: Any, state: Any, w: Vec, b: float, losses: Weighed) -> tuple[Any, _Sums]:
@@ -60,10 +60,10 @@ def curve(X: Any, y: Any, state: Any, w: Vec, b: float, losses: Weighed) -> tupl
     rows: Any = slice(None)
     if not any(loss.lowest() < 0.0 for loss, _ in losses):
         rows = np.flatnonzero(~(sum(values) == 0.0))  # the losses of the others are flat there
-    X, t, positive = X[rows], t[rows], y[rows] > 0.0
+    X, t, positive, weights = X[rows], t[rows], y[rows] > 0.0, np.abs(y[rows])
     a, d, gain, total = np.zeros(t.size), np.zeros(t.size), np.zeros(t.size), 0.0
     for (loss, C), value in zip(losses, values, strict=True):
-        c, s = np.where(positive, *C), loss.gradient(loss.offset - t)
+        c, s = np.where(positive, *C) * weights, loss.gradient(loss.offset - t)
         a += c * s
         d += c * curvature(loss, t)
         gain += c * (s * t + value[rows])
@@ -88,7 +88,7 @@ def _slopes(X: Any, y: Any, state: Any, w: Vec, b: float, losses: Weighed) -> tu
     y = np.asarray(y, dtype=np.float64)
     t, positive = _margins(X, y, w, b), y > 0.0
     return state, sum(
-        (np.where(positive, *C) * loss.gradient(loss.offset - t) for loss, C in losses),
+        (np.where(positive, *C) * np.abs(y) * loss.gradient(loss.offset - t) for loss, C in losses),
         start=np.zeros(t.size),
     )
 
@@ -189,8 +189,8 @@ def _step(lam: float, sums: _Sums, z: Vec) -> Vec:
 def _of_sample(form: RowLosses, monitor: Monitor) -> Vec:
     """Normal and bias of the sample, each of its rows for as many as it stands for."""
     X, y = form.data.sample
-    counts = [float((y > 0.0).sum()), float((y < 0.0).sum())]
-    parts = [m / max(k, 1.0) for m, k in zip(form.data.sizes, counts, strict=True)]
+    counts = [float(y[y > 0.0].sum()), -float(y[y < 0.0].sum())]
+    parts = [m / k if k else 0.0 for m, k in zip(form.data.totals, counts, strict=True)]
     losses = tuple((loss, (C[0] * parts[0], C[1] * parts[1])) for loss, C in form.losses)
     z = np.zeros(form.n + 1)
     before = z, np.inf

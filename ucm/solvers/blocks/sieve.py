@@ -27,8 +27,8 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.rows import RowHulls
 from ucm.forms.solver import Solver, solver_of
 from ucm.language.contracts import Block
-from ucm.language.domains import CappedSimplex
-from ucm.language.masses import order_interval
+from ucm.language.domains import CappedSimplex, WeightedSimplex
+from ucm.language.masses import fill_to_mass, order_interval
 from ucm.numerics.states import SEPARATED
 from ucm.solvers.blocks.band import (
     WIDE,
@@ -82,7 +82,9 @@ class Sieve(Solver[RowHulls]):
     def refuse(self, form: RowHulls) -> str | None:
         nothing = np.broadcast_to(0.0, (form.n, form.n))  # as many rows as features
         ones, center = (1.0, 1.0), np.zeros(form.n)
-        return self.inner.refuse(_problem([nothing, nothing], ones, ones, ones, center, 1))
+        c = np.ones(form.n)
+        c[0] += 0.0 if form.data.plain else 1.0
+        return self.inner.refuse(_problem([nothing, nothing], [c, c], ones, ones, ones, center, 1))
 
     def predicted_passes(self, form: RowHulls) -> float:
         return 4.0
@@ -95,17 +97,26 @@ class Sieve(Solver[RowHulls]):
 
 
 def _problem(
-    tables: list[Any], factors: Any, caps: Any, masses: Any, center: Vec, stored: int
+    tables: list[Any],
+    weights: list[Vec],
+    factors: Any,
+    caps: Any,
+    masses: Any,
+    center: Vec,
+    stored: int,
 ) -> MinNorm:
-    """Two hulls of rows in memory, from a point on; the weights in parts of the masses."""
+    """Two hulls of rows in memory, from a point on; their weights in parts of the masses."""
     blocks = tuple(
-        Block(
-            ComposedMap(SampleMap(X), factor=factor * mass),
-            CappedSimplex(float(min(cap / mass, 1.0))),
-        )
-        for X, factor, cap, mass in zip(tables, factors, caps, masses, strict=True)
+        Block(ComposedMap(SampleMap(X), factor=factor * mass), _below(cap / mass, c))
+        for X, c, factor, cap, mass in zip(tables, weights, factors, caps, masses, strict=True)
     )
     return MinNorm(center, blocks, stored=max(1, stored))
+
+
+def _below(cap: float, weights: Vec) -> CappedSimplex | WeightedSimplex:
+    if (weights == 1.0).all():
+        return CappedSimplex(float(min(cap, 1.0)))
+    return WeightedSimplex(cap, weights)
 
 
 @dataclass
@@ -174,7 +185,7 @@ class _Sieving:
                 m - cap * h
                 for m, cap, h in zip(form.masses, form.caps, proof.rows.counts, strict=True)
             ]
-            room = [cap * p.size for cap, p in zip(form.caps, band.p, strict=True)]
+            room = [cap * float(c.sum()) for cap, c in zip(form.caps, band.c, strict=True)]
             short = [not 0.0 < a <= b * (1.0 + 1e-12) for a, b in zip(left, room, strict=True)]
             if any(short):  # the sample misled: the held rows leave no point
                 self.reach = np.where(short, 4.0 * self.first, self.reach)
@@ -199,10 +210,13 @@ class _Sieving:
             X, y = taken(rounds, (steps[0], steps[1]))
             self.monitor.passes += 1.0
             self.monitor.reads += 1
-        tables = [X[y > 0.0], X[y < 0.0]]
-        shares = [size / T.shape[0] for size, T in zip(sizes, tables, strict=True)]
-        caps = [min(cap * s, m) for cap, s, m in zip(form.caps, shares, form.masses, strict=True)]
-        direction = self._direction(tables, caps)
+        tables, weights = [X[y > 0.0], X[y < 0.0]], [y[y > 0.0], -y[y < 0.0]]
+        totals = form.data.totals
+        shares = [total / float(c.sum()) for total, c in zip(totals, weights, strict=True)]
+        caps = [cap * s for cap, s in zip(form.caps, shares, strict=True)]
+        if form.data.plain:
+            caps = np.minimum(caps, form.masses).tolist()
+        direction = self._direction(tables, weights, caps)
         if direction is None:
             return False
         self.w = direction
@@ -210,23 +224,23 @@ class _Sieving:
         part = WIDE * np.sqrt(form.n / min(T.shape[0] for T in tables))
         part = min(part, 0.75 * self.solver.budget / max(1.0, row * m))
         self.theta, self.reach = np.zeros(2), np.zeros(2)
-        for c, (T, factor, cap, mass) in enumerate(
-            zip(tables, form.factors, caps, form.masses, strict=True)
+        for c, (T, own, factor, cap, mass) in enumerate(
+            zip(tables, weights, form.factors, caps, form.masses, strict=True)
         ):
             a = factor * np.asarray(T @ self.w).ravel()
-            self.theta[c] = _threshold(a, mass, cap)
+            self.theta[c] = _threshold(a, own, mass, cap)
             self.reach[c] = reach_of(np.abs(a - self.theta[c]), part, 2 * form.n)
         self.first = self.reach.copy()
         return True
 
-    def _direction(self, tables: list[Any], caps: list[float]) -> Vec | None:
+    def _direction(self, tables: list[Any], weights: list[Vec], caps: list[float]) -> Vec | None:
         """w of the hulls of the sample; where 0 lies in them, of smaller ones."""
         form = self.form
         if sum(f * m for f, m in zip(form.factors, form.masses, strict=True)) == 0.0:
             tables = _centred(tables)  # the hulls lie to each other as before
         for _ in range(_SMALLER):
             problem = _problem(
-                tables, form.factors, caps, form.masses, np.zeros(form.n), form.data.stored
+                tables, weights, form.factors, caps, form.masses, np.zeros(form.n), form.data.stored
             )
             own = self.monitor.below(max(_COARSE, self.monitor.tol))
             answer = self.solver.inner.solve(problem, own)
@@ -237,8 +251,8 @@ class _Sieving:
             if norm > 1e-6 * size or problem.lower_bound(w) > SEPARATED * size:
                 return w
             caps = [
-                max(0.5 * cap, mass / T.shape[0])
-                for cap, mass, T in zip(caps, form.masses, tables, strict=True)
+                max(0.5 * cap, mass / float(c.sum()))
+                for cap, mass, c in zip(caps, form.masses, weights, strict=True)
             ]
         return None
 
@@ -255,7 +269,9 @@ class _Sieving:
             totals.append(cap * counts[c] + float(p.sum()))
             if p.size:
                 points[c] += band.X[c].T @ p
-                outside = max(outside, float(p.max() - cap) / cap, -float(p.min()) / cap)
+                outside = max(
+                    outside, float((p / band.c[c]).max() - cap) / cap, -float(p.min()) / cap
+                )
         at = self.w, self.theta.copy(), form.factors
         rows = SievedRows(rounds, band, form.caps, counts, at)  # type: ignore[arg-type]
         theta = float(self.theta[0]), float(self.theta[1])
@@ -293,7 +309,7 @@ class _Sieving:
     def _solve(self, band: Band, held: Vec, left: list[float], tol: float) -> float:
         """The band, from the point of the held rows on: w, theta, the weights. How large its points are."""
         form = self.form
-        problem = _problem(band.X, form.factors, form.caps, left, held, form.data.stored)
+        problem = _problem(band.X, band.c, form.factors, form.caps, left, held, form.data.stored)
         q = [
             b.domain.project(p / mass)  # type: ignore[attr-defined]
             for b, p, mass in zip(problem.blocks, band.p, left, strict=True)
@@ -311,10 +327,10 @@ class _Sieving:
             self.w = answer.w
         elif norm > 0.0:
             self.w = x / norm
-        for c, (T, factor, cap, mass) in enumerate(
-            zip(band.X, form.factors, form.caps, left, strict=True)
+        for c, (T, own, factor, cap, mass) in enumerate(
+            zip(band.X, band.c, form.factors, form.caps, left, strict=True)
         ):
-            self.theta[c] = _threshold(factor * np.asarray(T @ self.w).ravel(), mass, cap)
+            self.theta[c] = _threshold(factor * np.asarray(T @ self.w).ravel(), own, mass, cap)
         return problem.size(answer.q)
 
 
@@ -326,7 +342,10 @@ def _centred(tables: list[Any]) -> list[Any]:
     return [T - origin for T in tables]
 
 
-def _threshold(a: Vec, mass: float, cap: float) -> float:
-    """The theta of `min <a, p>` over `0 <= p <= cap` of this mass."""
-    low, high = order_interval(-a, mass, cap)
+def _threshold(a: Vec, weights: Vec, mass: float, cap: float) -> float:
+    """The theta of `min <a, p>` over `0 <= p <= cap weights` of this mass."""
+    if (weights == 1.0).all():
+        low, high = order_interval(-a, mass, cap)
+    else:
+        low, high = fill_to_mass(-a, cap * weights, mass)[1]
     return -high if np.isinf(low) else -0.5 * (low + high)
