@@ -312,12 +312,12 @@ def path(
     gram = None
     if is_stored(X):
         tags = {word: of_samples.pop(word) for word in ("sample_weight", "subgroup")}
-        data = _of_rows(declared, row_source(X, y, **tags), num, kernel, of_samples)
-        behind(None, data, of_kernel)
+        rows = row_source(X, y, **tags)
+        data = _of_rows(declared, rows, num, kernel, of_kernel, of_samples)
     else:
         square = isinstance(kernel, str) and kernel == "precomputed"
         data = bind(X, y, **of_samples, square=square)
-        gram = behind(kernel, data, of_kernel)
+        data, gram = behind(kernel, data, of_kernel)
     if num is not None:
         names, values = _spread(declared, in_its_space(data, gram), num)
 
@@ -434,14 +434,15 @@ _DOWN = 1e-3  # of lam_max: where a path ends
 
 
 def _of_rows(
-    model: RobustMargin | Objective, rows: RowSource, num: Any, kernel: Any, of_samples: Any
-) -> Any:
-    """What one pass over rows tells; values are named, and there are no kernels."""
-    asked = {"num": num, "kernel": kernel, **of_samples, "class_weight": None}
+    model: RobustMargin | Objective, rows: RowSource, num: Any, kernel: Any, of_kernel: dict[str, Any],
+    of_samples: Any,
+) -> Any:  # fmt: skip
+    """What one pass over rows tells; values are named."""
+    asked = {"num": num, **of_samples, "class_weight": None}
     for word, given in asked.items():
         if given is not None:
             refuse_gathering(rows, f"path with {word}")
-    return bound_rows(model, rows, of_samples["class_weight"])
+    return bound_rows(model, rows, of_samples["class_weight"], kernel, of_kernel)
 
 
 def _check_count(model: RobustMargin | Objective, num: Any, options: dict[str, Any]) -> None:
