@@ -585,6 +585,20 @@ def test_groups_without_a_route() -> None:
         ucm.solve(WEIGHED["nu"], rows, sample_weight=np.ones(900))
 
 
+@pytest.mark.parametrize("weights", [ucm.CappedSimplex(0.9), ucm.KLBall(0.3)])
+def test_a_signed_group_of_one_class_only(weights: Any) -> None:
+    X, y = samples(60)
+    rows = ucm.row_source(X, y, subgroup=np.where(y > 0.0, "A", "B"))
+    with pytest.raises(ucm.EmptySetError, match="one class has no entries"):
+        ucm.solve(ucm.Hull(signed.group("A"), weights=weights), rows)
+
+
+def test_rows_of_zeros_have_no_direction_to_ask_for() -> None:
+    X, y = samples(60)
+    rows = ucm.solve(ucm.models.coherent_mm_fda(0.5), ucm.row_source(0.0 * X, y))
+    assert rows.status == "zero_in_set"
+
+
 def test_any_two_labels() -> None:
     X, y = samples(500)
     words = np.where(y > 0, "yes", "no")

@@ -301,7 +301,8 @@ class HullChain:
     def _found(self, scores: Vec) -> tuple[list[Vec], Vec]:
         """The weights of both hulls and w."""
         level, hulls, c = self.level, self.hulls, self.c
-        self.known = [*self.known[-2:], (c, c * level.w, c * scores)]
+        others = [each for each in self.known if each[0] != c]
+        self.known = [*others[-2:], (c, c * level.w, c * scores)]
         q = []
         for lo, _, hi in level.ends:
             part = np.empty(hi - lo)
@@ -317,7 +318,7 @@ class HullsInTurn(Solver[MinNorm]):
 
     Parameters
     ----------
-    inner : solves where the caps of both hulls do not move together
+    inner : solves where more changes than the caps, or these do not move together
     """
 
     def __init__(self, inner: NewtonHull) -> None:
@@ -339,7 +340,8 @@ class HullsInTurn(Solver[MinNorm]):
             q, w = self.chain.first(self.inner.coarse)
         else:
             chain, c = self.chain, caps / self.chain.caps
-            if abs(c[0] - c[1]) > _TOGETHER * c[0]:
+            apart = abs(c[0] - c[1]) > _TOGETHER * c[0]
+            if apart or not _but_for_caps(form, chain.hulls.form):
                 return self.inner.solve(form, monitor, start)
             chain.monitor = monitor
             q, w = chain.at(caps)
@@ -354,3 +356,14 @@ class HullsInTurn(Solver[MinNorm]):
 def _caps(form: MinNorm) -> Vec:
     """The cap of each hull, as declared."""
     return np.array([g.cap for b in form.blocks for g in b.groups or ()])
+
+
+def _but_for_caps(form: MinNorm, other: MinNorm) -> bool:
+    """Whether two problems over the same samples differ by their caps at most."""
+
+    def rest(f: MinNorm) -> list[Any]:
+        return [(_samples(b.map) or (None, 0.0))[1] for b in f.blocks] + [
+            g.mass for b in f.blocks for g in b.groups or ()
+        ]
+
+    return rest(form) == rest(other) and np.array_equal(form.center, other.center)
