@@ -165,7 +165,8 @@ def test_hulls_along_a_path_that_stay_or_move(name: str, model: Any, values: lis
     X, y = noisy(120, 6)
     model = ucm.RobustMargin(model) if isinstance(model, ucm.UncertaintySet) else model
     X += 0.8 * y[:, None]
-    for solution in ucm.path(model, X, y, **{name: values}):
+    grid: dict[str, Any] = {name: values}
+    for solution in ucm.path(model, X, y, **grid):
         assert solution.status == "optimal"
         assert solution.objective == pytest.approx(alone(model, X, y, solution), rel=3e-6)
 

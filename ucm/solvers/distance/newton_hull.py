@@ -215,7 +215,7 @@ class HullChain:
         self.level.side[:, 0], self.largest = self.caps, self.level["largest"]
         return self._found(self._scores())
 
-    def at(self, caps: Sequence[float]) -> tuple[list[Vec], Vec]:
+    def at(self, caps: Sequence[float] | Vec) -> tuple[list[Vec], Vec]:
         """As `first`, for other caps, both as many times the first ones.
 
         The kinks begin as wide as they had to before: narrower where many outer steps were taken, or few
@@ -309,8 +309,9 @@ class HullChain:
             part[level.tags[lo:hi] >> 1] = level.V[1, lo:hi]
             q.append(c * part)
         w, length = hulls.normal(level.w), c * float(np.linalg.norm(level.x)) * hulls.unit
-        zero = w is None or level["status"] == 2.0
-        return q, np.zeros(hulls.form.n) if zero else length * w
+        if w is None or level["status"] == 2.0:
+            return q, np.zeros(hulls.form.n)
+        return q, length * w
 
 
 class HullsInTurn(Solver[MinNorm]):
