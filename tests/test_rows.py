@@ -1385,7 +1385,7 @@ def test_the_bound_of_losses_is_the_dual_program() -> None:
     rows = ucm.solve(LOSSES["p = 2"], blocks(X, y, 7))
     assert rows.certificate.dual == pytest.approx(float(dual.value), rel=1e-6)  # type: ignore[arg-type]
     gains, points = np.array([5.0, 1.5]), np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]])
-    far_form = RowLosses(survey(blocks(X, y)), ((ucm.Hinge(2), (0.1, 0.1)),), 0.5)
+    far_form = RowLosses(survey(blocks(X, y)), ((ucm.Hinge(2), (0.1, 0.1)),), (0.5 * ucm.L2(),))
     far_proof = LossProof(np.zeros(3), 0.0, 8.0, (2.0, 1.0), gains, points)
     far = losses_proven(far_form, far_proof)
     parts = np.linspace(0.0, 1.0, 100_001)
