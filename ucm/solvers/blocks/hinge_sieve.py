@@ -40,6 +40,8 @@ _OUTER = 200  # rounds where some of it is subtracted
 _NARROWER = 0.1  # of the band from one round to the next
 _COARSE = 1e-4  # relative gap over the sample
 _LEAST = 1e-13  # relative gap that is asked of the band
+_MOVED = 1.5  # times the rows with which a band began, beyond which another one begins
+_FINER, _SETTLED = 1e-2, 1e-3  # of the tolerance: a problem of a descent, and the fall at its end
 _GAIN = 1e-12  # of the objective, below which it stays
 _SIGNS = (1.0, -1.0)
 
@@ -201,6 +203,7 @@ class _Sieving:
     at : the normal and the bias of the next pass
     plane : where what is subtracted has its tangent; None where nothing is
     slopes : of the held rows, by class and side of the tail at the plane; None before the band is solved
+    first : rows with which the band began
     """
 
     solver: HingeSieve
@@ -211,6 +214,7 @@ class _Sieving:
     plane: Plane | None = None
     slopes: NDArray[np.float64] | None = None
     lost: int = 0
+    first: int = 0
 
     def __post_init__(self) -> None:
         self.loss, C, tail, D = self.form.sides()
@@ -233,7 +237,7 @@ class _Sieving:
         if form.hinged is not None:
             w, b = answer.plane
             self.at = w / form.unit, b / form.unit
-            self.reach = self._reach(*self.at)
+            self._anew()
         monitor.latest = None
         return self._descend()
 
@@ -262,17 +266,21 @@ class _Sieving:
     def _descend(self) -> Answer:
         """From a point on with tangents of what is subtracted, one pass each where the objective falls."""
         form, monitor = self.form, self.monitor
-        kept, least, exact = Answer(w=self.at[0], b=self.at[1]), np.inf, 0.3 * monitor.tol
+        kept, least, exact = Answer(w=self.at[0], b=self.at[1]), np.inf, _FINER * monitor.tol
         limit = monitor.limit(_OUTER)
         for k in range(limit + 1):
             found = self._pass((self.plane or self.at, self.at))
             proof = self._proof(found)
             certificate = losses_proven(form, proof)
             value, gap = certificate.primal, certificate.relative_gap
-            small = least - value <= monitor.tol * abs(value)
+            small = least - value <= _SETTLED * monitor.tol * abs(value)
             fell = not value >= least - _GAIN * abs(least)
             again = None if kept.rows is None else self._again(kept.rows, proof, found)
-            if again is not None and found.new and tangent_gap(form, again, proof) > monitor.tol:
+            if (
+                again is not None
+                and found.new
+                and tangent_gap(form, again, proof) > _FINER * monitor.tol
+            ):
                 fell = False  # rows that joined the band tell more of the problem with this tangent
             if fell:
                 least, kept = value, Answer(w=proof.w, b=proof.b, rows=proof)
@@ -286,8 +294,12 @@ class _Sieving:
             if stop or monitor.late:
                 return kept.interrupted()
             if fell:
-                self.plane, exact = self.at, 0.3 * monitor.tol
+                self.plane, exact = self.at, _FINER * monitor.tol
                 found = replace(found, under=found.under[-1:])
+                rows = sum(p.size for p in self.band.p)
+                if rows > _MOVED * self.first:  # a band around where it is now is smaller
+                    self._anew()
+                    found = self._pass((self.at,))
             elif found.new == 0:
                 exact *= 0.2
             ended = self._ended(kept, gap, exact)
@@ -308,6 +320,12 @@ class _Sieving:
         return None
 
     # --- a pass ------------------------------------------------------------------------------------
+    def _anew(self) -> None:
+        """No band, and the next one around where the normal is."""
+        self.rounds.recover()
+        self.band, self.slopes, self.first = Band(), None, 0
+        self.reach = self._reach(*self.at)
+
     def _pass(self, planes: tuple[Plane, ...]) -> _Pass:
         kinks = self.kink, self.end
         while True:
@@ -316,14 +334,14 @@ class _Sieving:
                 break
             except StateLostError:
                 self.lost = once_more(self.rounds, self.lost)
-                self.band, self.slopes = Band(), None
                 if self.plane is not None:  # where the rows below the tail are below the kink too
-                    self.at, planes = self.plane, (self.plane, self.plane)
-                self.reach = self._reach(*self.at)
+                    self.at, planes = self.plane, (self.plane,) * len(planes)
+                self._anew()
         self.monitor.passes += 1.0
         self.monitor.reads += 1
         sifted = [part.sifted for part in told]
         new = self.band.add(sifted, (float(self.C[0]), float(self.C[1])))
+        self.first = self.first or new
         return _Pass(
             new,
             float(self.C @ np.sum([part.below for part in sifted], axis=0)),
