@@ -13,6 +13,7 @@ import pytest
 from catalogue import OBJECTIVES
 from numpy.testing import assert_allclose
 from scipy import sparse
+from scipy.optimize import linprog
 from typed import known, untyped
 
 import ucm
@@ -300,6 +301,66 @@ def test_explain_names_the_split_and_the_refusals() -> None:
     assert "dca around simplex" in text
     assert "H         1/μ·Σ_{i} max(0, -μ^2 - t_i) + λ·Σ_{j} max(0, |w_j| - a)" in text
     assert re.search("newton-dual +refused: it takes the squared l2 norm", text)
+
+
+def largest_weight(X: Any, y: Any, c: Any, s: float, a: float) -> float:
+    """`min sum_i c_i max(0, 1 - t_i) + s ||w||_inf + a ||w||_1` by a linear program in w = p - q, b, v and
+    the slack variables."""
+    (m, n), Z = X.shape, y[:, None] * X
+    margins = np.hstack([-Z, Z, -y[:, None], np.zeros((m, 1)), -np.eye(m)])
+    sides = np.hstack([np.eye(n), np.eye(n), np.zeros((n, 1)), -np.ones((n, 1)), np.zeros((n, m))])
+    costs = np.concatenate([np.full(2 * n, a), [0.0, s], c])
+    bounds = [(0, None)] * (2 * n) + [(None, None)] + [(0, None)] * (m + 1)
+    rows, right = np.vstack([margins, sides]), np.repeat([-1.0, 0.0], [m, n])
+    return linprog(costs, rows, right, bounds=bounds, method="highs").fun
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_simplex_method_takes_the_largest_weight(seed: int) -> None:
+    """Few samples of many features and many of few, of any scale, and whole numbers, whose kinks meet."""
+    rng = np.random.default_rng(seed)
+    m, n = ((40, 6), (12, 30), (60, 15))[seed % 3]
+    X, y = noisy(m, n, seed)
+    unit = 1.0
+    if seed % 2:
+        unit = 10.0 ** rng.uniform(-5, 5)
+        X = X * unit * 10.0 ** rng.uniform(-1, 1, n)
+    elif seed % 4:
+        X = np.round(X)
+    c = np.ones(m) if seed % 4 else rng.random(m) + 0.1
+    s, a = unit * 10.0 ** rng.uniform(-2, 1.5), 0.3 * unit if seed % 3 else 0.0
+    model = Hinge() + (s * LInf() + a * L1() if a else s * LInf())
+    found = ucm.solve(model, X, y, sample_weight=c)
+    assert found.stats.solver == "simplex" and found.status == "optimal"
+    best = largest_weight(X * (1.0 / unit), y, c, s / unit, a / unit)
+    assert found.objective == pytest.approx(best, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("seed", "penalty"), [(25, 100.0 * LInf()), (48, 3.0 * LInf()), (89, 3.0 * L1())]
+)
+def test_an_edge_that_ends_where_sums_of_whole_numbers_are_equal(seed: int, penalty: Any) -> None:
+    """Rounding of these sums made it an edge without end."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(-3, 4, (60, 25)) * (rng.random(25) < 0.5) * 1.0
+    y = np.where(rng.random(60) < 0.4, 1.0, -1.0)
+    assert ucm.solve(Hinge() + penalty, X, y, solver=Simplex()).status == "optimal"
+
+
+def test_dca_goes_on_from_vertices_of_the_largest_weight() -> None:
+    X, y = noisy(60, 6, seed=3)
+    model = Ramp(1) + 0.5 * LInf()
+    assert "dca around simplex" in ucm.compile(model, X, y).explain()
+    ours, theirs = (ucm.solve(model, X, y, solver=s) for s in ("auto", DCA(ClarabelComposite())))
+    assert ours.objective == pytest.approx(theirs.objective, rel=1e-8)
+
+
+def test_a_program_with_the_largest_weight_that_is_not_finished_goes_to_its_rest() -> None:
+    X, y = noisy(40, 6)
+    rest = Simplex(HiGHS(), pivots=2, rest=ClarabelComposite())
+    found = ucm.solve(Hinge() + 0.5 * LInf(), X, y, solver=rest)
+    assert found.status == "optimal"
+    assert found.objective == pytest.approx(largest_weight(X, y, np.ones(40), 0.5, 0.0), rel=1e-7)
 
 
 # --- DCA ----------------------------------------------------------------------------------------
@@ -926,3 +987,39 @@ def test_the_conjugate_of_the_logistic_loss_near_its_ends() -> None:
     s = np.array([1e-14, 1e-9, 1e-4])
     series = s * np.log(s) - s + s * s / 2.0 + s**3 / 6.0
     np.testing.assert_allclose(ucm.Logistic().conjugate(s), series, rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared hinge"])
+@pytest.mark.parametrize("ridge", [0.0, 0.3])
+def test_compiled_steps_against_the_twin(loss: str, ridge: float) -> None:
+    """With weights, walls that differ, and tilts of the margins and of w: from the definition in CVXPY, and
+    once more from the end, with the matrix that is kept."""
+    import cvxpy as cp
+
+    from ucm.solvers.objective.walled import Walled
+
+    rng = np.random.default_rng(3)
+    m, n = 40, 5
+    X, y = rng.standard_normal((m, n)), np.where(np.arange(m) % 3 > 0, 1.0, -1.0)
+    c, tilt = rng.uniform(0.5, 2.0, m), Tilt(-rng.uniform(0.0, 0.2, m), rng.uniform(-0.1, 0.1, n))
+    upper = rng.uniform(0.5, 3.0, n)
+    declared = Logistic() if loss == "logistic" else Hinge(2)
+    penalties: tuple[Any, ...] = (L1(weights=upper),) + ((ridge * L2(),) if ridge else ())
+    form = Composite(X, y, (declared,), penalties, (c,))
+    steps = Walled.of(form)
+    assert steps is not None
+    monitor = Monitor()
+    w, b, slopes = steps.solve(form, tilt, 1e-9, (np.zeros(n), 0.0), monitor, False)
+    assert slopes is not None
+    wide, bias = cp.Variable(n), cp.Variable()
+    margin = cp.multiply(y, X @ wide + bias)
+    each = cp.logistic(-margin) if loss == "logistic" else cp.square(cp.pos(1.0 - margin))
+    height = c @ each + upper @ cp.abs(wide) + ridge * cp.sum_squares(wide)
+    problem = cp.Problem(cp.Minimize(height - tilt.margin @ margin - tilt.normal @ wide))
+    problem.solve(solver="CLARABEL")
+    assert form.value(form.margins(w, b), w, tilt) == pytest.approx(problem.value, rel=1e-7)
+    bound, missed = form.lower_bound(slopes, form.margins(w, b), tilt, w)
+    assert missed <= 1e-9 and bound == pytest.approx(problem.value, rel=1e-7)
+    before = monitor.systems
+    again = steps.solve(form, tilt, 1e-9, (w, b), monitor, False)
+    assert monitor.systems == before and again[0] == pytest.approx(w, abs=1e-4)

@@ -163,7 +163,8 @@ class Route:
 
 _FIRST = ("capped", "newton_hull")  # what a child process compiles, the shorter first
 _EUCLIDEAN = (InSpan(Newton()), Newton(), APG(), Newton(iterative=True), ALM(APG()))
-_VERTEX, _KINKED = Simplex(HiGHS()), KinkedNewton(rest=ClarabelComposite())
+_VERTEX = Simplex(HiGHS(), rest=ClarabelComposite())
+_KINKED = KinkedNewton(rest=ClarabelComposite())
 _SIEVE = GramSieve(GramNewton(), ClipMDM())
 _GROWING = GrowingBall(_EUCLIDEAN[1:])
 
@@ -275,8 +276,9 @@ clarabel |
 | `UnitNorm` | secular-sphere, facets, faces: global minima; rapminos, linearize |
 | `HingeDual` | hinge-band (kernels, many samples), psmo (kernels, many features; \
 with few features `Composite`) |
-| `Composite` | simplex, highs (piecewise linear, l1), prox-newton (smooth losses), newton-dual (one \
-loss, squared l2), prox-newton-alm (kinks, data that are not small), apg-primal (smooth), clarabel-loss |
+| `Composite` | simplex (piecewise linear, l1, l infinity), highs (l1), prox-newton (smooth losses), \
+newton-dual (one loss, squared l2), prox-newton-alm (kinks, data that are not small), apg-primal (smooth), \
+clarabel-loss |
 | `DifferenceOfConvex` | dca around the first row that takes the convex part |
 """
 

@@ -7,7 +7,6 @@ All give what a fit on the training part of each fold gives, the bias included; 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,8 +23,8 @@ from ucm.compiler.recover import least_error
 from ucm.data.bound import bind
 from ucm.data.linear import Vec
 from ucm.data.moments import Moments, known_by, without_each
-from ucm.errors import ConvergenceWarning, UCMError
-from ucm.estimators.multiclass import Pair, pairs_of
+from ucm.errors import UCMError
+from ucm.estimators.multiclass import Pair, each, pairs_of
 from ucm.estimators.options import kernel_options
 from ucm.estimators.validation import (
     class_weights,
@@ -182,10 +181,9 @@ def held_out(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
     """For every fold (test, problems, values) decision values; nan where there is no classifier."""
     if search.by_moments:
         yield from _by_moments(search, folds)
-    elif search.by_chains:
-        yield from (_by_chains(search, train, test) for train, test in folds)
     else:
-        yield from (_by_paths(search, train, test) for train, test in folds)
+        of_fold = _by_chains if search.by_chains else _by_paths
+        yield from each(lambda fold: of_fold(search, *fold), folds, search.estimator.n_jobs)
 
 
 # --- means and covariances ------------------------------------------------------------------------
@@ -285,27 +283,26 @@ def _solved(
     part = among(rows, rows)
     found: dict[int, Solution] = {}
     left = places
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        if len(search.names) == 1 and e.side is None:
-            try:
-                moved: dict[str, Any] = {search.names[0]: search.values[places]}
-                path(
-                    search.model, part, pair.signs, solver=e.solver, on_empty="skip",
-                    progress=lambda place, solution: found.update({places[place]: solution}),
-                    time_limit=time_left(e.time_limit, search.began), **of_data, **of_solve,
-                    **moved,
-                )  # fmt: skip
-                left = []
-            except UCMError:  # one value stops a path, but not the others
-                left = [k for k in places if k not in found]
-        for k in left:
-            try:
-                plan = compile(search.at(k), part, pair.signs, solver=e.solver, **of_data)
-                limit = time_left(e.time_limit, search.began)
-                solution = plan.solve(time_limit=limit, **of_solve)
-            except UCMError:
-                continue
-            found[k] = with_bias(search.model, plan, solution, search.rule, e.side)
+    if len(search.names) == 1 and e.side is None:
+        try:
+            moved: dict[str, Any] = {search.names[0]: search.values[places]}
+            path(
+                search.model, part, pair.signs, solver=e.solver, on_empty="skip",
+                progress=lambda place, solution: found.update({places[place]: solution}),
+                time_limit=time_left(e.time_limit, search.began), **of_data, **of_solve,
+                **moved,
+            )  # fmt: skip
+            left = []
+        except UCMError:  # one value stops a path, but not the others
+            left = [k for k in places if k not in found]
+    for k in left:
+        try:
+            plan = compile(search.at(k), part, pair.signs, solver=e.solver, **of_data)
+            limit = time_left(e.time_limit, search.began)
+            solution = plan.solve(time_limit=limit, **of_solve)
+        except UCMError:
+            continue
+        found[k] = with_bias(search.model, plan, solution, search.rule, e.side)
     S = np.full((test.size, len(places)), np.nan)
     table = among(test, rows)
     for j, k in enumerate(places):

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import minimize_scalar
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
@@ -37,6 +36,8 @@ __all__ = [
 ]  # fmt: skip
 
 _GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go
+_EVEN = np.linspace(-_FAR, _FAR, _GRID)
+_ROUNDS = 6  # of a grid between two such values
 _WIDE = 100.0  # where the classes differ so much in size that the best b lies beyond
 _SAME = 1e-12  # of an objective
 
@@ -209,23 +210,22 @@ class Composite:
         With w the bound is tight there for sums of penalties without a proximal map too.
         """
         alpha = self.shares(slopes, margin)
-        rest = self.shares(-tilt.margin, None)
-        beta = sum(alpha) + tilt.margin
+        tilted = bool(tilt.margin.any())
+        beta = sum(alpha) + tilt.margin if tilted else sum(alpha)
         signed = self.y * beta
-        up, down = float(signed[signed > 0].sum()), -float(signed[signed < 0].sum())
-        keep = np.ones(self.m)
+        up, down = float(np.maximum(signed, 0.0).sum()), -float(np.minimum(signed, 0.0).sum())
+        less_up = less_down = 0.0
         if up > 0.0 and down > 0.0:
-            keep[signed > 0] = min(1.0, down / up)
-            keep[signed < 0] = min(1.0, up / down)
-        else:
-            keep[:] = 0.0
-        z = self.pull(keep * beta)
+            less_up, less_down = min(1.0, down / up), min(1.0, up / down)
+        keep = (less_up - less_down) * (signed > 0.0) + less_down
+        z = self.pull(np.multiply(keep, beta))
         conjugate, share, violation = self.penalty.bound(
             z, tilt.normal, lambda: self.scale * float(keep @ np.abs(beta)), w
         )
         keep, bound = share * keep, -conjugate
+        rest = self.shares(-tilt.margin, None) if tilted else [0.0] * len(alpha)
         for (loss, c), a, base in zip(self.parts, alpha, rest, strict=True):
-            point = base + keep * (a - base)
+            point = base + keep * (a - base) if tilted else keep * a
             bound += loss.offset * float(point.sum())
             if c is None:
                 bound -= float(loss.conjugate(point).sum())
@@ -350,31 +350,40 @@ class DifferenceOfConvex:
         ones have their least value at a kink; for others b goes over a grid too, refined where it is least.
         """
         G, losses = self.G, (*self.G.losses, *self.losses)
-        positive, y = G.y > 0.0, np.array([1.0, -1.0])
+        positive = G.y > 0.0
 
-        def both(c: Vec | None) -> Vec:
+        def both(c: Vec | None) -> tuple[float, float]:
             c = np.ones(G.m) if c is None else c
-            return np.array([c[positive].sum(), c[~positive].sum()])
+            return float(c[positive].sum()), float(c[~positive].sum())
 
-        plus, minus = ([(loss, both(c)) for loss, c in form.parts] for form in (G, self))
+        parts = [(loss, 1.0, both(c)) for loss, c in G.parts]
+        parts += [(loss, -1.0, both(c)) for loss, c in self.parts]
 
-        def height(b: float) -> float:
-            up = sum(loss.value(b * y, y, c) for loss, c in plus)
-            return up - sum(loss.value(b * y, y, c) for loss, c in minus)
+        def heights(b: Vec) -> Vec:
+            total = np.zeros(b.size)
+            for loss, sign, c in parts:
+                for side, weight in zip((1.0, -1.0), c, strict=True):
+                    if weight > 0.0:
+                        total += sign * weight * loss.values(side * b, np.full(b.size, side))
+            return total
 
         kinks = {0.0, *(loss.offset for loss in losses), *(-loss.offset for loss in losses)}
         bent = any(loss.slope() is None for loss in losses)
-        grid = [*kinks, *np.linspace(-_FAR, _FAR, _GRID).tolist()] if bent else [*kinks]
-        heights = {b: height(b) for b in grid}
-        least = min(heights.values())
-        best = min((b for b in grid if heights[b] <= least + _SAME * abs(least)), key=abs)
+        places = np.array([*kinks, *(_EVEN if bent else ())])
+        tried = heights(places)
+        least = float(tried.min())
+        near = places[tried <= least + _SAME * abs(least)]
+        best = float(near[np.argmin(np.abs(near))])
         if bent:
-            around = (
-                max((b for b in grid if b < best), default=-_WIDE),
-                min((b for b in grid if b > best), default=_WIDE),
-            )
-            inner: Any = minimize_scalar(height, bounds=around, method="bounded")
-            best = float(inner.x) if inner.fun < heights[best] * (1.0 - _SAME) else best
+            low = float(places[places < best].max(initial=-_WIDE))
+            high = float(places[places > best].min(initial=_WIDE))
+            for _ in range(_ROUNDS):
+                places = np.linspace(low, high, _GRID)
+                tried = heights(places)
+                k = int(tried.argmin())
+                if tried[k] < least * (1.0 - _SAME):
+                    best, least = float(places[k]), float(tried[k])
+                low, high = places[max(k - 1, 0)], places[min(k + 1, _GRID - 1)]
         return Answer(w=np.zeros(G.n), b=best)
 
     def tilt(self, margin: Vec, w: Vec) -> Tilt:

@@ -129,7 +129,7 @@ def narrow(ends, side, state, reach, V, tags, work):
         side[c, OLD] = side[c, THETA]
     whole = ends[0, 1] == ends[0, 2] and ends[1, 1] == ends[1, 2]
     state[REACH] = reach
-    state[SLACK] = np.inf if whole else min(state[SLACK], reach)
+    state[SLACK] = np.inf if whole else min(state[SLACK], max(1.0, -state[VERIFY]) * reach)
 
 
 @inner()
@@ -328,7 +328,7 @@ def minimise(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work
                 state[STATUS] = 2.0
                 return
         if gap <= 0.8 * state[TOL]:
-            if whole or state[VERIFY] == 0.0:
+            if whole or state[VERIFY] <= 0.0:
                 state[STATUS] = 1.0
                 return
             look = 2.0 * state[REACH]

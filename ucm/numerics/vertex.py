@@ -15,6 +15,7 @@ _INDEX = types.Array(i8, 1, "C")
 
 _REFACTOR = 100  # pivots between two factorisations
 _TINY = 1e-10  # relative size of a rate that counts as 0
+_HIDDEN = 1e-13  # of the slope of an edge, that the rounding of its sums leaves
 
 
 @jit(types.void(WRITE, READ, f8))
@@ -150,7 +151,7 @@ def _stop(step, weight, queue, count, over):
 
     Returns the place, or -1 when all kinks together are not enough.
     """
-    low, high = 0, count
+    low, high, least = 0, count, _HIDDEN * over
     while high - low > 1:
         x, y, w = step[low], step[(low + high) // 2], step[high - 1]
         middle = max(min(x, y), min(max(x, y), w))
@@ -179,7 +180,11 @@ def _stop(step, weight, queue, count, over):
             return low
         over -= total
         low = cut
-    return low if low < count and weight[low] >= over else -1
+    if low < high:
+        over -= weight[low]
+    else:
+        low -= 1  # of those that are crossed the last, one of the farthest
+    return low if over <= least else -1
 
 
 @inner(inline=True)

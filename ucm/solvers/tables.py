@@ -110,8 +110,11 @@ class FeatureLevel(Level):
     w, x : (n,) the dual vector and the point
     V, tags : (4, M), (M,) what is known of each sample, see `ucm.numerics.band` and `rows`
     ends : (2, 3) the first row of each hull in V, the end of its band, its end
+    verify : 1 to look at all rows in the end, where these are all samples; -k not to, and before only where
+        scores have moved k times as far as the band reaches
     """
 
+    verify: float = 1.0
     names, theta = numerics.STATE, numerics.SIDE.index("theta")
 
     def __init__(self, hulls: SampleTables, stride: int) -> None:
@@ -213,7 +216,7 @@ class FeatureLevel(Level):
     def march(self, log: Any, monitor: Monitor) -> int:
         hulls = self.hulls
         self["zero"] = monitor.zero
-        self["verify"] = float(self.stride == 1)
+        self["verify"] = self.verify if self.stride == 1 else 0.0
         before = self["systems"], self["forming"]
         done = numerics.march(
             hulls.parts, self.stride, self.ends, self.side, self.state, self.w, self.x, self.V,

@@ -251,6 +251,8 @@ class Gathered:
                 return share, max(missed, more)
         if over <= 1e-7 and self.gauge(u) >= 1.0 - 1e-6:
             return 1.0, over
+        if not u.any():  # the gauge of share z is share times that of z
+            return 1.0 / (1.0 + over), 0.0
         if self._rest is None and self._box is not None:
             wall = np.where(z > 0.0, self._box[1], self._box[0])
             out = (z != 0.0) & ((u + z) * np.sign(z) > np.abs(wall))

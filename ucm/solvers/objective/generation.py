@@ -39,13 +39,14 @@ _CLOSE = 0.03  # of the offset, the distance from a kink there
 _TIMES = 3  # samples for each feature, at least
 
 
-def linear_program(form: Composite) -> str | None:
-    """Why a problem is not of this kind; None when it is."""
+def linear_program(form: Composite, largest: bool = False) -> str | None:
+    """Why a problem is not of this kind; None when it is. `largest`: with the norm of l infinity too."""
     if len(form.losses) != 1 or form.losses[0].slope() is None:
         return "it takes one piecewise linear loss (Hinge, Ramp)"
     a, c, s, others = form.norms
-    if c > 0.0 or s > 0.0 or others or a == 0.0:
-        return "it takes the l1 norm as the only convex penalty"
+    if c > 0.0 or others or (s > 0.0 and not largest) or a + s == 0.0:
+        known = "the norms of l1 and l infinity" if largest else "the l1 norm"
+        return f"it takes {known} as the only convex penalty"
     return None
 
 
@@ -62,9 +63,9 @@ class Program(ABC):
         """Take these in, after those that are inside."""
 
     @abstractmethod
-    def solve(self, a: float, linear: Vec, bias: float) -> Answer:
-        """Minimise `sum c_i max(0, o - t_i) + a ||w||_1 - <linear, w> - bias b` over what is inside: w of
-        the features there, b, the slopes of the samples there."""
+    def solve(self, a: float, s: float, linear: Vec, bias: float) -> Answer:
+        """Minimise `sum c_i max(0, o - t_i) + a ||w||_1 + s ||w||_inf - <linear, w> - bias b` over what is
+        inside: w of the features there, b, the slopes of the samples there."""
 
 
 class Generation(Session):
@@ -107,13 +108,12 @@ class Generation(Session):
             self.features = np.concatenate([self.features, features])
 
     def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
-        a = form.norms[0]
         if self.samples.size == 0:
-            done = self._begin(form, tilt, a, tol)
+            done = self._begin(form, tilt, tol)
             if done is not None:
                 return done
         while True:
-            answer = self._solve(form, tilt, a)
+            answer = self._solve(form, tilt)
             if answer.status == "interrupted":
                 break
             if answer.status != "converged":
@@ -131,7 +131,7 @@ class Generation(Session):
             self._take(wrong, wrong[:0])
         return self._answer(answer)
 
-    def _begin(self, form: Composite, tilt: Tilt, a: float, tol: float) -> Answer | None:
+    def _begin(self, form: Composite, tilt: Tilt, tol: float) -> Answer | None:
         """The first program, or the answer where the rough point proves to be one."""
         everything = np.arange(form.m)
         if self.rough is not None and not self.all_samples:
@@ -151,7 +151,7 @@ class Generation(Session):
         # a share of the samples, the penalty in proportion: where the others stand then
         order = np.argsort(form.y, kind="stable")
         self._take(order[::_SHARE], everything[:0])
-        part = self._solve(form, form.flat(), a / _SHARE)
+        part = self._solve(form, form.flat(), 1.0 / _SHARE)
         if part.status == "converged":
             self._nearest(part, int(_NEAR * form.m))
         return None
@@ -173,14 +173,15 @@ class Generation(Session):
         self.alpha = np.where(away < 0.0, self.caps, 0.0)
         self._take(np.argpartition(np.abs(away), count - 1)[:count], self.features[:0])
 
-    def _solve(self, form: Composite, tilt: Tilt, a: float) -> Answer:
-        """The program over the samples inside and all features."""
+    def _solve(self, form: Composite, tilt: Tilt, factor: float = 1.0) -> Answer:
+        """The program over the samples inside and all features, the penalty times a factor."""
+        a, s = factor * form.norms[0], factor * form.norms[2]
         rest = np.where(self.inside, 0.0, self.alpha) + tilt.margin
         linear = form.pull(rest) + tilt.normal if rest.any() else tilt.normal
         bias = float(form.y @ rest)
         while True:
             before = self.program.passes
-            answer = self.program.solve(a, linear[self.features], bias)
+            answer = self.program.solve(a, s, linear[self.features], bias)
             share = self.features.size * self.samples.size / max(1, form.m * form.n)
             self.monitor.passes += share * (self.program.passes - before) + 0.5
             if answer.status != "converged" or answer.slopes is None:

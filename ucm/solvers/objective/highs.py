@@ -101,7 +101,7 @@ class _Dual(Program):
             return self.X[np.ix_(samples, features)] * self.y[samples, None]
         return self.X[:, features][samples].multiply(self.y[samples, None])
 
-    def solve(self, a: float, linear: Vec, bias: float) -> Answer:
+    def solve(self, a: float, s: float, linear: Vec, bias: float) -> Answer:
         self.program.sides(np.append(-bias, -a - linear), np.append(-bias, a - linear))
         found = self.program.solve()
         dual = -found.dual if found.dual.size else np.zeros(self.features.size + 1)
