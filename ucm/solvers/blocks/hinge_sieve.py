@@ -255,9 +255,9 @@ class _Sieving:
                 return answer
             if stop or monitor.late:
                 return answer.interrupted()
-            if self.slopes is not None and found.new == 0:
-                exact *= 0.2
-            ended = self._ended(answer, certificate.relative_gap, exact)
+            again = self.slopes is not None and found.new == 0
+            exact *= 0.2 if again else 1.0
+            ended = self._ended(answer, certificate.relative_gap, again and exact < _LEAST)
             if ended is not None:
                 return ended
             self._solve(form, found, exact)
@@ -275,18 +275,14 @@ class _Sieving:
             value, gap = certificate.primal, certificate.relative_gap
             small = least - value <= _SETTLED * monitor.tol * abs(value)
             fell = not value >= least - _GAIN * abs(least)
-            again = None if kept.rows is None else self._again(kept.rows, proof, found)
-            if (
-                again is not None
-                and found.new
-                and tangent_gap(form, again, proof) > _FINER * monitor.tol
-            ):
-                fell = False  # rows that joined the band tell more of the problem with this tangent
+            before = None if kept.rows is None else self._again(kept.rows, proof, found)
+            if before is not None and found.new:  # rows that joined the band may tell more
+                fell &= tangent_gap(form, before, proof) <= _FINER * monitor.tol
             if fell:
                 least, kept = value, Answer(w=proof.w, b=proof.b, rows=proof)
-            elif again is not None:  # what was solved proves more of where its tangent is
-                kept = replace(kept, rows=again)
-                gap = losses_proven(form, again).relative_gap
+            elif before is not None:  # what was solved proves more of where its tangent is
+                kept = replace(kept, rows=before)
+                gap = losses_proven(form, before).relative_gap
             monitor.latest = kept
             stop = monitor.report(k, least, gap)
             if gap <= monitor.tol and small:
@@ -300,16 +296,16 @@ class _Sieving:
                 if rows > _MOVED * self.first:  # a band around where it is now is smaller
                     self._anew()
                     found = self._pass((self.at,))
-            elif found.new == 0:
-                exact *= 0.2
-            ended = self._ended(kept, gap, exact)
+            again = not fell and found.new == 0
+            exact *= 0.2 if again else 1.0
+            ended = self._ended(kept, gap, again and exact < _LEAST)
             if ended is not None:
                 return ended
             self._solve(form, found, exact)
         return kept.ended("max_iter", f"{limit} convex problems solved; raise max_iter")
 
-    def _ended(self, answer: Answer, gap: float, exact: float) -> Answer | None:
-        if exact < _LEAST:
+    def _ended(self, answer: Answer, gap: float, still: bool) -> Answer | None:
+        if still:
             return answer.ended("stalled", f"the gap stayed at {gap:.2g}")
         if self.band.nbytes > self.solver.budget:
             return answer.ended(
