@@ -23,6 +23,7 @@ from ucm.language.penalties.gathered import Gathered
 from ucm.language.term_algebra import PenaltySum, ScaledPenalty, of_all
 from ucm.language.terms import (
     ConvexLoss,
+    Excess,
     FoldedConcave,
     Penalty,
     ProximalPenalty,
@@ -342,6 +343,38 @@ class DifferenceOfConvex:
         minus = sum(loss.value(margin, self.G.y, c) for loss, c in self.parts)
         minus += sum(penalty.value(w) for penalty in self.penalties)
         return self.G.value(margin, w) - minus
+
+    @functools.cached_property
+    def jumps(self) -> bool:
+        """Whether there are smooth losses and, beside boxes and L2, folded concave penalties alone: then each
+        weight can be moved by itself."""
+        smooth = all(loss.smooth() for loss in self.G.losses) and not self.losses
+        folded = all(isinstance(h, Excess) for h in self.penalties)
+        return smooth and folded and bool(self.penalties) and self.G.penalty.boxed is not None
+
+    def best_apart(self, margin: Vec, w: Vec) -> tuple[Vec, Vec, Vec]:
+        """What each weight gains by itself, in a quadratic model of the losses with its penalty, at 0 or
+        where the losses alone would have it, whichever is lower; that weight; and by how much the bias falls
+        with each of them, a unit further."""
+        G, (lower, upper, c) = self.G, self.G.penalty.boxed or (0.0, 0.0, 0.0)
+        g, h = -G.pull(G.gradient(margin)), G.curvature(margin)
+        squares = G.X.multiply(G.X) if sparse.issparse(G.X) else np.square(G.X)
+        mass = float(h.sum()) or 1.0
+        mean = np.asarray(G.X.T @ h) / mass
+        bend = np.asarray(squares.T @ h) - mass * mean * mean
+
+        def height(v: Vec) -> Vec:
+            s = np.abs(v)
+            total = np.where(v > 0.0, upper, lower) * v + c * v * v
+            return total - sum(p.each(s) for p in self.penalties if isinstance(p, Excess))
+
+        here, gain, to = height(w), np.zeros(w.size), w
+        with np.errstate(over="ignore", invalid="ignore"):
+            far = np.divide(g + 2.0 * c * w, bend + 2.0 * c, out=np.zeros(w.size), where=bend > 0.0)
+            for v in (np.zeros(w.size), w - far):
+                own = here - height(v) - (g + 0.5 * bend * (v - w)) * (v - w)
+                to, gain = np.where(own > gain, v, to), np.fmax(own, gain)
+        return gain, to, mean
 
     def constant(self) -> Answer:
         """w = 0 with the best b, the smallest where several are.
