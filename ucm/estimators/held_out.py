@@ -40,6 +40,7 @@ from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
 from ucm.language.sets.combination import summands
 from ucm.language.sets.weights import OfWeights
+from ucm.solvers.distance.newton_hull import Begun
 
 __all__ = ["Search", "held_out", "left_out"]
 
@@ -155,8 +156,10 @@ def left_out(search: Search) -> Scores | None:
     return S
 
 
-def _by_chains(search: Search, train: NDArray[np.intp], test: NDArray[np.intp]) -> Scores:
-    """Two reduced hulls: the compiled loop goes on from value to value."""
+def _by_chains(
+    search: Search, train: NDArray[np.intp], test: NDArray[np.intp], before: dict[int, Begun | None]
+) -> Scores:
+    """Two reduced hulls: the compiled loop goes on from value to value, and begins as in the fold before."""
     order = search.order
     S = np.full((test.size, len(search.pairs(train)), len(order)), np.nan)
     tol = max(search.estimator.tol, _COARSE)
@@ -165,7 +168,9 @@ def _by_chains(search: Search, train: NDArray[np.intp], test: NDArray[np.intp]) 
         data = bind(search.X[pair.rows], pair.signs, None, given)
         values = [float(search.values[k]) for k in order]
         try:
-            found = classifiers(search.model, data, search.names[0], values, tol, search.rule)
+            found, before[p] = classifiers(
+                search.model, data, search.names[0], values, tol, before.get(p)
+            )
         except UCMError:
             found = [None] * len(order)
         solved = [(k, wb) for k, wb in zip(order, found, strict=True) if wb is not None]
@@ -183,7 +188,8 @@ def held_out(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
     if search.by_moments:
         yield from _by_moments(search, folds)
     elif search.by_chains:
-        yield from (_by_chains(search, train, test) for train, test in folds)
+        before: dict[int, Begun | None] = {}  # of every problem
+        yield from (_by_chains(search, train, test, before) for train, test in folds)
     else:
         yield from (_by_paths(search, train, test) for train, test in folds)
 
