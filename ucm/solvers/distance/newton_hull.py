@@ -246,7 +246,7 @@ class HullChain:
         self._whole(scores)
         return level
 
-    def at(self, caps: Sequence[float]) -> Vec:
+    def at(self, caps: Sequence[float] | Vec) -> Vec:
         """As `first`, for other caps, both as many times the first ones.
 
         The kinks begin as wide as they had to before: narrower where many outer steps were taken, or few
