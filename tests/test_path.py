@@ -148,6 +148,34 @@ def test_a_value_of_a_path_goes_on_from_the_one_before() -> None:
         assert solution.objective == pytest.approx(alone.objective, rel=1e-6)
 
 
+@pytest.mark.parametrize("case", ["few", "weights", "elastic", "columns", "sparse"])
+def test_all_values_at_once(case: str) -> None:
+    """Against fits of their own, and each certificate against that of one point."""
+    X, y = load("breast_cancer")
+    X = X[:, :200] / np.abs(X).max(0)
+    loss: Any = ucm.Logistic() if case in ("few", "weights", "sparse") else 0.5 * ucm.SquaredHinge()
+    penalty: Any = ucm.ElasticNet(0.5) if case == "elastic" else ucm.L1()
+    model = loss + ucm.Param("lam", 1.0) * penalty
+    if case == "columns":
+        X = np.hstack([X, X[:, :1] * np.random.default_rng(0).standard_normal((len(y), 90))])
+    given: dict[str, Any] = {}
+    if case == "weights":
+        given = {"sample_weight": np.arange(len(y)) % 3, "class_weight": (2.0, 0.5)}
+    table: Any = sparse.csr_matrix(X) if case == "sparse" else X
+    found = ucm.path(model, table, y, num=12, **given)
+    watched = ucm.path(model, table, y, num=12, progress=lambda *_: None, **given)
+    assert found.values == pytest.approx(watched.values)
+    for solution, other in zip(found, watched, strict=True):
+        assert solution.status == other.status == "optimal"
+        assert solution.certificate.dual <= other.objective * (1.0 + 1e-12)
+        assert other.certificate.dual <= solution.objective * (1.0 + 1e-12)
+        plan = ucm.compile(model.with_params(**solution.params), table, y, **given)
+        proof = plan.certify(w=solution.w, b=solution.b, weights=solution.weights)
+        assert proof.primal == pytest.approx(solution.objective, rel=1e-12)
+        assert proof.dual == pytest.approx(solution.certificate.dual, rel=1e-9)
+        assert solution.params == other.params and solution.stats.passes > 0.0
+
+
 def test_a_path_with_a_penalty_that_joins_features() -> None:
     X, y = load("wine")
     model = ucm.SquaredHinge() + ucm.Param("lam", 1.0) * ucm.LInf()

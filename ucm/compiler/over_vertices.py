@@ -138,6 +138,7 @@ class _Vertices:
         moments = self.moments
         found = Data(self.X, np.sign(self.y), moments.weighing, source=moments.source)
         found.scale, found.counts, found.origin = moments.scale, moments.counts, moments.origin
+        found.approx = moments.approx
         for kind in ("pos", "neg", "signed"):
             for name in ("mean", "covariance", "centred"):
                 key = (name, kind, None)

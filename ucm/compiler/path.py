@@ -12,6 +12,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ucm.compiler.along import along
 from ucm.compiler.compile import behind, bound_rows, in_its_space, plan_of, plan_of_rows
 from ucm.compiler.interval import Between, ErrorCurve, OverInterval, over_interval
 from ucm.compiler.plan import Plan, options_of
@@ -28,7 +29,7 @@ from ucm.evidence.relative import intervals_of
 from ucm.evidence.trivial import largest
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
-from ucm.forms.monitor import check_time_limit, time_left
+from ucm.forms.monitor import Monitor, check_time_limit, time_left
 from ucm.forms.objective import Following
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
@@ -311,12 +312,12 @@ def path(
     gram = None
     if is_stored(X):
         tags = {word: of_samples.pop(word) for word in ("sample_weight", "subgroup")}
-        data = _of_rows(declared, row_source(X, y, **tags), num, kernel, of_samples)
-        behind(None, data, of_kernel)
+        rows = row_source(X, y, **tags)
+        data = _of_rows(declared, rows, num, kernel, of_kernel, of_samples)
     else:
         square = isinstance(kernel, str) and kernel == "precomputed"
         data = bind(X, y, **of_samples, square=square)
-        gram = behind(kernel, data, of_kernel)
+        data, gram = behind(kernel, data, of_kernel)
     if num is not None:
         names, values = _spread(declared, in_its_space(data, gram), num)
 
@@ -330,10 +331,24 @@ def path(
     skipped: dict[float, str] = {}
     known: list[tuple[float, Solution]] = []
     follow: Following | None = None
+    rest = order.tolist()
+    tol = options.get("tol", 1e-6)
+    plain = options.keys() <= {"tol"} and isinstance(tol, float) and 0.0 < tol < 1.0
+    plain = plain and time_limit is None and progress is None and not is_stored(X)
+    if isinstance(declared, Objective) and len(names) == 1 and plain and rest:
+        plan = plan_of(at(values[rest[0]]), data, gram, solver)
+        if isinstance(plan.solver, ProxNewton):
+            follow = Following(plan.solver)
+            session = follow.open(plan.form, Monitor())
+            grid = [float(values[place]) for place in rest]
+            ahead = along(declared, plan, session, names[0], grid, tol)
+            found = dict(zip(rest, ahead, strict=False))
+            known = [(grid[k], ahead[k]) for k in range(len(ahead))][-1:]
+            rest = rest[len(found) :]
     chain: HullsInTurn | None = None
     # nobody can change the samples between two solves, but what is called after each
     with data.resting() if progress is None else contextlib.nullcontext():
-        for place in order.tolist():
+        for place in rest:
             value = values[place]
             try:
                 plan = (
@@ -419,14 +434,15 @@ _DOWN = 1e-3  # of lam_max: where a path ends
 
 
 def _of_rows(
-    model: RobustMargin | Objective, rows: RowSource, num: Any, kernel: Any, of_samples: Any
-) -> Any:
-    """What one pass over rows tells; values are named, and there are no kernels."""
-    asked = {"num": num, "kernel": kernel, **of_samples, "class_weight": None}
+    model: RobustMargin | Objective, rows: RowSource, num: Any, kernel: Any, of_kernel: dict[str, Any],
+    of_samples: Any,
+) -> Any:  # fmt: skip
+    """What one pass over rows tells; values are named."""
+    asked = {"num": num, **of_samples, "class_weight": None}
     for word, given in asked.items():
         if given is not None:
             refuse_gathering(rows, f"path with {word}")
-    return bound_rows(model, rows, of_samples["class_weight"])
+    return bound_rows(model, rows, of_samples["class_weight"], kernel, of_kernel)
 
 
 def _check_count(model: RobustMargin | Objective, num: Any, options: dict[str, Any]) -> None:

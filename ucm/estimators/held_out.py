@@ -7,7 +7,6 @@ All give what a fit on the training part of each fold gives, the bias included; 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,8 +23,8 @@ from ucm.compiler.recover import least_error
 from ucm.data.bound import bind
 from ucm.data.linear import Vec
 from ucm.data.moments import Moments, known_by, without_each
-from ucm.errors import ConvergenceWarning, UCMError
-from ucm.estimators.multiclass import Pair, pairs_of
+from ucm.errors import UCMError
+from ucm.estimators.multiclass import Pair, each, pairs_of
 from ucm.estimators.options import kernel_options
 from ucm.estimators.validation import (
     class_weights,
@@ -159,7 +158,7 @@ def left_out(search: Search) -> Scores | None:
 def _by_chains(
     search: Search, train: NDArray[np.intp], test: NDArray[np.intp], before: dict[int, Begun | None]
 ) -> Scores:
-    """Two reduced hulls: the compiled loop goes on from value to value, and begins as in the fold before."""
+    """Two reduced hulls: the compiled loop goes on from value to value, and begins as the first fold."""
     order = search.order
     S = np.full((test.size, len(search.pairs(train)), len(order)), np.nan)
     tol = max(search.estimator.tol, _COARSE)
@@ -188,10 +187,14 @@ def held_out(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
     if search.by_moments:
         yield from _by_moments(search, folds)
     elif search.by_chains:
-        before: dict[int, Begun | None] = {}  # of every problem
-        yield from (_by_chains(search, train, test, before) for train, test in folds)
+        first, *others = folds
+        begun: dict[int, Begun | None] = {}  # of every problem, in the first fold
+        yield _by_chains(search, *first, begun)
+        yield from each(
+            lambda fold: _by_chains(search, *fold, dict(begun)), others, search.estimator.n_jobs
+        )
     else:
-        yield from (_by_paths(search, train, test) for train, test in folds)
+        yield from each(lambda fold: _by_paths(search, *fold), folds, search.estimator.n_jobs)
 
 
 # --- means and covariances ------------------------------------------------------------------------
@@ -291,27 +294,26 @@ def _solved(
     part = among(rows, rows)
     found: dict[int, Solution] = {}
     left = places
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        if len(search.names) == 1 and e.side is None:
-            try:
-                moved: dict[str, Any] = {search.names[0]: search.values[places]}
-                path(
-                    search.model, part, pair.signs, solver=e.solver, on_empty="skip",
-                    progress=lambda place, solution: found.update({places[place]: solution}),
-                    time_limit=time_left(e.time_limit, search.began), **of_data, **of_solve,
-                    **moved,
-                )  # fmt: skip
-                left = []
-            except UCMError:  # one value stops a path, but not the others
-                left = [k for k in places if k not in found]
-        for k in left:
-            try:
-                plan = compile(search.at(k), part, pair.signs, solver=e.solver, **of_data)
-                limit = time_left(e.time_limit, search.began)
-                solution = plan.solve(time_limit=limit, **of_solve)
-            except UCMError:
-                continue
-            found[k] = with_bias(search.model, plan, solution, search.rule, e.side)
+    if len(search.names) == 1 and e.side is None:
+        try:
+            moved: dict[str, Any] = {search.names[0]: search.values[places]}
+            path(
+                search.model, part, pair.signs, solver=e.solver, on_empty="skip",
+                progress=lambda place, solution: found.update({places[place]: solution}),
+                time_limit=time_left(e.time_limit, search.began), **of_data, **of_solve,
+                **moved,
+            )  # fmt: skip
+            left = []
+        except UCMError:  # one value stops a path, but not the others
+            left = [k for k in places if k not in found]
+    for k in left:
+        try:
+            plan = compile(search.at(k), part, pair.signs, solver=e.solver, **of_data)
+            limit = time_left(e.time_limit, search.began)
+            solution = plan.solve(time_limit=limit, **of_solve)
+        except UCMError:
+            continue
+        found[k] = with_bias(search.model, plan, solution, search.rule, e.side)
     S = np.full((test.size, len(places)), np.nan)
     table = among(test, rows)
     for j, k in enumerate(places):

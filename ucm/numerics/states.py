@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["GRAM_STATE", "SEPARATED", "SIDE", "STATE"]
+__all__ = ["GRAM_STATE", "LOGISTIC", "SEPARATED", "SIDE", "SQUARED", "STATE", "STEPS"]
+
+LOGISTIC, SQUARED = range(2)
+"""The smooth losses of `ucm.numerics.walled`."""
+
+STEPS = 50
+"""Most steps there for one problem."""
 
 SEPARATED = 1e-12
 """Of the largest norm met: a distance from 0 that is proven to be longer is no rounding."""
