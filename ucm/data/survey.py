@@ -77,7 +77,10 @@ def taken(rounds: Rounds, steps: tuple[int, int]) -> tuple[Any, Vec]:
     return gathered(told(rounds, _take, every))
 
 
-_OTHERS = "a reduced hull of each class, means and covariances, or a loss with L2()"
+_OTHERS = (
+    "a reduced hull of each class, means and covariances, a loss with L2(), or Hinge() or Ramp() with any "
+    "penalty"
+)
 
 
 def refuse_gathering(source: RowSource, what: str, instead: str = _OTHERS) -> NoReturn:
