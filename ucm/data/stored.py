@@ -313,7 +313,8 @@ class _ArrayRows(_Rows):
         if sparse.issparse(X):
             per_row = (X.data.itemsize + 4) * X.nnz / max(self.m, 1)
         self.nbytes = int(12 * X.nnz if sparse.issparse(X) else 8 * self.m * self.n)
-        self.step = block or block_rows(per_row)
+        read = not (isinstance(self.X, np.ndarray) or sparse.issparse(self.X))
+        self.step = block or block_rows(per_row if read else per_row / _IN_MEMORY)
 
     @property
     def blocks(self) -> int:
@@ -332,6 +333,7 @@ class _ArrayRows(_Rows):
 
 
 _MANY = 1 << 20  # labels at a time
+_IN_MEMORY = 4  # times as large are blocks that need no room, as threads wait for each other between them
 
 
 def _part(X: Any) -> Any:
