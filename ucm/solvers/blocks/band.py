@@ -30,7 +30,8 @@ WIDE = 3.0  # standard errors of a sample that the band covers
 
 class Sifted(NamedTuple):
     """What a block tells: the terms of the bound; of the rows held at the cap their weighed sums and what
-    they weigh; the rows that join the band, class +1 first, their labels times weights, states so far, and places."""
+    they weigh; the rows that join the band, class +1 first, their labels times weights, states so far, and
+    places."""
 
     below: tuple[float, float]
     points: NDArray[np.float64]
