@@ -39,6 +39,7 @@ from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
 from ucm.language.sets.combination import summands
 from ucm.language.sets.weights import OfWeights
+from ucm.solvers.distance.newton_hull import Begun
 
 __all__ = ["Search", "held_out", "left_out"]
 
@@ -154,8 +155,10 @@ def left_out(search: Search) -> Scores | None:
     return S
 
 
-def _by_chains(search: Search, train: NDArray[np.intp], test: NDArray[np.intp]) -> Scores:
-    """Two reduced hulls: the compiled loop goes on from value to value."""
+def _by_chains(
+    search: Search, train: NDArray[np.intp], test: NDArray[np.intp], before: dict[int, Begun | None]
+) -> Scores:
+    """Two reduced hulls: the compiled loop goes on from value to value, and begins as the first fold."""
     order = search.order
     S = np.full((test.size, len(search.pairs(train)), len(order)), np.nan)
     tol = max(search.estimator.tol, _COARSE)
@@ -164,7 +167,9 @@ def _by_chains(search: Search, train: NDArray[np.intp], test: NDArray[np.intp]) 
         data = bind(search.X[pair.rows], pair.signs, None, given)
         values = [float(search.values[k]) for k in order]
         try:
-            found = classifiers(search.model, data, search.names[0], values, tol, search.rule)
+            found, before[p] = classifiers(
+                search.model, data, search.names[0], values, tol, before.get(p)
+            )
         except UCMError:
             found = [None] * len(order)
         solved = [(k, wb) for k, wb in zip(order, found, strict=True) if wb is not None]
@@ -181,9 +186,15 @@ def held_out(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
     """For every fold (test, problems, values) decision values; nan where there is no classifier."""
     if search.by_moments:
         yield from _by_moments(search, folds)
+    elif search.by_chains:
+        first, *others = folds
+        begun: dict[int, Begun | None] = {}  # of every problem, in the first fold
+        yield _by_chains(search, *first, begun)
+        yield from each(
+            lambda fold: _by_chains(search, *fold, dict(begun)), others, search.estimator.n_jobs
+        )
     else:
-        of_fold = _by_chains if search.by_chains else _by_paths
-        yield from each(lambda fold: of_fold(search, *fold), folds, search.estimator.n_jobs)
+        yield from each(lambda fold: _by_paths(search, *fold), folds, search.estimator.n_jobs)
 
 
 # --- means and covariances ------------------------------------------------------------------------
