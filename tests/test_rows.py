@@ -722,6 +722,34 @@ def test_groups_without_a_route() -> None:
         ucm.solve(WEIGHED["nu"], rows, sample_weight=np.ones(900))
 
 
+@pytest.mark.parametrize("size", [1e-6, 0.3, 4.0])
+@pytest.mark.parametrize("alpha", [1e-4, 0.3])
+def test_balls_of_rows_do_not_ask_how_large_weights_are(alpha: float, size: float) -> None:
+    """That of the large radius holds every point of the simplex, whatever a row weighs."""
+    X, y = samples(60)
+    X, ball = X + 1.5 * y[:, None], ucm.KLBall(alpha)
+    weights = size * np.random.default_rng(0).uniform(0.1, 1.0, y.size)
+    model = ucm.Hull(pos, weights=ball) - ucm.Hull(neg, weights=ball)
+    rows = ucm.solve(model, ucm.row_source(X, y, sample_weight=weights))
+    memory = ucm.solve(model, X, y, sample_weight=weights)
+    assert rows.status == memory.status == "optimal"
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("weights", [ucm.CappedSimplex(0.9), ucm.KLBall(0.3)])
+def test_a_signed_group_of_one_class_only(weights: Any) -> None:
+    X, y = samples(60)
+    rows = ucm.row_source(X, y, subgroup=np.where(y > 0.0, "A", "B"))
+    with pytest.raises(ucm.EmptySetError, match="one class has no entries"):
+        ucm.solve(ucm.Hull(signed.group("A"), weights=weights), rows)
+
+
+def test_rows_of_zeros_have_no_direction_to_ask_for() -> None:
+    X, y = samples(60)
+    rows = ucm.solve(ucm.models.coherent_mm_fda(0.5), ucm.row_source(0.0 * X, y))
+    assert rows.status == "zero_in_set"
+
+
 def test_any_two_labels() -> None:
     X, y = samples(500)
     words = np.where(y > 0, "yes", "no")

@@ -193,7 +193,7 @@ class RowData:
     @property
     def means(self) -> tuple[float, float]:
         """The mean weight in class +1 and class -1."""
-        plus, minus = (t / m for t, m in zip(self.totals, self.sizes, strict=True))
+        plus, minus = (t / max(m, 1) for t, m in zip(self.totals, self.sizes, strict=True))
         return plus, minus
 
     @property
