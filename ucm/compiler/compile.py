@@ -279,7 +279,7 @@ def _factors(model: RobustMargin | Objective, rows: RowSource, terms: Any) -> Fa
     if not rows.tags:
         return None
     if isinstance(model, Objective):
-        return loss_factors(terms[0], named) if named else Factors()
+        return loss_factors(terms.losses, named) if named else Factors()
     if of_statistics(model.set):
         return Factors(named=named)
     found = hull_factors(named)

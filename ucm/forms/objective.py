@@ -32,7 +32,8 @@ from ucm.language.terms import (
 
 __all__ = [
     "INNER",
-    "Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt", "curvature", "weighed",
+    "Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt", "curvature", "hinged", "relaxed",
+    "unit_of", "weighed",
 ]  # fmt: skip
 
 _GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go
@@ -310,9 +311,8 @@ class DifferenceOfConvex:
         losses, weights = weighed(G.losses, data)
         form = Composite(data.X, data.y, losses, G.penalties, weights)  # type: ignore[arg-type]
         losses, weights = weighed(H.losses, data)
-        units = {loss.offset if isinstance(loss, RampPart) else 1.0 for loss in form.losses}
-        unit = units.pop() if len(units) == 1 else 1.0
-        return cls(form, losses, H.penalties, weights, _relaxed(model.penalty), unit)  # type: ignore[arg-type]
+        unit = unit_of(form.losses)
+        return cls(form, losses, H.penalties, weights, relaxed(model.penalty), unit)  # type: ignore[arg-type]
 
     @property
     def expected(self) -> Expected:
@@ -334,17 +334,9 @@ class DifferenceOfConvex:
 
     def hinged(self) -> Composite | None:
         """Where ramps have one mu < 1: the problem whose (w, b) / mu is that with the hinge loss, a
-        standard SVM. None where it is `relaxed`, or a penalty is no norm or its square.
-
-        `max(0, 1 - t)` at (w, b) is `max(0, mu - t) / mu` at mu (w, b), and a penalty of degree k there
-        `mu^-k` times as much.
-        """
-        numbers = [penalty.norms() for penalty in self.start]
-        if self.unit == 1.0 or any(n is None or (n[1] and (n[0] or n[2])) for n in numbers):
-            return None
-        factors = (self.unit ** (-2 if n and n[1] else -1) for n in numbers)
-        scaled = (ScaledPenalty(c, p) for c, p in zip(factors, self.start, strict=True))
-        return replace(self.G, penalties=tuple(scaled))
+        standard SVM. None where it is `relaxed`, or a penalty is no norm or its square."""
+        scaled = hinged(self.start, self.unit)
+        return None if scaled is None else replace(self.G, penalties=scaled)
 
     def value(self, margin: Vec, w: Vec) -> float:
         """`G - H`."""
@@ -433,7 +425,29 @@ class DifferenceOfConvex:
         return Tilt(-slopes_of(self.parts, margin), normal)
 
 
-def _relaxed(penalty: Penalty) -> tuple[ProximalPenalty, ...]:
+def hinged(
+    penalties: tuple[ProximalPenalty, ...], unit: float
+) -> tuple[ProximalPenalty, ...] | None:
+    """The penalties for which (w, b) / mu is that with the hinge loss, of ramps of one mu < 1;
+    None for mu = 1, or where a penalty is no norm or its square.
+
+    `max(0, 1 - t)` at (w, b) is `max(0, mu - t) / mu` at mu (w, b), and a penalty of degree k there
+    `mu^-k` times as much.
+    """
+    numbers = [penalty.norms() for penalty in penalties]
+    if unit == 1.0 or any(n is None or (n[1] and (n[0] or n[2])) for n in numbers):
+        return None
+    factors = (unit ** (-2 if n and n[1] else -1) for n in numbers)
+    return tuple(ScaledPenalty(c, p) for c, p in zip(factors, penalties, strict=True))
+
+
+def unit_of(losses: Iterable[ConvexLoss]) -> float:
+    """mu, where all losses are ramps of one mu < 1; else 1."""
+    units = {loss.offset if isinstance(loss, RampPart) else 1.0 for loss in losses}
+    return units.pop() if len(units) == 1 else 1.0
+
+
+def relaxed(penalty: Penalty) -> tuple[ProximalPenalty, ...]:
     """Folded concave terms as L1 at their weight, the convex part of any other."""
     terms = penalty.terms if isinstance(penalty, PenaltySum) else (penalty,)
     found: list[ProximalPenalty] = []

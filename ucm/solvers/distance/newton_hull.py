@@ -331,7 +331,8 @@ class HullChain:
 
     def _found(self, scores: Vec) -> Vec:
         level, hulls, c = self.level, self.hulls, self.c
-        self.known = [*self.known[-2:], (c, c * level.w, c * scores)]
+        others = [each for each in self.known if each[0] != c]
+        self.known = [*others[-2:], (c, c * level.w, c * scores)]
         w, length = hulls.normal(level.w), c * float(np.linalg.norm(level.x)) * hulls.unit
         return np.zeros(hulls.form.n) if w is None or level["status"] == 2.0 else length * w
 
@@ -360,7 +361,7 @@ class HullsInTurn(Solver[MinNorm]):
 
     Parameters
     ----------
-    inner : solves where the caps of both hulls do not move together
+    inner : solves where more changes than the caps, or these do not move together
     """
 
     def __init__(self, inner: NewtonHull) -> None:
@@ -382,7 +383,8 @@ class HullsInTurn(Solver[MinNorm]):
             w = self.chain.first(self.inner.coarse)
         else:
             chain, c = self.chain, caps / self.chain.caps
-            if abs(c[0] - c[1]) > _TOGETHER * c[0]:
+            apart = abs(c[0] - c[1]) > _TOGETHER * c[0]
+            if apart or not _but_for_caps(form, chain.hulls.form):
                 return self.inner.solve(form, monitor, start)
             chain.monitor = monitor
             w = chain.at(caps)
@@ -397,3 +399,14 @@ class HullsInTurn(Solver[MinNorm]):
 def _caps(form: MinNorm) -> Vec:
     """The cap of each hull, as declared."""
     return np.array([g.cap for b in form.blocks for g in b.groups or ()])
+
+
+def _but_for_caps(form: MinNorm, other: MinNorm) -> bool:
+    """Whether two problems over the same samples differ by their caps at most."""
+
+    def rest(f: MinNorm) -> list[Any]:
+        return [(_samples(b.map) or (None, 0.0))[1] for b in f.blocks] + [
+            g.mass for b in f.blocks for g in b.groups or ()
+        ]
+
+    return rest(form) == rest(other) and np.array_equal(form.center, other.center)
