@@ -263,6 +263,12 @@ def test_a_band_that_is_too_large_ends_in_one_that_is_not(nu: float, rows: int, 
 
 
 # --- sources -----------------------------------------------------------------------------------
+def as_csv(X: Any, y: Any, mark: str = ",", head: bool = True) -> str:
+    names = [*(f"x{j}" for j in range(X.shape[1])), "label"]
+    lines = [[*map(repr, row.tolist()), str(label)] for row, label in zip(X, y, strict=True)]
+    return "".join(mark.join(line) + "\n" for line in ([names] if head else []) + lines)
+
+
 def written(kind: str, folder: Path, X: Any, y: Any) -> tuple[Any, Any]:
     if kind == "array":
         return ucm.row_source(X, y, block=100), None
@@ -297,6 +303,10 @@ def written(kind: str, folder: Path, X: Any, y: Any) -> tuple[Any, Any]:
             table, folder / "X.parquet", row_group_size=130
         )
         return str(folder / "X.parquet"), None
+    if kind == "csv":
+        pytest.importorskip("pyarrow.csv")
+        (folder / "X.csv").write_text(as_csv(X, y))
+        return folder / "X.csv", "label"
     if kind == "hdf5":
         with pytest.importorskip("h5py").File(folder / "X.h5", "w") as file:
             file["X"], file["y"] = X, y
@@ -308,9 +318,7 @@ def written(kind: str, folder: Path, X: Any, y: Any) -> tuple[Any, Any]:
     return folder / "X.zarr", None
 
 
-KINDS = (
-    "array fortran csr npy columns float32 integers memmap parquet arrow feather hdf5 zarr".split()
-)
+KINDS = "array fortran csr npy columns float32 integers memmap parquet arrow feather csv hdf5 zarr".split()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -580,7 +588,7 @@ def test_the_bias_of_least_error_counts_weights(name: str) -> None:
     assert rows.b == pytest.approx(memory.b, abs=3e-3)
 
 
-@pytest.mark.parametrize("kind", ["npy", "parquet", "feather", "hdf5", "zarr"])
+@pytest.mark.parametrize("kind", ["npy", "parquet", "feather", "csv", "hdf5", "zarr"])
 def test_every_source_carries_weights_and_groups(kind: str, tmp_path: Path) -> None:
     X, y, tags = tagged_samples()
     codes = (tags["subgroup"] == "A").astype(int)
@@ -595,12 +603,14 @@ def test_every_source_carries_weights_and_groups(kind: str, tmp_path: Path) -> N
             np.save(tmp_path / f"{name}.npy", v)
         labels = {k: tmp_path / f"{name}.npy" for k, name in named.items()}
         rows = ucm.row_source(tmp_path / "X.npy", tmp_path / "y.npy", block=100, **labels)
-    elif kind in ("parquet", "feather"):
+    elif kind in ("parquet", "feather", "csv"):
         arrow = pytest.importorskip("pyarrow", reason="needs pip install 'ucm[rows]'")
         columns = {**{f"x{j}": X[:, j] for j in range(4)}, "y": y, "c": arrays["c"], "g": codes}
         file, table = tmp_path / f"rows.{kind}", arrow.table(columns)
         if kind == "parquet":
             importlib.import_module("pyarrow.parquet").write_table(table, file, row_group_size=200)
+        elif kind == "csv":
+            importlib.import_module("pyarrow.csv").write_csv(table, file)
         else:
             importlib.import_module("pyarrow.feather").write_feather(table, file)
         rows = ucm.row_source(file, "y", block=100, **named)
@@ -850,6 +860,57 @@ def test_broken_files_are_named(tmp_path: Path, suffix: str) -> None:
         ucm.row_source(file, np.ones(3))
 
 
+def test_lines_of_csv_files(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow.csv")
+    (X, y), file = samples(60), tmp_path / "X.csv"
+    words = np.where(y > 0, "yes", "no")
+    for mark, end in ((";", ""), ("\t", "\r\n"), (" ", "\n\n\n" + 70 * "\n")):
+        file.write_text(as_csv(X, words, mark).rstrip("\n") + end)
+        for block in (1, 7, 60, None):
+            table, labels = ucm.row_source(file, "label", block=block).gather()
+            assert np.array_equal(table, X) and np.array_equal(labels, words)
+    file.write_bytes(b"\xef\xbb\xbf" + as_csv(X, y, head=False).encode())
+    source = ucm.row_source(file, "last")
+    assert source.features is None and np.array_equal(source.gather()[0], X)
+    assert np.array_equal(ucm.row_source(file, "first").gather()[1], X[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("rows", "match"),
+    [
+        ("1,2\n", "got 2"),
+        ("\n1,2,1\n", "a label for every sample"),
+        ("1,word,1\n", "conversion error"),
+        ('1,"2\n3",1\n', "3 columns in every row"),
+        ("1,,1\n", r"entry \(5, 1\) is nan"),
+        ("1,2,\n", "a label for every sample"),
+    ],
+)
+def test_bad_lines_of_csv_files(rows: str, match: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow.csv")
+    file = tmp_path / "X.csv"
+    file.write_text("a,b,label\n" + 5 * "1,2,-1\n" + rows)
+    with pytest.raises(ucm.DataError, match=match):
+        ucm.solve(MODELS["nu"], ucm.row_source(file, block=4))
+
+
+def test_csv_files_without_samples(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow.csv")
+    file = tmp_path / "X.csv"
+    for text, match in (
+        ("", "rows of numbers"),
+        ("a,b,label\n\n", "rows of numbers"),
+        ("a,label\nred,1\n", "'a' of the type string"),
+        ("a,a,label\n1,2,1\n", "two named 'a'"),
+    ):
+        file.write_text(text)
+        with pytest.raises(ucm.DataError, match=match):
+            ucm.row_source(file)
+    file.write_bytes(b"\xff\xfe\n1,2\n")
+    with pytest.raises(ucm.DataError, match="UTF-8"):
+        ucm.row_source(file)
+
+
 def test_labels_in_files_that_hold_none(tmp_path: Path) -> None:
     X, _ = samples(20)
     np.save(tmp_path / "X.npy", X)
@@ -927,7 +988,7 @@ def test_a_file_that_shrinks_is_refused(tmp_path: Path) -> None:
         ucm.solve(MODELS["nu"], mapped)
 
 
-@pytest.mark.parametrize("kind", ["columns", "parquet", "feather", "hdf5", "zarr"])
+@pytest.mark.parametrize("kind", ["columns", "parquet", "feather", "csv", "hdf5", "zarr"])
 def test_a_file_that_changes_is_refused(kind: str, tmp_path: Path) -> None:
     X, y = samples(300)
     given = written(kind, tmp_path, X, y)
