@@ -141,7 +141,10 @@ class DCA(Solver[DifferenceOfConvex]):
             ahead = found.apart()
             if ahead is None:
                 break
-            found, end = self._critical(ahead, session, monitor)
+            other, ended = self._critical(ahead, session, monitor)
+            if ended.get("status", "interrupted") != "interrupted":
+                break  # no critical point: the one before is
+            found, end = other, ended
         monitor.ended(found.height)
         return found, end
 
