@@ -191,7 +191,9 @@ def held_out(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
         begun: dict[int, Begun | None] = {}  # of every problem, in the first fold
         yield _by_chains(search, *first, begun)
         yield from each(
-            lambda fold: _by_chains(search, *fold, dict(begun)), others, search.estimator.n_jobs
+            lambda fold: _by_chains(search, fold[0], fold[1], dict(begun)),
+            others,
+            search.estimator.n_jobs,
         )
     else:
         yield from each(lambda fold: _by_paths(search, *fold), folds, search.estimator.n_jobs)
