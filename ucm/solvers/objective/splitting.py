@@ -135,7 +135,7 @@ class Splitting:
             if self._ended(H, r, z - w, tol):
                 self.straight = _TRIED
                 return z, True
-            slopes = self.R.prox_slope(v, 1.0 / rho)
+            slopes = np.asarray(self.R.prox_slope(v, 1.0 / rho))
             try:
                 x = x + np.linalg.solve(eye - slopes + slopes @ H / rho, z - x)
             except np.linalg.LinAlgError:
