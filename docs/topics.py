@@ -59,6 +59,7 @@ TOPICS: dict[str, tuple[str, dict[str, str]]] = {
         {
             "Loading": "datasets.*",
             "Rows that are read block by block": "row_source RowSource Rounds StateLostError",
+            "Features in place of a kernel": "Nystroem RandomFeatures",
         },
     ),
     "testing": ("Checks for classes of one's own", {"Laws": "testing.*"}),

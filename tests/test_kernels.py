@@ -379,3 +379,139 @@ def test_entries_are_the_same_however_they_are_computed(density: float) -> None:
         gram.keep_whole()
         assert_allclose(gram.store[gram.where], expected, atol=1e-14)
         assert_allclose(gram.whole(), expected, atol=1e-14)
+
+
+def of_low_rank(X: np.ndarray, rank: int, gamma: float) -> np.ndarray:
+    """`K[:, L] K_LL^+ K[L, :]`, written by hand."""
+    K = pairwise_kernels(X, metric="rbf", gamma=gamma)
+    chosen = np.random.default_rng(0).permutation(len(X))[:rank]
+    return K[:, chosen] @ np.linalg.pinv(K[np.ix_(chosen, chosen)]) @ K[chosen]
+
+
+@pytest.mark.parametrize("model", [models.nu_svm(0.4), models.psvm(1.0, 0.5), models.mm_mpm(0.2)])
+def test_the_model_of_low_rank_is_that_of_its_gram_matrix(model: Any) -> None:
+    X, y = sample()
+    low = ucm.solve(model, X, y, kernel="rbf", gamma=0.2, kernel_approx=25, tol=1e-8)
+    K = of_low_rank(X, 25, 0.2)
+    found = ucm.solve(model, 0.5 * (K + K.T), y, kernel="precomputed", tol=1e-8)
+    assert_allclose(low.objective, found.objective, rtol=1e-6)
+    assert_allclose(low.decision(X), found.decision(K), atol=2e-4)
+    assert "Nystroem(rank=25, seed=0) of rbf kernel exp(-0.2" in str(low.certificate)
+    assert str(found.certificate).endswith("precomputed kernel")
+
+
+def test_features_in_place_of_a_kernel_take_any_model() -> None:
+    X, y = sample()
+    options: Any = {"kernel": "rbf", "gamma": 0.2, "kernel_approx": ucm.Nystroem(20, seed=3)}
+    lasso = ucm.Logistic() + ucm.L1()
+    for model in (lasso, ucm.RobustMargin(models.nu_svm(0.4), norm=1.0)):
+        plan = ucm.compile(model, X, y, **options)
+        assert plan.verify().agrees and "features  Nystroem(rank=20, seed=3)" in plan.explain()
+    features = ucm.compile(lasso, X, y, **options).data.approx
+    assert features is not None
+    plain = ucm.solve(lasso, features.transform(X), y)
+    assert_allclose(ucm.solve(lasso, X, y, **options).w, plain.w, atol=1e-6)
+    guarantee = ucm.compile(models.psvm(1.0, 0.5), X, y, **options).guarantees(None, X, y)
+    assert len(guarantee) > 1
+
+
+def test_all_samples_give_the_kernel_itself_and_few_a_start() -> None:
+    X, y = sample()
+    options: Any = {"kernel": "rbf", "gamma": 0.2}
+    for model in (models.nu_svm(0.4), models.psvm(1.0, 0.5)):
+        exact = ucm.solve(model, X, y, **options)
+        every = ucm.solve(model, X, y, kernel_approx=1000, **options)
+        assert_allclose(exact.objective, every.objective, rtol=1e-5)
+        low = ucm.solve(model, X, y, kernel_approx=25, **options)
+        again = ucm.solve(model, X, y, warm_start=low, **options)
+        assert again.status == "optimal"
+        assert_allclose(again.objective, exact.objective, rtol=2e-6)
+        assert abs(low.objective / exact.objective - 1.0) > 1e-5
+
+
+def test_random_features() -> None:
+    X, y = sample()
+    options: Any = {"kernel": "rbf", "gamma": 0.2}
+    plan = ucm.compile(models.nu_svm(0.4), X, y, kernel_approx=ucm.RandomFeatures(1000), **options)
+    phi = plan.data.X
+    off = phi @ phi.T - pairwise_kernels(X, metric="rbf", gamma=0.2)
+    assert np.sqrt(np.mean(off**2)) < 2.0 / np.sqrt(1000.0)
+    assert plan.data.approx is not None
+    assert_allclose(plan.data.approx.transform(sp.csr_matrix(X)), phi, atol=1e-12)
+    found = plan.solve()
+    assert_allclose(found.decision(X), phi @ found.w + found.b)
+    assert "RandomFeatures(rank=1000, seed=0) of rbf kernel" in str(found.certificate)
+
+
+def test_features_in_place_of_a_kernel_over_rows_and_in_estimators() -> None:
+    X, y = sample(200)
+    options: Any = {"kernel": "rbf", "gamma": 0.2, "kernel_approx": 20}
+    rows = ucm.row_source(X, y, block=64)
+    for model in (models.nu_svm(0.5), models.psvm(1.0, 0.5), models.coherent_mm_mpm(0.2)):
+        stored, memory = ucm.solve(model, rows, **options), ucm.solve(model, X, y, **options)
+        assert stored.certificate.kernel == memory.certificate.kernel != ""
+        assert_allclose(stored.objective, memory.objective, rtol=5e-6)
+        assert_allclose(stored.decision(X), memory.decision(X), atol=5e-3)
+    path = ucm.path(models.nu_svm(0.5), rows, nu=[0.5, 0.6], **options)
+    nu = ucm.solve(models.nu_svm(0.5), X, y, **options)
+    assert_allclose(path[0].objective, nu.objective, rtol=5e-6)
+    here = ucm.Classifier(models.nu_svm(0.5), **options).fit(X, y)
+    there = ucm.Classifier(models.nu_svm(0.5), **options).fit(rows)
+    assert not hasattr(here, "coef_") and np.mean(here.predict(X) == there.predict(X)) > 0.98
+    assert np.array_equal(here.predict(rows), here.predict(X))
+    exact = ucm.Classifier(models.nu_svm(0.5), kernel="rbf", gamma=0.2).fit(X, y)
+    assert np.array_equal(exact.predict(rows), exact.predict(X))
+    search = ucm.ClassifierCV(models.nu_svm(0.5), values=3, cv=2, **options).fit(X, y)
+    assert search.classifier_.kernel_approx == 20 and np.isfinite(search.scores_).all()
+    Xi, yi = scikit.load_iris(return_X_y=True)
+    several = ucm.Classifier(kernel="rbf", kernel_approx=ucm.Nystroem(30)).fit(Xi, yi)
+    assert several.score(Xi, yi) > 0.9
+    assert several.decision_function(Xi).shape == (150, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        *(
+            (
+                {"kernel": "rbf", "kernel_approx": wrong},
+                "kernel_approx is how many samples.*got.*500",
+            )
+            for wrong in (0, 2.5, True, "nystroem")
+        ),
+        ({"kernel_approx": 5}, "unknown option kernel_approx without a kernel"),
+        (
+            {"kernel": "linear", "kernel_approx": 5},
+            "got the linear kernel.*leave kernel_approx out",
+        ),
+        ({"kernel": "poly", "kernel_approx": ucm.RandomFeatures(5)}, r"take ucm.Nystroem\(5\)"),
+        ({"kernel": "sigmoid", "coef0": 1.0, "kernel_approx": 50}, "got the eigenvalue -.*rbf"),
+    ],
+    ids=repr,
+)
+def test_no_features_in_place_of_a_kernel(options: dict, message: str) -> None:
+    X, y = sample()
+    for rows in (X, ucm.row_source(X, y)):
+        labels = y if rows is X else None
+        with pytest.raises(ucm.UCMError, match=message):
+            ucm.solve(models.nu_svm(0.4), rows, labels, **options)
+    with pytest.raises(ucm.UCMError, match=message):
+        ucm.Classifier(models.nu_svm(0.4), **options).fit(X, y)
+    with pytest.raises(ucm.ParameterError, match=r"precomputed kernel.*leave kernel_approx out"):
+        ucm.solve(models.nu_svm(0.4), X @ X.T, y, kernel="precomputed", kernel_approx=5)
+    with pytest.raises(ucm.ParameterError, match="rank is a positive whole number"):
+        ucm.Nystroem(0)
+    U = ucm.Ball(np.ones(5), 0.1) - ucm.Hull(ucm.neg)
+    with pytest.raises(ucm.CompositionError, match="written in the features"):
+        ucm.solve(U, X, y, kernel="rbf", kernel_approx=5)
+
+
+def test_a_set_that_holds_0_where_the_gram_matrix_does_not_fit() -> None:
+    X, y = sample(400)
+    X[200:], y[200:] = X[:200], -y[:200]
+    options: Any = {"kernel": "rbf", "gamma": 0.5, "cache_size": 0.5}
+    found = ucm.solve(models.nu_svm(0.9), X, y, **options)
+    assert found.status == "zero_in_set"
+    assert "take the whole Gram matrix, 1 MB" in found.message
+    plan = ucm.compile(models.psvm(1.0, 1.0), X, y, **options)
+    assert "cache_size holds 163 rows of its matrix" in plan.explain()

@@ -987,3 +987,62 @@ def test_the_conjugate_of_the_logistic_loss_near_its_ends() -> None:
     s = np.array([1e-14, 1e-9, 1e-4])
     series = s * np.log(s) - s + s * s / 2.0 + s**3 / 6.0
     np.testing.assert_allclose(ucm.Logistic().conjugate(s), series, rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared hinge"])
+@pytest.mark.parametrize("ridge", [0.0, 0.3])
+def test_compiled_steps_against_the_twin(loss: str, ridge: float) -> None:
+    """With weights, walls that differ, and tilts of the margins and of w: from the definition in CVXPY, and
+    once more from the end, with the matrix that is kept."""
+    import cvxpy as cp
+
+    from ucm.solvers.objective.walled import Walled
+
+    rng = np.random.default_rng(3)
+    m, n = 40, 5
+    X, y = rng.standard_normal((m, n)), np.where(np.arange(m) % 3 > 0, 1.0, -1.0)
+    c, tilt = rng.uniform(0.5, 2.0, m), Tilt(-rng.uniform(0.0, 0.2, m), rng.uniform(-0.1, 0.1, n))
+    upper = rng.uniform(0.5, 3.0, n)
+    declared = Logistic() if loss == "logistic" else Hinge(2)
+    penalties: tuple[Any, ...] = (L1(weights=upper),) + ((ridge * L2(),) if ridge else ())
+    form = Composite(X, y, (declared,), penalties, (c,))
+    steps = Walled.of(form)
+    assert steps is not None
+    monitor = Monitor()
+    w, b, slopes = steps.solve(form, tilt, 1e-9, (np.zeros(n), 0.0), monitor, False)
+    assert slopes is not None
+    wide, bias = cp.Variable(n), cp.Variable()
+    margin = cp.multiply(y, X @ wide + bias)
+    each = cp.logistic(-margin) if loss == "logistic" else cp.square(cp.pos(1.0 - margin))
+    height = c @ each + upper @ cp.abs(wide) + ridge * cp.sum_squares(wide)
+    problem = cp.Problem(cp.Minimize(height - tilt.margin @ margin - tilt.normal @ wide))
+    problem.solve(solver="CLARABEL")
+    assert form.value(form.margins(w, b), w, tilt) == pytest.approx(problem.value, rel=1e-7)
+    bound, missed = form.lower_bound(slopes, form.margins(w, b), tilt, w)
+    assert missed <= 1e-9 and bound == pytest.approx(problem.value, rel=1e-7)
+    before = monitor.systems
+    again = steps.solve(form, tilt, 1e-9, (w, b), monitor, False)
+    assert monitor.systems == before and again[0] == pytest.approx(w, abs=1e-4)
+
+
+@pytest.mark.parametrize("penalty", [ucm.MCP(0.05, 3.0), ucm.SCAD(0.05, 3.7), ucm.ExpL0(20)])
+def test_weights_moved_by_themselves_leave_poor_critical_points(penalty: Any) -> None:
+    """From the convex start DCA keeps the features that the l1 norm drops. Beside the lowest end over all
+    supports, as starts where the features outside are 0."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((80, 4))
+    y = np.where(X @ [1.0, 0.5, 0.4, 0.0] + 0.7 * rng.standard_normal(80) > 0.0, 1.0, -1.0)
+    model = Logistic() + (8.0 if isinstance(penalty, ucm.ExpL0) else 80.0 * 2.0) * penalty
+    plan = ucm.compile(model, X, y)
+    found, plain = plan.solve(), ucm.solve(model, X, y, solver=DCA(stop="paper", eps=1e-12))
+    heights = [record["objective"] for record in found.history]
+    assert found.status in ("local", "stationary") and found.certificate.relative_gap <= 1e-6
+    assert np.diff(heights).max(initial=0.0) <= 1e-9 * heights[0]
+    most = 1.0 + 1e-9 if isinstance(penalty, ucm.ExpL0) else 0.99
+    assert found.objective <= most * plain.objective
+    ends = []
+    for support in itertools.product((0.0, 1.0), repeat=4):
+        w = ucm.solve(Logistic() + 1e-3 * L2(), X * support, y).w * support
+        start = replace(found, w=w, answer=Answer(w=w, b=0.0))
+        ends.append(plan.solve(warm_start=start).objective)
+    assert found.objective <= min(ends) * 1.03

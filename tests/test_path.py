@@ -109,6 +109,94 @@ def test_a_start_from_a_near_problem() -> None:
         assert warm.stats.passes < 0.8 * cold.stats.passes
 
 
+PAIRS = {
+    "caps of both": ucm.models.nu_svm(0.6),
+    "beside a point": ucm.ReducedHull(ucm.pos, nu=ucm.Param("nu", 0.6))
+    - (ucm.ReducedHull(ucm.neg, nu=ucm.Param("nu", 0.6)) + 0.02 * ucm.Point(np.ones(6))),
+    "one cap": ucm.ReducedHull(ucm.pos, nu=ucm.Param("nu", 0.6))
+    - ucm.ReducedHull(ucm.neg, eta=0.001),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_hulls_along_a_path_against_single_solves(name: str) -> None:
+    """One level of samples serves all values: near and far apart, and where 0 lies in U."""
+    rng = np.random.default_rng(6)
+    y = np.where(np.arange(2400) % 3 == 0, 1.0, -1.0)
+    X = rng.standard_normal((2400, 6)) + 0.4 * y[:, None] + 3.0
+    nus = [0.66, 0.659, 0.62, 0.6, 0.3, 0.56, 0.561]
+    found = ucm.path(PAIRS[name], X, y, nu=nus, tol=1e-7)
+    for nu, solution in zip(nus, found, strict=True):
+        alone = ucm.solve(ucm.RobustMargin(PAIRS[name]).with_params(nu=nu), X, y, tol=1e-9)
+        assert solution.status == alone.status
+        assert solution.objective == pytest.approx(alone.objective, rel=1e-6)
+        assert solution.b == pytest.approx(alone.b, abs=1e-3)
+    assert {s.status for s in found[:4]} == {"optimal"}
+
+
+def noisy(m: int, n: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(m) % 3 == 0, 1.0, -1.0)
+    return rng.standard_normal((m, n)) + 0.3 * y[:, None], y
+
+
+def alone(model: Any, X: Any, y: Any, solution: Any) -> float:
+    return ucm.solve(model.with_params(**solution.params), X, y, tol=1e-8).objective
+
+
+MOVED = ucm.Param("s", 0.5) * ucm.Point(np.ones(6))
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "values"),
+    [
+        ("nu", ucm.models.nu_svm(0.3), [0.3, 0.3, 0.3, 0.5, 0.5]),
+        ("s", ucm.ReducedHull(ucm.pos, nu=0.6) - (ucm.ReducedHull(ucm.neg, nu=0.6) + MOVED), [0.0, 0.1, 0.2]),
+        (
+            "nu",
+            ucm.ReducedHull(ucm.pos, nu=ucm.Param("nu", 0.6))
+            - ucm.Param("nu", 0.6) * ucm.ReducedHull(ucm.neg, nu=ucm.Param("nu", 0.6)),
+            [0.5, 0.55, 0.6],
+        ),
+    ],
+)  # fmt: skip
+def test_hulls_along_a_path_that_stay_or_move(name: str, model: Any, values: list[float]) -> None:
+    """Values that come twice, and a parameter that is more than a cap."""
+    X, y = noisy(120, 6)
+    model = ucm.RobustMargin(model) if isinstance(model, ucm.UncertaintySet) else model
+    X += 0.8 * y[:, None]
+    grid: dict[str, Any] = {name: values}
+    for solution in ucm.path(model, X, y, **grid):
+        assert solution.status == "optimal"
+        assert solution.objective == pytest.approx(alone(model, X, y, solution), rel=3e-6)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ucm.Param("C", 1.0) * ucm.Logistic() + ucm.L1(),
+        ucm.Logistic() + ucm.Param("C", 1.0) * ucm.Logistic(on=ucm.pos) + 2.0 * ucm.L1(),
+        ucm.Param("C", 1.0) * (ucm.SquaredHinge() + ucm.ElasticNet(0.3)),
+    ],
+)
+def test_a_path_over_the_weight_of_a_loss(model: Any) -> None:
+    """The samples stay, what they weigh does not."""
+    X, y = noisy(120, 6)
+    for solution in ucm.path(model, X, y, C=[0.1, 0.2, 1.0, 10.0]):
+        assert solution.status == "optimal"
+        assert solution.objective == pytest.approx(alone(model, X, y, solution), rel=3e-6)
+
+
+def test_samples_that_a_callback_changes_along_a_path() -> None:
+    X, y = noisy(60, 4)
+
+    def change(_: Any) -> None:
+        X[0, 0] += 1.0
+
+    with pytest.raises(ucm.DataError, match="changed in place"):
+        ucm.path(ucm.models.nu_svm(0.3), X, y, nu=[0.3, 0.4], callback=change)
+
+
 def test_a_value_of_a_path_goes_on_from_the_one_before() -> None:
     """The margins, the slopes and the matrix are those of the last value: a step, and a proof."""
     X, y = load("breast_cancer")
@@ -121,6 +209,34 @@ def test_a_value_of_a_path_goes_on_from_the_one_before() -> None:
         alone = ucm.solve(lasso.with_params(**solution.params), X, y, tol=1e-9)
         assert alone.certificate.dual <= solution.objective
         assert solution.objective == pytest.approx(alone.objective, rel=1e-6)
+
+
+@pytest.mark.parametrize("case", ["few", "weights", "elastic", "columns", "sparse"])
+def test_all_values_at_once(case: str) -> None:
+    """Against fits of their own, and each certificate against that of one point."""
+    X, y = load("breast_cancer")
+    X = X[:, :200] / np.abs(X).max(0)
+    loss: Any = ucm.Logistic() if case in ("few", "weights", "sparse") else 0.5 * ucm.SquaredHinge()
+    penalty: Any = ucm.ElasticNet(0.5) if case == "elastic" else ucm.L1()
+    model = loss + ucm.Param("lam", 1.0) * penalty
+    if case == "columns":
+        X = np.hstack([X, X[:, :1] * np.random.default_rng(0).standard_normal((len(y), 90))])
+    given: dict[str, Any] = {}
+    if case == "weights":
+        given = {"sample_weight": np.arange(len(y)) % 3, "class_weight": (2.0, 0.5)}
+    table: Any = sparse.csr_matrix(X) if case == "sparse" else X
+    found = ucm.path(model, table, y, num=12, **given)
+    watched = ucm.path(model, table, y, num=12, progress=lambda *_: None, **given)
+    assert found.values == pytest.approx(watched.values)
+    for solution, other in zip(found, watched, strict=True):
+        assert solution.status == other.status == "optimal"
+        assert solution.certificate.dual <= other.objective * (1.0 + 1e-12)
+        assert other.certificate.dual <= solution.objective * (1.0 + 1e-12)
+        plan = ucm.compile(model.with_params(**solution.params), table, y, **given)
+        proof = plan.certify(w=solution.w, b=solution.b, weights=solution.weights)
+        assert proof.primal == pytest.approx(solution.objective, rel=1e-12)
+        assert proof.dual == pytest.approx(solution.certificate.dual, rel=1e-9)
+        assert solution.params == other.params and solution.stats.passes > 0.0
 
 
 def test_a_path_with_a_penalty_that_joins_features() -> None:

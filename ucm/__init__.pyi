@@ -7,6 +7,8 @@ from .compiler.path import Path as Path
 from .compiler.path import path as path
 from .compiler.plan import Plan as Plan
 from .data import datasets as datasets
+from .data.approx import Nystroem as Nystroem
+from .data.approx import RandomFeatures as RandomFeatures
 from .data.source import Rounds as Rounds
 from .data.source import RowSource as RowSource
 from .data.source import StateLostError as StateLostError

@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ucm.compiler.kernelised import by_rows, check_kernel, gram_of, in_span
+from ucm.compiler.kernelised import (
+    by_rows,
+    check_kernel,
+    check_sets,
+    features_of,
+    gram_of,
+    in_span,
+)
 from ucm.compiler.lowering import Lowering
 from ucm.compiler.objective import ToObjective
 from ucm.compiler.over_rows import ToRows, hull_factors, of_hulls, of_statistics, stays
@@ -20,6 +27,7 @@ from ucm.compiler.plan import Plan, options_of
 from ucm.compiler.robust import ToDistance
 from ucm.compiler.route import check_asked, choose, named
 from ucm.compiler.row_losses import ToRowLosses, groups_in, loss_factors, loss_terms
+from ucm.data.approx import KernelFeatures, some_of
 from ucm.data.bound import Data, bind
 from ucm.data.gram import Gram
 from ucm.data.groups import members
@@ -54,7 +62,10 @@ from ucm.language.robust import RobustMargin, as_model
 from ucm.language.statistics.samples import SampleNode, kinds_of
 from ucm.language.term_algebra import peeled
 
-__all__ = ["behind", "bound_rows", "compile", "in_its_space", "plan_of", "plan_of_rows", "solve"]
+__all__ = [
+    "behind", "bound_rows", "check_no_options", "compile", "in_its_space", "plan_of", "plan_of_rows",
+    "row_features", "solve",
+]  # fmt: skip
 
 _MANY = 200_000  # samples, from which on a sieve is faster where there are also
 _LONG = 1000  # for each feature
@@ -97,7 +108,9 @@ def compile(
         The group of every sample, for `pos.group("A")`; of such rows what `ucm.row_source` takes.
     **kernel_params
         gamma, degree, coef0 as in `sklearn.svm.SVC`, and cache_size: megabytes for the rows of the Gram
-        matrix, above which it is never formed whole (see `ucm.data.kernels.kernel_of`).
+        matrix, above which it is never formed whole (see `ucm.data.kernels.kernel_of`). kernel_approx, for
+        features in place of the kernel: how many samples they are made of (`ucm.Nystroem`), or
+        `ucm.RandomFeatures`; model and certificate are then of the kernel of low rank.
 
     Raises
     ------
@@ -143,19 +156,18 @@ def _compiled(
     declared = model if isinstance(model, Objective) else as_model(model, "compile")
     if is_stored(X):
         rows = row_source(X, y, sample_weight=sample_weight, subgroup=subgroup)
-        if kernel is not None:
-            refuse_gathering(rows, f"{declared!r} with a kernel", FEATURES)
-        behind(None, None, kernel_params)
         check_asked(solver)
         began = time.perf_counter()
-        plan = plan_of_rows(declared, bound_rows(declared, rows, class_weight), solver)
+        data = bound_rows(declared, rows, class_weight, kernel, kernel_params)
+        plan = plan_of_rows(declared, data, solver)
         return replace(plan, setup_time=time.perf_counter() - began)
     square = isinstance(kernel, str) and kernel == "precomputed"
     data = bind(X, y, class_weight, sample_weight, subgroup, square=square)
     auto = isinstance(solver, str) and solver == "auto" and not declared.relative_names()
     if kernel is None and not kernel_params and auto and _sieved(declared, data):
         return _in_memory(declared, data)  # type: ignore[arg-type]
-    return plan_of(declared, data, behind(kernel, data, kernel_params), solver, time_limit)
+    data, gram = behind(kernel, data, kernel_params)
+    return plan_of(declared, data, gram, solver, time_limit)
 
 
 def _sieved(model: RobustMargin | Objective, data: Data) -> bool:
@@ -181,20 +193,62 @@ def _sieved(model: RobustMargin | Objective, data: Data) -> bool:
 def _in_memory(model: RobustMargin, data: Data) -> Plan:
     """The plan of two hulls of many samples in memory."""
     began = time.perf_counter()
-    plan = Plan.of((ToRows(model, in_memory(data), "auto", data),))
-    return replace(plan, setup_time=time.perf_counter() - began)
+    return Plan.of((ToRows(model, in_memory(data), "auto", data),), began)
 
 
-def bound_rows(
-    model: RobustMargin | Objective, rows: RowSource, class_weight: ClassWeight
-) -> RowData | Data:
-    """What one pass over rows tells: means and covariances for a set of these, else counts and a sample.
+def row_features(
+    what: str, rows: RowSource, kernel: Any, options: dict[str, Any]
+) -> KernelFeatures:
+    """The features of rows in place of a kernel: some of the rows give them.
 
     Raises
     ------
     DataError
-        As `bind`; the model has no route over rows.
+        No `kernel_approx`.
+    ParameterError
+        As `behind`.
     """
+    approx = options.get("kernel_approx")
+    if approx is None:
+        refuse_gathering(rows, f"{what} with a kernel", FEATURES)
+    if isinstance(approx, KernelFeatures):
+        return approx
+    return features_of(kernel, some_of(rows, approx), None, options)
+
+
+def bound_rows(
+    model: RobustMargin | Objective,
+    rows: RowSource,
+    class_weight: ClassWeight,
+    kernel: Any,
+    options: dict[str, Any],
+) -> RowData | Data:
+    """What one pass over rows tells: means and covariances for a set of these, else counts and a sample; of
+    features in place of a kernel after one that draws samples for these.
+
+    Raises
+    ------
+    DataError
+        As `bind`; the model has no route over rows, nor has a kernel.
+    ParameterError
+        As `behind`.
+    """
+    if kernel is None:
+        check_no_options(options)
+        return _bound_rows(model, rows, class_weight)
+    features = row_features(repr(model), rows, kernel, options)
+    if isinstance(model, RobustMargin):
+        check_sets(model)
+    data = _bound_rows(model, rows.mapped(features), class_weight)
+    if isinstance(data, RowData):
+        return replace(data, approx=features)
+    data.approx = features
+    return data
+
+
+def _bound_rows(
+    model: RobustMargin | Objective, rows: RowSource, class_weight: ClassWeight
+) -> RowData | Data:
     terms = loss_terms(model) if isinstance(model, Objective) else ()
     if model.relative_names() or terms is None or any(by_lam(node) for node in model.walk()):
         refuse_gathering(rows, f"{model!r}")
@@ -225,7 +279,7 @@ def _factors(model: RobustMargin | Objective, rows: RowSource, terms: Any) -> Fa
     if not rows.tags:
         return None
     if isinstance(model, Objective):
-        return loss_factors(terms[0], named) if named else Factors()
+        return loss_factors(terms.losses, named) if named else Factors()
     if of_statistics(model.set):
         return Factors(named=named)
     found = hull_factors(named)
@@ -256,13 +310,23 @@ def plan_of_rows(
         lowering = ToRows(model, data, solver)
     if isinstance(data, RowData) and solver == "auto" and choose(lowering.form, solver) is None:
         refuse_gathering(data.source, f"{model!r} with {data.n} features")
-    return replace(Plan.of((lowering,)), setup_time=time.perf_counter() - began)
+    return Plan.of((lowering,), began)
 
 
-def behind(kernel: Any, data: Any, options: dict[str, Any]) -> Gram | None:
-    """The Gram matrix of a kernel; None without one, which then takes no options."""
-    if kernel is not None:
-        return gram_of(kernel, data, options)
+def behind(kernel: Any, data: Data, options: dict[str, Any]) -> tuple[Data, Gram | None]:
+    """The samples, and the Gram matrix of a kernel; of features in place of one these, and None, as without
+    a kernel, which then takes no options."""
+    if kernel is None:
+        check_no_options(options)
+        return data, None
+    if options.get("kernel_approx") is None:
+        options = {name: x for name, x in options.items() if name != "kernel_approx"}
+        return data, gram_of(kernel, data, options)
+    return data.in_features(features_of(kernel, data.X, data.weighing.samples, options)), None
+
+
+def check_no_options(options: dict[str, Any]) -> None:
+    """Raises `ParameterError` where there are options of a kernel, or others that there are not."""
     if options:
         of_kernel = ", ".join(word for word in options if word in KERNEL_OPTIONS)
         if of_kernel:
@@ -271,7 +335,7 @@ def behind(kernel: Any, data: Any, options: dict[str, Any]) -> Gram | None:
                 f'{", ".join(KERNEL_OPTIONS)}: add for example kernel="rbf"'
             )
         raise unknown_option("compile", options, [*options_of(compile), *KERNEL_OPTIONS])
-    return None
+    return
 
 
 def in_its_space(data: Data, gram: Gram | None) -> Data:
@@ -290,11 +354,10 @@ def plan_of(
     check_asked(solver)
     began = time.perf_counter()
     open_sizes, given = bool(model.relative_names()), {}
-    for node in model.walk():
-        if isinstance(node, SampleNode):
-            node.rows(data)  # refuses a group without samples before anything is computed
-        elif isinstance(node, LossBall) and node.lam is not None:
-            open_sizes, given = True, model.params()
+    for samples in model.those(SampleNode):
+        samples.rows(data)  # refuses a group without samples before anything is computed
+    if any(ball.lam is not None for ball in model.those(LossBall)):
+        open_sizes, given = True, model.params()
     with data.powers():
         if open_sizes:
             model = resolved(model, in_its_space(data, gram), time_limit)
@@ -302,8 +365,7 @@ def plan_of(
             lowerings = _of_objective(model, data, gram, solver)
         else:
             lowerings = (_of_set(model, data, gram, solver),)
-        plan = Plan.of(lowerings)
-    return replace(plan, setup_time=time.perf_counter() - began, given=given)
+        return Plan.of(lowerings, began, given)
 
 
 def _of_objective(
@@ -317,8 +379,8 @@ def _of_objective(
     if not pairs:
         raise CompositionError(
             f"kernel: {model!r} needs the coordinates of w, or has no route behind a kernel; "
-            'C * Hinge(p) + lam * L2() has one with solver="auto" or "psmo", or map the features '
-            "first with sklearn.kernel_approximation.Nystroem"
+            'C * Hinge(p) + lam * L2() has one with solver="auto" or "psmo"; or take features in place of '
+            "the kernel, kernel_approx=500 (Nystroem)"
         )
     if named(solver, Composite):
         name = solver if isinstance(solver, str) else solver.name
@@ -346,6 +408,8 @@ def _of_set(
     model: RobustMargin, data: Data, gram: Gram | None, solver: str | Solver[Any]
 ) -> ToDistance:
     """In the features, in those that span the samples behind a kernel, or in inner products only."""
+    if data.approx is not None:
+        check_sets(model)
     model.set.dimension(data.n)
     beyond = "auto" if solver == "auto" else solver if named(solver, UnitNorm) else None
     asked = "auto" if beyond is not None else solver

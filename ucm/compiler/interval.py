@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.plan import Plan
-from ucm.compiler.recover import bias
 from ucm.compiler.robust import ToDistance
 from ucm.compiler.route import choose
 from ucm.data.bound import Data
@@ -27,11 +26,12 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Capped, Group
+from ucm.language.masses import ROUNDING
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import summands
 from ucm.language.sets.weights import OfWeights
 from ucm.solvers import NewtonHull
-from ucm.solvers.distance.newton_hull import HullChain
+from ucm.solvers.distance.newton_hull import Begun, HullChain
 
 __all__ = ["Between", "ErrorCurve", "OverInterval", "classifiers", "over_interval"]
 
@@ -369,36 +369,46 @@ class _Hulls:
 
 
 def classifiers(
-    model: Any, data: Data, name: str, values: Sequence[float], tol: float, rule: str
-) -> list[tuple[Vec, float] | None]:
-    """(w, b) at the values, the smallest set first, each from the ones before it, without certificates; None
-    where the loop does not prove its own gap, as where 0 lies in U.
+    model: Any,
+    data: Data,
+    name: str,
+    values: Sequence[float],
+    tol: float,
+    like: Begun | None = None,
+) -> tuple[list[tuple[Vec, float] | None], Begun | None]:
+    """(w, b) at the values, the smallest set first, each from the ones before it, without certificates, b
+    half-way between the scores at which the weights of the classes leave their bounds; None where the loop
+    does not prove its own gap, as where 0 lies in U.
+
+    Parameters
+    ----------
+    like : what an earlier call over nearly the same samples gave, to begin from
 
     Raises
     ------
     ParameterError
         The model is not two reduced hulls whose caps the parameter sets.
     """
-    hulls, found, known = _Hulls(model, data, name), [], []
-    chain = None
+    hulls, found, chain = _Hulls(model, data, name), [], None
+    if (
+        hulls.maps[0][1] * hulls.maps[-1][1] > 0.0 and len(hulls.maps) == 2
+    ):  # no margin between them
+        return [None] * len(values), None
     for value in values:
         c = hulls.size.derived(value)
-        at = hulls.at(value)
-        if at.set.emptiness(data) is not None or not math.isfinite(c):
+        if not hulls.least * (1.0 - ROUNDING) <= c < math.inf:
             found.append(None)
             continue
-        form = ToDistance(at, data).form
         if chain is None:
-            chain = HullChain(form, Monitor(tol))
-            q, w = chain.first(NewtonHull().coarse)
+            chain = HullChain(hulls.form(value), Monitor(tol))
+            w = chain.first(NewtonHull().coarse, like)
         else:
-            q, w = chain.at([h.share * c for h in hulls.members], _on_line(known, c))
+            w = chain.at([h.share * c for h in hulls.members])
         if not w.any() or not chain.proven:
-            return [*found, *[None] * (len(values) - len(found))]
-        known = [*known[-1:], (c, w)]
-        b, *_ = bias(rule, at.set, form, data, hulls.blocks(q), w)
-        found.append(None if b is None else (w, b))
-    return found
+            return [*found, *[None] * (len(values) - len(found))], chain.begun
+        w /= np.linalg.norm(w)
+        found.append((w, -0.5 * sum(chain.thresholds())))
+    return found, None if chain is None else chain.begun
 
 
 def over_interval(
@@ -413,18 +423,15 @@ def over_interval(
         low, high = _ends(hulls, between)
     monitor = Monitor(_EACH * eps, time_limit=left(), least=_ZERO)
     solve = _course(hulls, low, solver, monitor)
-    known: list[_Break] = []
 
-    def solved(c: float, w: Vec | None) -> _Break | None:
-        q, v = solve(c, w)
+    def solved(c: float) -> _Break | None:
+        q, v = solve(c)
         if not v.any() or not q:
             return None
-        found = _Break(float(hulls.size.inverse(c)), c, q, hulls.ends(c, q, v))
-        known.append(found)
-        return found
+        return _Break(float(hulls.size.inverse(c)), c, q, hulls.ends(c, q, v))
 
     with monitor.alarm(), data.powers():
-        current = solved(low, None)
+        current = solved(low)
         if current is None:
             raise ParameterError(_enters(hulls, low))
         size = float(np.linalg.norm(current.ends.x))
@@ -440,7 +447,7 @@ def over_interval(
             if not ahead:
                 c = current.c * (1.0 + step)
                 c = high if c > high / (1.0 + 0.3 * step) else c
-                found = solved(c, _expected(known, c))
+                found = solved(c)
                 if found is None:  # 0 has entered
                     step *= 0.5
                     if step < _NEAR:
@@ -466,7 +473,7 @@ def over_interval(
                     break
                 continue
             c = current.c + _HALVES * (ahead[-1].c - current.c)
-            found = solved(c, _expected(known, c))
+            found = solved(c)
             if found is None:
                 raise ParameterError(_enters(hulls, c))
             ahead.append(found)
@@ -477,49 +484,47 @@ def over_interval(
 
 def _course(
     hulls: _Hulls, low: float, solver: str, monitor: Monitor
-) -> Callable[[float, Vec | None], tuple[list[Vec], Vec]]:
-    """What finds the weights by hull and w, as long as the nearest point, at one c after another, from where
-    w is expected; w = 0 where that is 0. The compiled loop, or what solves until it is compiled."""
+) -> Callable[[float], tuple[list[Vec], Vec]]:
+    """What finds the weights by hull and w, as long as the nearest point, at one c after another; w = 0 where
+    that is 0. The compiled loop, or what solves until it is compiled."""
     first = hulls.form(float(hulls.size.inverse(low)))
     chosen = choose(first, solver)
     if isinstance(chosen, NewtonHull) or chosen is None:
-        chain = HullChain(first, monitor)
+        chains: list[HullChain] = []
 
-        def goes_on(c: float, w: Vec | None) -> tuple[list[Vec], Vec]:
-            if w is None:
-                return chain.first(NewtonHull().coarse)
-            return chain.at([h.share * c for h in hulls.members], w)
+        def goes_on(c: float) -> tuple[list[Vec], Vec]:
+            if chains:
+                w = chains[0].at([h.share * c for h in hulls.members])
+            else:
+                chains.append(HullChain(first, monitor))
+                w = chains[0].first(NewtonHull().coarse)
+            return chains[0].weights(), w
 
         return goes_on
-    last: list[list[Vec]] = []
+    last: list[tuple[float, list[Vec], Vec]] = []
 
-    def anew(c: float, w: Vec | None) -> tuple[list[Vec], Vec]:
+    def anew(c: float) -> tuple[list[Vec], Vec]:
         form = hulls.form(float(hulls.size.inverse(c)))
         own = monitor.below(monitor.tol, least=monitor.least)
-        answer = chosen.solve(form, own, Answer(last[-1], w) if last else None)
+        start = Answer(last[-1][1], _on_line(last, c)) if last else None
+        answer = chosen.solve(form, own, start)
         x = form.matvec(answer.q)
         length, none = float(np.linalg.norm(x)), np.zeros(form.n)
         if answer.status != "converged" or length <= _ZERO * form.largest:
             return [], none
-        last[:] = [answer.q]
         v = x if answer.w is None else answer.w * (length / float(np.linalg.norm(answer.w)))
+        last[:] = [*last[-1:], (c, answer.q, v)]
         return [answer.q[k][entries] for k, entries in hulls.places], v
 
     return anew
 
 
-def _expected(known: list[_Break], c: float) -> Vec:
-    """w at c by the two values next to it."""
-    near = sorted(known, key=lambda each: abs(each.c - c))[:2]
-    return _on_line([(each.c, each.ends.w) for each in reversed(near)], c)
-
-
-def _on_line(known: Sequence[tuple[float, Vec]], c: float) -> Vec:
+def _on_line(last: Sequence[tuple[float, list[Vec], Vec]], c: float) -> Vec:
     """w at c on the line through the last two."""
-    c1, w1 = known[-1]
-    if len(known) < 2:
+    c1, _, w1 = last[-1]
+    if len(last) < 2:
         return w1
-    c0, w0 = known[-2]
+    c0, _, w0 = last[-2]
     return w1 + (c - c1) / (c1 - c0) * (w1 - w0)
 
 

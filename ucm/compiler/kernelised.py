@@ -8,9 +8,11 @@ from scipy import sparse
 
 from ucm.compiler.robust import minimum_norm
 from ucm.compiler.route import named, refusal
+from ucm.data.approx import KernelFeatures, approximation
 from ucm.data.bound import Data
 from ucm.data.gram import Gram, check_gram
-from ucm.data.kernels import check_symmetric, kernel_of
+from ucm.data.kernels import Kernel, check_symmetric, kernel_of
+from ucm.data.linear import Vec
 from ucm.errors import CompositionError
 from ucm.forms.distance import MinNorm
 from ucm.forms.nearest import NearestPoint
@@ -20,7 +22,7 @@ from ucm.language.sets.intersection import Intersection
 from ucm.language.statistics.matrices import MatrixNode
 from ucm.solvers import ClipMDM
 
-__all__ = ["by_rows", "check_kernel", "gram_of", "in_span"]
+__all__ = ["by_rows", "check_kernel", "check_sets", "features_of", "gram_of", "in_span"]
 
 _WIDE = 2e8  # numbers in a basis of the span of the samples
 _COORDINATES = 1000  # samples up to which a factor of the Gram matrix is worth its cost
@@ -36,12 +38,30 @@ def gram_of(kernel: Any, data: Data, options: dict[str, Any]) -> Gram:
     DataError
         A given matrix, or a callable, is not symmetric.
     """
-    found, limit = kernel_of(kernel, data.X, data.weighing.samples, **options)
-    if found.name == "precomputed":
-        check_gram(data.X)
-    if found.function is not None:
-        check_symmetric(found, data.X)
+    found, limit = _kernel(kernel, data.X, data.weighing.samples, options)
     return Gram(found, data.X, limit)
+
+
+def _kernel(
+    kernel: Any, X: Any, weights: Vec | None, options: dict[str, Any]
+) -> tuple[Kernel, int]:
+    """The kernel and the memory limit that the options ask for; raises as `gram_of`."""
+    found, limit = kernel_of(kernel, X, weights, **options)
+    if found.name == "precomputed":
+        check_gram(X)
+    if found.function is not None:
+        check_symmetric(found, X)
+    return found, limit
+
+
+def features_of(
+    kernel: Any, X: Any, weights: Vec | None, options: dict[str, Any]
+) -> KernelFeatures:
+    """The features in place of a kernel that `kernel_approx` among the options asks for, for the samples X;
+    raises as `gram_of` and `ucm.data.approx.approximation`."""
+    rest = {name: x for name, x in options.items() if name != "kernel_approx"}
+    found, _ = _kernel(kernel, X, weights, rest)
+    return approximation(options["kernel_approx"], found, X)
 
 
 def check_kernel(model: RobustMargin) -> None:
@@ -52,11 +72,17 @@ def check_kernel(model: RobustMargin) -> None:
     CompositionError
         A norm other than 2, or a set written in the features themselves.
     """
+    check_sets(model)
     if model.norm != 2.0:
         raise CompositionError(
             f"kernel: it gives inner products, hence the Euclidean norm only; got norm={model.norm:g}; "
-            "use norm=2, or map the features first with sklearn.kernel_approximation.Nystroem"
+            "use norm=2, or features in place of the kernel, kernel_approx=500 (Nystroem)"
         )
+
+
+def check_sets(model: RobustMargin) -> None:
+    """Raises `CompositionError` where a set is written in the features, which a kernel, or what stands for
+    one, replaces."""
     node = model.set.in_features()
     if node is not None:
         raise CompositionError(

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from ucm.compiler.recover import BIAS_RULES
+from ucm.data.approx import Waves
 from ucm.data.bound import Data
-from ucm.data.gram import Expansion
+from ucm.data.gram import Expansion, Gram
 from ucm.data.linear import Vec
 from ucm.data.weighing import Weighing
 from ucm.errors import DataError, ParameterError
@@ -96,7 +97,7 @@ class Parts:
     weights: Vec | None
     bias_rule: str
     coefficients: Vec | None = None
-    expansion: Expansion | None = None
+    expansion: Expansion | Waves | None = None
     make_parts: Callable[[], tuple[Vec, ...]] | None = None
     rho: float | None = None
 
@@ -105,7 +106,7 @@ class Parts:
         if weighing.kept is None:
             return self
         expansion = self.expansion
-        if expansion is not None:
+        if isinstance(expansion, Expansion):
             support = weighing.kept[expansion.support]
             expansion = replace(expansion, support=support, m=weighing.given)
         weights, c = weighing.spread(self.weights), weighing.spread(self.coefficients)
@@ -167,6 +168,7 @@ class Lowering(ABC, Generic[Form]):
     model, data : the declaration and the samples
     form : what a solver sees
     asked : the solver that is wanted, by name or as an instance; or "auto"
+    gram : the Gram matrix of a kernel, where the data are not in its space
     factor : what the objective of the form is multiplied by to be that of the model
     rules : the rules of the bias that apply
     ruled : why no others do
@@ -177,10 +179,16 @@ class Lowering(ABC, Generic[Form]):
     data: Data
     form: Form
     asked: str | Solver[Any]
+    gram: Gram | None = None
     factor: float = 1.0
     rules: tuple[str, ...] = BIAS_RULES
     ruled: ClassVar[str] = "b is a variable of this objective"
     wrong: str
+
+    @property
+    def kernel(self) -> str:
+        """The kernel, or the features in place of one, that the certificate is about; "" without."""
+        return self.data.kernel if self.gram is None else self.gram.told
 
     @property
     @abstractmethod

@@ -78,8 +78,8 @@ class ToPair(Lowering[HingeDual]):
         m, gram, form = self.data.m, self.gram, self.form
         space = f"{self.data.n} features"
         if gram is not None:
-            kept = "whole" if gram.fits else f"{gram.store.shape[0]} rows kept at a time"
-            space = f"{gram.kernel}, {kept}"
+            rows = "all rows" if gram.fits else f"{gram.store.shape[0]} rows"
+            space = f"{gram.kernel}, cache_size holds {rows} of its matrix"
         return [
             f"data      {m} samples, {space}",
             f"form      the dual (17) of Sun (2024), p = {form.p:g}: {m} multipliers, y'a = 0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +12,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ucm.compiler.along import along
 from ucm.compiler.compile import behind, bound_rows, in_its_space, plan_of, plan_of_rows
 from ucm.compiler.interval import Between, ErrorCurve, OverInterval, over_interval
 from ucm.compiler.plan import Plan, options_of
@@ -27,14 +29,15 @@ from ucm.evidence.relative import intervals_of
 from ucm.evidence.trivial import largest
 from ucm.forms.display import frame, sheet
 from ucm.forms.display import table as html_table
-from ucm.forms.monitor import check_time_limit, time_left
+from ucm.forms.monitor import Monitor, check_time_limit, time_left
 from ucm.forms.objective import Following
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language.contracts import UncertaintySet
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
-from ucm.solvers import ProxNewton
+from ucm.solvers import NewtonHull, ProxNewton
+from ucm.solvers.distance.newton_hull import HullsInTurn
 
 __all__ = ["Path", "path"]
 
@@ -309,12 +312,12 @@ def path(
     gram = None
     if is_stored(X):
         tags = {word: of_samples.pop(word) for word in ("sample_weight", "subgroup")}
-        data = _of_rows(declared, row_source(X, y, **tags), num, kernel, of_samples)
-        behind(None, data, of_kernel)
+        rows = row_source(X, y, **tags)
+        data = _of_rows(declared, rows, num, kernel, of_kernel, of_samples)
     else:
         square = isinstance(kernel, str) and kernel == "precomputed"
         data = bind(X, y, **of_samples, square=square)
-        gram = behind(kernel, data, of_kernel)
+        data, gram = behind(kernel, data, of_kernel)
     if num is not None:
         names, values = _spread(declared, in_its_space(data, gram), num)
 
@@ -328,30 +331,53 @@ def path(
     skipped: dict[float, str] = {}
     known: list[tuple[float, Solution]] = []
     follow: Following | None = None
-    for place in order.tolist():
-        value = values[place]
-        try:
-            plan = (
-                plan_of_rows(at(value), data, solver)
-                if is_stored(X)
-                else plan_of(at(value), data, gram, solver)
-            )
-        except EmptySetError as error:
-            if on_empty == "raise":
-                raise
-            skipped[value] = str(error)
-            continue
+    rest = order.tolist()
+    tol = options.get("tol", 1e-6)
+    plain = options.keys() <= {"tol"} and isinstance(tol, float) and 0.0 < tol < 1.0
+    plain = plain and time_limit is None and progress is None and not is_stored(X)
+    if isinstance(declared, Objective) and len(names) == 1 and plain and rest:
+        plan = plan_of(at(values[rest[0]]), data, gram, solver)
         if isinstance(plan.solver, ProxNewton):
-            follow = Following(plan.solver) if follow is None else follow
-            plan = replace(plan, solver=follow)
-        found[place] = plan.solve(
-            warm_start=_expected(known, value), time_limit=time_left(time_limit, began), **options
-        )
-        if progress is not None:
-            progress(place, found[place])
-        known = [*known[-1:], (value, found[place])]
-        if found[place].w is not None and not np.any(found[place].w):
-            known = []  # 0 says nothing about the next one
+            follow = Following(plan.solver)
+            session = follow.open(plan.form, Monitor())
+            grid = [float(values[place]) for place in rest]
+            ahead = along(declared, plan, session, names[0], grid, tol)
+            found = dict(zip(rest, ahead, strict=False))
+            known = [(grid[k], ahead[k]) for k in range(len(ahead))][-1:]
+            rest = rest[len(found) :]
+    chain: HullsInTurn | None = None
+    # nobody can change the samples between two solves, but what is called
+    called = progress is not None or options.get("callback") is not None
+    with contextlib.nullcontext() if called else data.resting():
+        for place in rest:
+            value = values[place]
+            try:
+                plan = (
+                    plan_of_rows(at(value), data, solver)
+                    if is_stored(X)
+                    else plan_of(at(value), data, gram, solver)
+                )
+            except EmptySetError as error:
+                if on_empty == "raise":
+                    raise
+                skipped[value] = str(error)
+                continue
+            if isinstance(plan.solver, ProxNewton):
+                follow = Following(plan.solver) if follow is None else follow
+                plan = replace(plan, solver=follow)
+            elif isinstance(plan.solver, NewtonHull):
+                chain = HullsInTurn(plan.solver) if chain is None else chain
+                plan = replace(plan, solver=chain)
+            found[place] = plan.solve(
+                warm_start=_expected(known, value),
+                time_limit=time_left(time_limit, began),
+                **options,
+            )
+            if progress is not None:
+                progress(place, found[place])
+            known = [*known[-1:], (value, found[place])]
+            if found[place].w is not None and not np.any(found[place].w):
+                known = []  # 0 says nothing about the next one
     places = sorted(found)
     columns = getattr(X, "columns", None)
     return Path(
@@ -409,14 +435,15 @@ _DOWN = 1e-3  # of lam_max: where a path ends
 
 
 def _of_rows(
-    model: RobustMargin | Objective, rows: RowSource, num: Any, kernel: Any, of_samples: Any
-) -> Any:
-    """What one pass over rows tells; values are named, and there are no kernels."""
-    asked = {"num": num, "kernel": kernel, **of_samples, "class_weight": None}
+    model: RobustMargin | Objective, rows: RowSource, num: Any, kernel: Any, of_kernel: dict[str, Any],
+    of_samples: Any,
+) -> Any:  # fmt: skip
+    """What one pass over rows tells; values are named."""
+    asked = {"num": num, **of_samples, "class_weight": None}
     for word, given in asked.items():
         if given is not None:
             refuse_gathering(rows, f"path with {word}")
-    return bound_rows(model, rows, of_samples["class_weight"])
+    return bound_rows(model, rows, of_samples["class_weight"], kernel, of_kernel)
 
 
 def _check_count(model: RobustMargin | Objective, num: Any, options: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ import functools
 import inspect
 import math
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -111,6 +112,7 @@ class Plan:
         lines = [
             str(self.model),
             *self.lowering.lines(),
+            *([] if self.data.approx is None else [f"features  {self.data.approx!r}"]),
             f"regime    {self._regime()}",
             f"route     {self._route()}",
             *table(self._verdicts(), verbose),
@@ -246,12 +248,19 @@ class Plan:
             _named(answer, monitor) for answer in lowering.run(self.solver, monitor, start, starts)
         ]
         with self.data.products():
-            proofs = [lowering.certify(answer, monitor.tol) for answer in answers]
+            proofs = [self._of_kernel(lowering.certify(answer, monitor.tol)) for answer in answers]
             proof = min(proofs, key=lambda proof: proof.certificate.primal)
             further = lowering.elsewhere(proof, monitor)
             if further is None:
                 return self._solution(proof, proofs, monitor, starts, bias_rule)
         return self._cross(further, monitor, warm_start, starts, bias_rule)
+
+    def _of_kernel(self, proof: Proof) -> Proof:
+        """The same, its certificate with the kernel that it is of."""
+        kernel = self.lowering.kernel
+        if not kernel:
+            return proof
+        return replace(proof, certificate=replace(proof.certificate, kernel=kernel))
 
     def _solution(
         self, proof: Proof, proofs: list[Proof], monitor: Monitor, starts: int, bias_rule: str
@@ -261,7 +270,10 @@ class Plan:
         ends = [each.objective for each in proofs] if len(proofs) > 1 else monitor.ends
         if starts > 1 and len(ends) > 1:
             message += _reached(np.array(ends))
-        parts = self.lowering.recover(proof, bias_rule).over(self.data.weighing)
+        parts = self.lowering.recover(proof, bias_rule)
+        if self.data.approx is not None and parts.w is not None:
+            parts = replace(parts, expansion=self.data.approx.scoring(parts.w))
+        parts = parts.over(self.data.weighing)
         return Solution(
             objective=proof.objective,
             certificate=proof.certificate,
@@ -333,7 +345,7 @@ class Plan:
         bias_rule: str,
     ) -> Solution:
         """The solution of a second plan, which it refers to."""
-        second = replace(Plan.of((further,), self.setup_time), given=self.given)
+        second = Plan.of((further,), time.perf_counter() - self.setup_time, self.given)
         if isinstance(further, type(self.lowering)):
             warm_start = None  # its vectors are in other coordinates
         else:
@@ -534,7 +546,7 @@ class Plan:
                 f"certify: one side contradicts the other (relative gap {found.relative_gap:.2g}, "
                 f"{self.lowering.wrong} is wrong: please report it"
             )
-        return found
+        return replace(found, kernel=self.lowering.kernel)
 
     def verify(self, **options: Any) -> Verification:
         """Compare the last solution (a new one when there is none) with the CVXPY twin, at the tolerance
@@ -599,8 +611,13 @@ class Plan:
         return guarantees(self.model, plan.data, solution, X_test, y_test, level)
 
     @classmethod
-    def of(cls, lowerings: tuple[Lowering[Any], ...], setup_time: float = 0.0) -> Plan:
-        """The plan of the first lowering that has a solver.
+    def of(
+        cls,
+        lowerings: tuple[Lowering[Any], ...],
+        began: float,
+        given: Mapping[str, float] | None = None,
+    ) -> Plan:
+        """The plan of the first lowering that has a solver, of a compilation that began then.
 
         Raises
         ------
@@ -610,7 +627,8 @@ class Plan:
         for k, lowering in enumerate(lowerings):
             solver = choose(lowering.form, lowering.asked)
             if solver is not None:
-                return cls(lowering, solver, setup_time, lowerings[:k] + lowerings[k + 1 :])
+                others = lowerings[:k] + lowerings[k + 1 :]
+                return cls(lowering, solver, time.perf_counter() - began, others, given or {})
         raise unknown(lowerings[-1].asked, [lowering.form for lowering in lowerings])
 
 

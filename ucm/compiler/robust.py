@@ -332,7 +332,8 @@ class ToDistance(_Robust[MinNorm]):
         if [v.size for v in answer.q] != [b.map.shape[1] for b in self.form.blocks]:
             raise other_shape("of the same set over the same samples")
         w = answer.w
-        return Answer(answer.q, None if w is None or not w.any() else -warm.objective * w)
+        lost = w is None or w.size != self.form.n or not w.any()  # of other coordinates, or 0
+        return Answer(answer.q, None if lost else -warm.objective * w)
 
     def run(
         self, solver: Solver[MinNorm], monitor: Monitor, start: Answer | None, starts: int
@@ -386,7 +387,7 @@ class ToDistance(_Robust[MinNorm]):
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
         tol = monitor.tol
         if proof.answer.status == "infeasible":
-            hint = advice(self.model, self.data.in_coordinates, monitor, empty=True)
+            hint = self._advice(monitor, empty=True)
             return Verdict("infeasible", f"U is empty: {proof.answer.message}. {hint}")
         if not self._zero(proof, tol):
             return None
@@ -399,8 +400,19 @@ class ToDistance(_Robust[MinNorm]):
         if not self.confined:
             message += " U has no bound, which the non-convex side needs: bound its domains."
         if not self.extends:  # else it is no answer yet
-            message += f" {advice(self.model, self.data.in_coordinates, monitor)}"
+            message += f" {self._advice(monitor)}"
         return Verdict("zero_in_set", message)
+
+    def _advice(self, monitor: Monitor, *, empty: bool = False) -> str:
+        """The sizes that would do, where coordinates tell them and have room."""
+        gram = self.data.gram
+        if self.by_rows and gram is not None and not gram.fits:
+            return (
+                f"The sizes that would do take the whole Gram matrix, {gram.megabytes:.0f} MB, for which "
+                "cache_size has no room: raise it to be told, or take features in place of the kernel, "
+                "kernel_approx=500"
+            )
+        return advice(self.model, self.data.in_coordinates, monitor, empty=empty)
 
     def slack(self, proof: Proof, tol: float) -> float:
         # where a domain is curved, a violation of v allows a point sqrt(v) outside

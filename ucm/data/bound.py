@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import get_blas_funcs
 
+from ucm.data.approx import KernelFeatures
 from ucm.data.gram import Gram
 from ucm.data.groups import Groups, groups_of, members
 from ucm.data.linear import LinearMap, Vec
@@ -176,6 +177,7 @@ class Data:
     weighing : what each sample weighs
     gram : None, or the Gram matrix of a kernel; then X holds coordinates of the samples in its
         feature space
+    approx : None, or the features in place of a kernel that X holds
     seal : tells whether the samples that were given are still what they were
     groups : the group of every sample, where they have one
     source, counts, origin : of means and covariances alone, the rows that they are of, what class +1 and
@@ -201,6 +203,7 @@ class Data:
         self.counts: tuple[float, float] = (0.0, 0.0)
         self.origin: Vec | None = None
         self.gram = gram
+        self.approx: KernelFeatures | None = None
         self.seal = seal
         self.groups = groups
         self.weighing = weighing
@@ -232,6 +235,21 @@ class Data:
         """The same samples in the feature space of a kernel: in an orthonormal basis of their span,
         so that inner products, norms, means and covariances are those of the feature space."""
         return self.once(("features", gram), lambda: self.written(gram.factor(), gram))
+
+    def in_features(self, features: KernelFeatures) -> Data:
+        """The same samples as features that stand for a kernel."""
+        found = self.written(features.transform(self.X))
+        found.approx = features
+        return found
+
+    @property
+    def kernel(self) -> str:
+        """The kernel, or the features in place of one, that all is about; "" where there is none."""
+        if self.approx is not None:
+            return repr(self.approx)
+        if self.gram is not None:
+            return self.gram.told
+        return "" if self.source is None else self.source.mapping
 
     @functools.cached_property
     def over_samples(self) -> Data:

@@ -150,7 +150,7 @@ def read_npz(path: str | Path) -> tuple[Any, NDArray[np.int64]]:
         with np.load(path, allow_pickle=False) as parts:
             y = parts["y"].astype(np.int64)
             if "X" in parts:
-                return parts["X"].astype(np.float64), y
+                return parts["X"].astype(np.float64, order="C"), y
             triple = (
                 parts["data"].astype(np.float64),
                 parts["indices"].astype(np.int32),

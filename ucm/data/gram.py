@@ -89,9 +89,19 @@ class Gram:
         self._last: tuple[Vec, Vec] | None = None  # coefficients, and their product
 
     @property
+    def told(self) -> str:
+        """The kernel in words; "" for the linear one."""
+        return "" if self.kernel.name == "linear" else str(self.kernel)
+
+    @property
     def fits(self) -> bool:
         """Whether the whole matrix may be formed."""
         return self.given or 8 * self.m * self.m <= self.limit
+
+    @property
+    def megabytes(self) -> float:
+        """What the whole matrix takes."""
+        return 8 * self.m**2 / MEGABYTE
 
     def block(self, rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Rows of the matrix, (len(rows), m), computed now."""
@@ -201,9 +211,9 @@ class Gram:
         if not self.fits:
             raise ParameterError(
                 f"kernel: the Gram matrix of {self.m} samples takes "
-                f"{8 * self.m**2 / MEGABYTE:.0f} MB and cache_size allows "
-                f"{self.limit / MEGABYTE:.0f}; raise cache_size, or approximate the kernel by "
-                "features: sklearn.kernel_approximation.Nystroem, then no kernel here"
+                f"{self.megabytes:.0f} MB and cache_size allows "
+                f"{self.limit / MEGABYTE:.0f}; raise cache_size, or take features in place of "
+                "the kernel, kernel_approx=500 (Nystroem)"
             )
         return self.X if self.given else self.block(np.arange(self.m))
 

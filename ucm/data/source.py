@@ -116,6 +116,7 @@ class RowSource(ABC):
     m, n : samples and features
     nbytes : of the samples as double precision, what `gather` takes
     features : the names of the features, where they have some
+    mapping : what made the features of others, "" where nothing did
     tags : "weight" and "group", where rows have these: see `ucm.data.tags`
     """
 
@@ -123,6 +124,7 @@ class RowSource(ABC):
     n: int
     nbytes: int
     features: list[str] | None = None
+    mapping: str = ""
     tags: tuple[str, ...] = ()
 
     @abstractmethod
@@ -292,6 +294,7 @@ class Watched(RowSource):
 
     def __init__(self, inner: RowSource, before: Callable[[Rounds, int], None]) -> None:
         self.inner, self.before, self.number = inner, before, 0
+        self.mapping = inner.mapping
         self.m, self.n, self.nbytes = inner.m, inner.n, inner.nbytes
         self.tags = inner.tags
 
@@ -388,6 +391,7 @@ class Labelled(RowSource):
         self, inner: RowSource, positive: Any, negative: Any = None, m: int | None = None
     ) -> None:
         self.inner, self.positive, self.negative = inner, positive, negative
+        self.mapping = inner.mapping
         self.m, self.n = inner.m if m is None else m, inner.n
         self.nbytes = int(inner.nbytes * (self.m / max(inner.m, 1)))
         self.tags = inner.tags
@@ -406,6 +410,7 @@ class Mapped(RowSource):
     def __init__(self, inner: RowSource, transform: Callable[[Any], Any], n: int) -> None:
         self.inner, self.transform = inner, transform
         self.m, self.n, self.nbytes, self.tags = inner.m, n, 8 * inner.m * n, inner.tags
+        self.mapping = brief(getattr(transform, "__self__", transform))
 
     def rounds(self) -> Rounds:
         change = functools.partial(_Transformed, transform=self.transform, n=self.n)
@@ -415,8 +420,7 @@ class Mapped(RowSource):
         return self.inner.labels()
 
     def __repr__(self) -> str:
-        of = getattr(self.transform, "__self__", self.transform)
-        return f"{self.inner!r}.mapped({of!r})"
+        return f"{self.inner!r}.mapped({self.mapping})"
 
 
 @dataclass(frozen=True)
@@ -451,7 +455,7 @@ class Weighed(RowSource):
     def __init__(self, inner: RowSource, factors: Factors, m: int | None = None) -> None:
         self.inner, self.factors = inner, factors
         self.m, self.n = inner.m if m is None else m, inner.n
-        self.nbytes, self.tags = inner.nbytes, inner.tags
+        self.nbytes, self.tags, self.mapping = inner.nbytes, inner.tags, inner.mapping
 
     def rounds(self) -> Rounds:
         return _OtherKernels(

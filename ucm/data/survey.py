@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ucm.data.approx import KernelFeatures
 from ucm.data.bound import Data, EuclideanSpace
 from ucm.data.gram import Gram
 from ucm.data.linear import LinearMap, Vec
@@ -76,7 +77,10 @@ def taken(rounds: Rounds, steps: tuple[int, int]) -> tuple[Any, Vec]:
     return gathered(told(rounds, _take, every))
 
 
-_OTHERS = "a reduced hull of each class, means and covariances, or a loss with L2()"
+_OTHERS = (
+    "a reduced hull of each class, means and covariances, a loss with L2(), or Hinge() or Ramp() with any "
+    "penalty"
+)
 
 
 def refuse_gathering(source: RowSource, what: str, instead: str = _OTHERS) -> NoReturn:
@@ -91,7 +95,7 @@ def refuse_gathering(source: RowSource, what: str, instead: str = _OTHERS) -> No
 
 FEATURES = (
     "features of the kernel, as "
-    "ucm.row_source(X, y).mapped(sklearn.kernel_approximation.Nystroem().fit(some))"
+    "kernel_approx=500 (Nystroem), or ucm.row_source(X, y).mapped(transformer)"
 )
 
 
@@ -144,6 +148,7 @@ class RowData:
     stored : entries
     sample : some rows of each class and their labels
     weighing : factors of the classes
+    approx : the features in place of a kernel that they have
     """
 
     source: RowSource
@@ -156,6 +161,7 @@ class RowData:
     sample: tuple[Any, Vec]
     weighing: Weighing = PLAIN
     gram: Gram | None = None
+    approx: KernelFeatures | None = None
     seal: None = None
     _cache: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
@@ -166,6 +172,10 @@ class RowData:
     @property
     def n(self) -> int:
         return self.source.n
+
+    @property
+    def kernel(self) -> str:
+        return self.source.mapping
 
     @property
     def given(self) -> int:
@@ -183,7 +193,7 @@ class RowData:
     @property
     def means(self) -> tuple[float, float]:
         """The mean weight in class +1 and class -1."""
-        plus, minus = (t / m for t, m in zip(self.totals, self.sizes, strict=True))
+        plus, minus = (t / max(m, 1) for t, m in zip(self.totals, self.sizes, strict=True))
         return plus, minus
 
     @property

@@ -14,16 +14,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ucm.compiler.compile import compile
 from ucm.compiler.plan import Plan
+from ucm.data.approx import Nystroem, RandomFeatures, Waves
 from ucm.data.dask_rows import is_dask
 from ucm.data.gram import Expansion
 from ucm.data.kernels import Kernel
 from ucm.data.rows import in_double
 from ucm.data.sound import refuse_unsound
-from ucm.data.stored import is_stored
+from ucm.data.stored import feature_rows, is_stored
 from ucm.errors import SolverError
 from ucm.estimators.declared import OfModel, fitted_anew
 from ucm.estimators.lazily import lazy_accuracy, lazy_answers
-from ucm.estimators.multiclass import Pair, one_vs_one_scores, pairs_of, solve_pairs
+from ucm.estimators.multiclass import Pair, each, one_vs_one_scores, pairs_of
 from ucm.estimators.options import check_options, kernel_options, solve_options
 from ucm.estimators.over_rows import fit_rows, score_rows
 from ucm.estimators.probability import agreeing, calibrated
@@ -63,6 +64,9 @@ class Classifier(ClassifierMixin, OfModel):
         measurement over 46 data sets (docs/default.md).
     kernel : None, "linear", "poly", "rbf", "sigmoid", "precomputed" or callable, default=None
         As in `sklearn.svm.SVC`; None and "linear" mean the same.
+    kernel_approx : int, Nystroem or RandomFeatures, default=None
+        Features of low rank in place of the kernel, from all samples of the fit: how many samples they are
+        made of (`ucm.Nystroem`), or `ucm.RandomFeatures`. `certificate_` is then of the model in these.
     gamma : "scale", "auto" or float, default="scale"
         Of the kernels, as in `sklearn.svm.SVC`, from all samples of the fit.
     degree : int, default=3
@@ -119,11 +123,11 @@ class Classifier(ClassifierMixin, OfModel):
     intercept_ : (problems,) array
         The bias b.
     dual_coef_ : (problems, k) array
-        Behind a kernel, the coefficients of the samples `support_`.
+        Behind a kernel that is not approximated, the coefficients of the samples `support_`.
     support_ : (k,) array of int
         Indices of the samples with weight (more than `tol` times the largest one), where the set is
-        made of samples; else there is no such attribute. Behind a kernel, all samples that
-        `decision_function` evaluates.
+        made of samples; else there is no such attribute. Behind a kernel that is not approximated, all
+        samples that `decision_function` evaluates.
     sparsity_ : Sparsity, or a list of them
         The fractions of features and of samples in use, and their product; not behind a kernel.
     n_iter_ : int, or (problems,) array
@@ -137,8 +141,7 @@ class Classifier(ClassifierMixin, OfModel):
     plan_, solution_, certificate_, history_ : of the one problem, or lists of them
         The compiled model (`plan_.explain()`, `plan_.verify()`); the whole answer: status, message,
         weights of the samples, statistics; the proof of accuracy, computed from the declaration; one
-        record per reported iteration. `plan_` holds the training data, and so does a pickle of the
-        estimator, but where they are read block by block; after `del clf.plan_` it still predicts.
+        record per reported iteration. `plan_` holds the training data, and a pickle leaves it out.
 
     Raises
     ------
@@ -185,7 +188,7 @@ class Classifier(ClassifierMixin, OfModel):
     intercept_: NDArray[np.float64]
     dual_coef_: NDArray[np.float64]
     support_: NDArray[np.intp]
-    expansion_: Expansion
+    expansion_: Expansion | Waves
     n_features_in_: int
     feature_names_in_: NDArray[Any]
     dual_gap_: float
@@ -202,6 +205,7 @@ class Classifier(ClassifierMixin, OfModel):
         model: UncertaintySet | RobustMargin | Objective | None = None,
         *,
         kernel: str | Callable[..., Any] | None = None,
+        kernel_approx: int | Nystroem | RandomFeatures | None = None,
         gamma: str | float = "scale",
         degree: int = 3,
         coef0: float = 0.0,
@@ -220,6 +224,7 @@ class Classifier(ClassifierMixin, OfModel):
     ) -> None:
         self.model = model
         self.kernel = kernel
+        self.kernel_approx = kernel_approx
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
@@ -294,7 +299,7 @@ class Classifier(ClassifierMixin, OfModel):
                 raise SolverError(f"Classifier: {pair.named(classes)}{solution.message}")
             return plan, with_bias(model, plan, solution, self.bias, self.side)
 
-        found = solve_pairs(work, pairs, self.n_jobs)
+        found = list(each(work, pairs, self.n_jobs))
         self.classes_ = classes
         self._keep(model, X, kernel, pairs, [plan for plan, _ in found], [s for _, s in found])
         if self.probability:
@@ -323,12 +328,9 @@ class Classifier(ClassifierMixin, OfModel):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
+        """Without the training data: a grid sends its estimator once a task, fitted or not."""
         state: Any = super().__getstate__()
-        plan = state.get("plan_")
-        plan = plan[0] if isinstance(plan, list) else plan
-        if isinstance(plan, Plan) and plan.data.source is not None:
-            return {name: x for name, x in state.items() if name != "plan_"}
-        return state
+        return {name: value for name, value in state.items() if name != "plan_"}
 
     def _keep(
         self,
@@ -342,7 +344,7 @@ class Classifier(ClassifierMixin, OfModel):
         """The fitted attributes."""
         m, n = X.shape
         self._told(model, n, plans, solutions)
-        if solutions[0].w is not None:
+        if "coef_" in vars(self):
             found = [sparsity(plan.model, plan.data, s) for plan, s in zip(plans, solutions)]
             self.sparsity_ = found[0] if len(pairs) == 1 else found
         if kernel is not None:
@@ -352,7 +354,8 @@ class Classifier(ClassifierMixin, OfModel):
             self.expansion_ = Expansion.of(kernel, X, C)
             self.support_ = self.expansion_.support
             self.dual_coef_ = self.expansion_.coefficients.T
-        elif all(s.weights is not None for s in solutions):
+            return
+        if all(s.weights is not None for s in solutions):
             carry = np.zeros(m, dtype=bool)
             for pair, s in zip(pairs, solutions, strict=True):
                 # an interior-point route leaves small numbers where others leave exact zeros
@@ -376,7 +379,10 @@ class Classifier(ClassifierMixin, OfModel):
         iterations = np.array([s.stats.iterations for s in solutions])
         self.n_iter_ = int(iterations[0]) if one else iterations
         self.dual_gap_ = max(s.certificate.gap for s in solutions)
-        if solutions[0].w is not None:
+        approx = plans[0].data.approx
+        if approx is not None:
+            self.expansion_ = approx.scoring(np.array([s.w for s in solutions]).T)
+        elif solutions[0].w is not None:
             self.coef_ = np.array([normal_in_features(model, s, n, self.side) for s in solutions])
         self.intercept_ = np.array([s.b for s in solutions], dtype=float)
 
@@ -422,10 +428,13 @@ class Classifier(ClassifierMixin, OfModel):
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """One column for every problem that was solved."""
         check_is_fitted(self)
-        if is_stored(X) and "coef_" in vars(self):
+        if is_stored(X):
             names = getattr(self, "feature_names_in_", None)
-            found = score_rows(X, self.coef_, None if names is None else list(names))
-            return found + self.intercept_
+            columns = None if names is None else list(names)
+            if "coef_" in vars(self):
+                return score_rows(X, self.coef_, columns) + self.intercept_
+            own = feature_rows(X, columns).mapped(self.expansion_.scores)
+            return score_rows(own, np.eye(self.intercept_.size), None) + self.intercept_
         with data_errors("predict"):
             refuse_unsound(X, "Classifier: X")
             X = validate_data(self, X, accept_sparse="csr", reset=False)

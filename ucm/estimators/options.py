@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ucm.compiler.compile import check_no_options, row_features
+from ucm.compiler.kernelised import features_of
 from ucm.data.gram import check_gram
 from ucm.data.kernels import Kernel, kernel_of
 from ucm.data.linear import Vec
+from ucm.data.source import RowSource
 from ucm.errors import ParameterError
 from ucm.forms.monitor import check_time_limit, time_left
 
@@ -41,9 +44,19 @@ def kernel_options(
     classifier: Any, X: Any, weights: Vec | None
 ) -> tuple[Kernel | None, dict[str, Any]]:
     """The kernel, its gamma from all samples, and what `compile` is told about it; None where w is
-    explicit."""
-    if classifier.kernel is None or classifier.kernel == "linear":
+    explicit, as for features in place of a kernel, from all samples too."""
+    linear = classifier.kernel is None or classifier.kernel == "linear"
+    if linear and classifier.kernel_approx is None:
         return None, {"kernel": None}
+    if classifier.kernel_approx is not None:
+        own = {name: getattr(classifier, name) for name in (*_OF_KERNELS, "kernel_approx")}
+        if classifier.kernel is None:
+            check_no_options({"kernel_approx": classifier.kernel_approx})
+        if isinstance(X, RowSource):
+            features = row_features(type(classifier).__name__, X, classifier.kernel, own)
+        else:
+            features = features_of(classifier.kernel, X, weights, own)
+        return None, {"kernel": classifier.kernel, "kernel_approx": features}
     options = {name: getattr(classifier, name) for name in _OF_KERNELS}
     kernel, _ = kernel_of(classifier.kernel, X, weights, **options)
     if kernel.name == "precomputed":

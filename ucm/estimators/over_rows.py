@@ -20,7 +20,7 @@ from ucm.data.stored import feature_rows, row_source
 from ucm.data.survey import FEATURES, refuse_gathering
 from ucm.data.tags import label_in, weight_in
 from ucm.errors import DataError, ParameterError
-from ucm.estimators.options import solve_options
+from ucm.estimators.options import kernel_options, solve_options
 from ucm.estimators.validation import class_weights
 from ucm.forms.solution import Solution
 from ucm.language.objective import Objective
@@ -37,11 +37,11 @@ def fit_rows(
     Raises
     ------
     DataError
-        One class, a kernel or probabilities: they need all samples in memory.
+        One class, a kernel that is not approximated, or probabilities: they need all samples in memory.
     """
     began = time.perf_counter()
     source = row_source(X, y, **tags)
-    if classifier.kernel not in (None, "linear"):
+    if classifier.kernel not in (None, "linear") and classifier.kernel_approx is None:
         refuse_gathering(source, "Classifier with a kernel", FEATURES)
     for word, given in (
         ("probability=True", classifier.probability),
@@ -54,9 +54,10 @@ def fit_rows(
         raise DataError(
             f"y: expected two classes, got {classes.size} ({classes.tolist()}); add samples of another class"
         )
+    _, options = kernel_options(classifier, source, None)
     plans, solutions = [], []
     for part, weight in _problems(source, classes, classifier):
-        plan = compile(model, part, solver=classifier.solver, class_weight=weight)
+        plan = compile(model, part, solver=classifier.solver, class_weight=weight, **options)
         if classifier.bias not in plan.lowering.rules:
             raise ParameterError(
                 f"Classifier: bias={classifier.bias!r} does not apply over rows; take one of "

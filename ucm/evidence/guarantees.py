@@ -19,6 +19,7 @@ from scipy.optimize import brentq
 from scipy.special import betaincinv, ndtr
 
 from ucm.data.bound import Data
+from ucm.data.gram import Expansion
 from ucm.data.linear import Vec
 from ucm.data.options import POSITIVE
 from ucm.errors import DataError, ParameterError, brief
@@ -297,13 +298,14 @@ def _by_margin(
     if data.weighing.samples is not None:
         return
     X, b, p, m = data.X, solution.b, loss.p, data.m
-    scores = solution.decision(X) - b
-    if solution.coefficients is not None and solution.expansion is not None:
+    w: Any = solution.w
+    scores = solution.decision(X) - b if w is None else np.asarray(X @ w)
+    if isinstance(solution.expansion, Expansion) and solution.coefficients is not None:
         kernel = solution.expansion.kernel
         square = float(solution.coefficients @ scores)
         rows = np.diagonal(X) if kernel.name == "precomputed" else kernel.diagonal(X)
     else:
-        square = float(solution.w @ solution.w)
+        square = float(w @ w)
         rows = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
     r = math.sqrt(float(np.max(rows)))
     if r == 0.0:
@@ -360,7 +362,9 @@ class _Fitted:
     def margins(self) -> Vec:
         """`y_i (w'x_i + b)` of samples that are in memory."""
         X = self.data.X if self.data.gram is None else self.data.gram.X
-        return self.data.y * self.solution.decision(X)
+        if self.w is None:
+            return self.data.y * self.solution.decision(X)
+        return self.data.y * (np.asarray(X @ self.w) + (self.b or 0.0))
 
     def of_class(self, label: int) -> Vec:
         return self.margins[self.data.y == label]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -27,7 +28,9 @@ from ucm.language.terms import ConvexLoss, Penalty, ProximalPenalty
 
 __all__ = ["Largest", "largest", "multiplies"]
 
-_FAR = 500.0  # a bias
+_DOUBLED = 10
+_ENDS = np.concatenate([-(2.0 ** np.arange(_DOUBLED)), 2.0 ** np.arange(_DOUBLED)])  # of a search
+_PARTS = 35  # of an interval, in one step of a search
 _JUMP = 1e-9  # of the sum of slopes: a larger one is a kink
 _ROUNDING = 1e-14  # of a gradient, and of slopes
 _MOST = 1e15
@@ -88,34 +91,33 @@ def _slopes(losses: tuple[ConvexLoss, ...], data: Data) -> tuple[Vec, Vec] | Non
     c = [np.ones(data.m) if own is None else own for own in weights]
     sides = [[float(own[data.y == sign].sum()) for sign in (1.0, -1.0)] for own in c]
 
-    def slopes(b: float) -> list[tuple[float, float]]:
+    def slopes(b: Any) -> list[tuple[Vec, Vec]]:
         """Of every loss at the margins b and -b."""
-        at = np.array([-b, b])
-        return [tuple(loss.gradient(loss.offset + at)) for loss in every]
+        return [(loss.gradient(loss.offset - b), loss.gradient(loss.offset + b)) for loss in every]
 
-    def above(b: float) -> bool:
+    def above(b: Any) -> Any:
         pairs = zip(sides, slopes(b), strict=True)
         return sum(n[0] * s[0] - n[1] * s[1] for n, s in pairs) > 0.0
 
-    low, high = -1.0, 1.0
     with np.errstate(over="ignore"):
-        while not above(low) and low > -_FAR:
-            low *= 2.0
-        while above(high) and high < _FAR:
-            high *= 2.0
-        if not above(low) or above(high):
+        ends = above(_ENDS)
+        if not ends[:_DOUBLED].any() or ends[_DOUBLED:].all():
             return None
+        low = _ENDS[:_DOUBLED][ends[:_DOUBLED]].max()
+        high = _ENDS[_DOUBLED:][~ends[_DOUBLED:]].min()
         while True:
-            middle = 0.5 * (low + high)
-            if not low < middle < high or high - low < 1e-300:
+            inner = np.linspace(low, high, _PARTS)[1:-1]
+            inner = inner[(low < inner) & (inner < high)]
+            if not inner.size or high - low < 1e-300:
                 break
-            low, high = (middle, high) if above(middle) else (low, middle)
+            up = above(inner)
+            low, high = inner[up].max(initial=low), inner[~up].min(initial=high)
         first, last, *near = (
             np.sum(
                 [own * np.where(data.y > 0.0, *s) for own, s in zip(c, slopes(b), strict=True)],
                 axis=0,
             )
-            for b in (low, high, low - 1.0, high + 1.0)
+            for b in (np.array(b) for b in (low, high, low - 1.0, high + 1.0))
         )
     if np.abs([first, last]).max() <= _ROUNDING * np.abs(near).max():
         return None
@@ -132,15 +134,18 @@ def _of_gradient(penalty: Penalty, name: str, g: Vec) -> Largest | None:
     high = 1.0
     if not g.any() or trivial(1.0 / _MOST):
         return None
+    own, _ = _parts(penalty.with_params(**{name: 1.0}), name)
+    guess = 0.0 if own is None else own.gauge(g)  # exact where the parameter multiplies all of it
+    low = 0.0
+    if 0.0 < guess < _MOST and trivial(guess * (1.0 + _ROUNDING)):
+        high, below = guess * (1.0 + _ROUNDING), guess * (1.0 - _ROUNDING)
+        low, high = (0.0, below) if trivial(below) else (below, high)
     while not trivial(high):
         high *= 4.0
         if high > _MOST:
             return None
-    low = 0.0
-    while True:
+    while high - low > 2.0 * _ROUNDING * high:
         middle = 0.5 * (low + high)
-        if not low < middle < high or high - low <= 2e-16 * high:
-            break
         low, high = (low, middle) if trivial(middle) else (middle, high)
     high *= 1.0 + _ROUNDING
     return Largest(

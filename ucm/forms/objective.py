@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.optimize import minimize_scalar
 
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
@@ -24,6 +23,7 @@ from ucm.language.penalties.gathered import Gathered
 from ucm.language.term_algebra import PenaltySum, ScaledPenalty, of_all
 from ucm.language.terms import (
     ConvexLoss,
+    Excess,
     FoldedConcave,
     Penalty,
     ProximalPenalty,
@@ -32,10 +32,13 @@ from ucm.language.terms import (
 
 __all__ = [
     "INNER",
-    "Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt", "curvature", "weighed",
+    "Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt", "curvature", "hinged", "relaxed",
+    "unit_of", "weighed",
 ]  # fmt: skip
 
 _GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go
+_EVEN = np.linspace(-_FAR, _FAR, _GRID)
+_ROUNDS = 6  # of a grid between two such values
 _WIDE = 100.0  # where the classes differ so much in size that the best b lies beyond
 _SAME = 1e-12  # of an objective
 
@@ -208,23 +211,22 @@ class Composite:
         With w the bound is tight there for sums of penalties without a proximal map too.
         """
         alpha = self.shares(slopes, margin)
-        rest = self.shares(-tilt.margin, None)
-        beta = sum(alpha) + tilt.margin
+        tilted = bool(tilt.margin.any())
+        beta = sum(alpha) + tilt.margin if tilted else sum(alpha)
         signed = self.y * beta
-        up, down = float(signed[signed > 0].sum()), -float(signed[signed < 0].sum())
-        keep = np.ones(self.m)
+        up, down = float(np.maximum(signed, 0.0).sum()), -float(np.minimum(signed, 0.0).sum())
+        less_up = less_down = 0.0
         if up > 0.0 and down > 0.0:
-            keep[signed > 0] = min(1.0, down / up)
-            keep[signed < 0] = min(1.0, up / down)
-        else:
-            keep[:] = 0.0
-        z = self.pull(keep * beta)
+            less_up, less_down = min(1.0, down / up), min(1.0, up / down)
+        keep = (less_up - less_down) * (signed > 0.0) + less_down
+        z = self.pull(np.multiply(keep, beta))
         conjugate, share, violation = self.penalty.bound(
             z, tilt.normal, lambda: self.scale * float(keep @ np.abs(beta)), w
         )
         keep, bound = share * keep, -conjugate
+        rest = self.shares(-tilt.margin, None) if tilted else [0.0] * len(alpha)
         for (loss, c), a, base in zip(self.parts, alpha, rest, strict=True):
-            point = base + keep * (a - base)
+            point = base + keep * (a - base) if tilted else keep * a
             bound += loss.offset * float(point.sum())
             if c is None:
                 bound -= float(loss.conjugate(point).sum())
@@ -309,9 +311,8 @@ class DifferenceOfConvex:
         losses, weights = weighed(G.losses, data)
         form = Composite(data.X, data.y, losses, G.penalties, weights)  # type: ignore[arg-type]
         losses, weights = weighed(H.losses, data)
-        units = {loss.offset if isinstance(loss, RampPart) else 1.0 for loss in form.losses}
-        unit = units.pop() if len(units) == 1 else 1.0
-        return cls(form, losses, H.penalties, weights, _relaxed(model.penalty), unit)  # type: ignore[arg-type]
+        unit = unit_of(form.losses)
+        return cls(form, losses, H.penalties, weights, relaxed(model.penalty), unit)  # type: ignore[arg-type]
 
     @property
     def expected(self) -> Expected:
@@ -333,23 +334,47 @@ class DifferenceOfConvex:
 
     def hinged(self) -> Composite | None:
         """Where ramps have one mu < 1: the problem whose (w, b) / mu is that with the hinge loss, a
-        standard SVM. None where it is `relaxed`, or a penalty is no norm or its square.
-
-        `max(0, 1 - t)` at (w, b) is `max(0, mu - t) / mu` at mu (w, b), and a penalty of degree k there
-        `mu^-k` times as much.
-        """
-        numbers = [penalty.norms() for penalty in self.start]
-        if self.unit == 1.0 or any(n is None or (n[1] and (n[0] or n[2])) for n in numbers):
-            return None
-        factors = (self.unit ** (-2 if n and n[1] else -1) for n in numbers)
-        scaled = (ScaledPenalty(c, p) for c, p in zip(factors, self.start, strict=True))
-        return replace(self.G, penalties=tuple(scaled))
+        standard SVM. None where it is `relaxed`, or a penalty is no norm or its square."""
+        scaled = hinged(self.start, self.unit)
+        return None if scaled is None else replace(self.G, penalties=scaled)
 
     def value(self, margin: Vec, w: Vec) -> float:
         """`G - H`."""
         minus = sum(loss.value(margin, self.G.y, c) for loss, c in self.parts)
         minus += sum(penalty.value(w) for penalty in self.penalties)
         return self.G.value(margin, w) - minus
+
+    @functools.cached_property
+    def jumps(self) -> bool:
+        """Whether there are smooth losses and, beside boxes and L2, folded concave penalties alone: then each
+        weight can be moved by itself."""
+        smooth = all(loss.smooth() for loss in self.G.losses) and not self.losses
+        folded = all(isinstance(h, Excess) for h in self.penalties)
+        return smooth and folded and bool(self.penalties) and self.G.penalty.boxed is not None
+
+    def best_apart(self, margin: Vec, w: Vec) -> tuple[Vec, Vec, Vec]:
+        """What each weight gains by itself, in a quadratic model of the losses with its penalty, at 0 or
+        where the losses alone would have it, whichever is lower; that weight; and by how much the bias falls
+        with each of them, a unit further."""
+        G, (lower, upper, c) = self.G, self.G.penalty.boxed or (0.0, 0.0, 0.0)
+        g, h = -G.pull(G.gradient(margin)), G.curvature(margin)
+        squares = G.X.multiply(G.X) if sparse.issparse(G.X) else np.square(G.X)
+        mass = float(h.sum()) or 1.0
+        mean = np.asarray(G.X.T @ h) / mass
+        bend = np.asarray(squares.T @ h) - mass * mean * mean
+
+        def height(v: Vec) -> Vec:
+            s = np.abs(v)
+            total = np.where(v > 0.0, upper, lower) * v + c * v * v
+            return total - sum(p.each(s) for p in self.penalties if isinstance(p, Excess))
+
+        here, gain, to = height(w), np.zeros(w.size), w
+        with np.errstate(over="ignore", invalid="ignore"):
+            far = np.divide(g + 2.0 * c * w, bend + 2.0 * c, out=np.zeros(w.size), where=bend > 0.0)
+            for v in (np.zeros(w.size), w - far):
+                own = here - height(v) - (g + 0.5 * bend * (v - w)) * (v - w)
+                to, gain = np.where(own > gain, v, to), np.fmax(own, gain)
+        return gain, to, mean
 
     def constant(self) -> Answer:
         """w = 0 with the best b, the smallest where several are.
@@ -358,31 +383,40 @@ class DifferenceOfConvex:
         ones have their least value at a kink; for others b goes over a grid too, refined where it is least.
         """
         G, losses = self.G, (*self.G.losses, *self.losses)
-        positive, y = G.y > 0.0, np.array([1.0, -1.0])
+        positive = G.y > 0.0
 
-        def both(c: Vec | None) -> Vec:
+        def both(c: Vec | None) -> tuple[float, float]:
             c = np.ones(G.m) if c is None else c
-            return np.array([c[positive].sum(), c[~positive].sum()])
+            return float(c[positive].sum()), float(c[~positive].sum())
 
-        plus, minus = ([(loss, both(c)) for loss, c in form.parts] for form in (G, self))
+        parts = [(loss, 1.0, both(c)) for loss, c in G.parts]
+        parts += [(loss, -1.0, both(c)) for loss, c in self.parts]
 
-        def height(b: float) -> float:
-            up = sum(loss.value(b * y, y, c) for loss, c in plus)
-            return up - sum(loss.value(b * y, y, c) for loss, c in minus)
+        def heights(b: Vec) -> Vec:
+            total = np.zeros(b.size)
+            for loss, sign, c in parts:
+                for side, weight in zip((1.0, -1.0), c, strict=True):
+                    if weight > 0.0:
+                        total += sign * weight * loss.values(side * b, np.full(b.size, side))
+            return total
 
         kinks = {0.0, *(loss.offset for loss in losses), *(-loss.offset for loss in losses)}
         bent = any(loss.slope() is None for loss in losses)
-        grid = [*kinks, *np.linspace(-_FAR, _FAR, _GRID).tolist()] if bent else [*kinks]
-        heights = {b: height(b) for b in grid}
-        least = min(heights.values())
-        best = min((b for b in grid if heights[b] <= least + _SAME * abs(least)), key=abs)
+        places = np.array([*kinks, *(_EVEN if bent else ())])
+        tried = heights(places)
+        least = float(tried.min())
+        near = places[tried <= least + _SAME * abs(least)]
+        best = float(near[np.argmin(np.abs(near))])
         if bent:
-            around = (
-                max((b for b in grid if b < best), default=-_WIDE),
-                min((b for b in grid if b > best), default=_WIDE),
-            )
-            inner: Any = minimize_scalar(height, bounds=around, method="bounded")
-            best = float(inner.x) if inner.fun < heights[best] * (1.0 - _SAME) else best
+            low = float(places[places < best].max(initial=-_WIDE))
+            high = float(places[places > best].min(initial=_WIDE))
+            for _ in range(_ROUNDS):
+                places = np.linspace(low, high, _GRID)
+                tried = heights(places)
+                k = int(tried.argmin())
+                if tried[k] < least * (1.0 - _SAME):
+                    best, least = float(places[k]), float(tried[k])
+                low, high = places[max(k - 1, 0)], places[min(k + 1, _GRID - 1)]
         return Answer(w=np.zeros(G.n), b=best)
 
     def tilt(self, margin: Vec, w: Vec) -> Tilt:
@@ -391,7 +425,29 @@ class DifferenceOfConvex:
         return Tilt(-slopes_of(self.parts, margin), normal)
 
 
-def _relaxed(penalty: Penalty) -> tuple[ProximalPenalty, ...]:
+def hinged(
+    penalties: tuple[ProximalPenalty, ...], unit: float
+) -> tuple[ProximalPenalty, ...] | None:
+    """The penalties for which (w, b) / mu is that with the hinge loss, of ramps of one mu < 1;
+    None for mu = 1, or where a penalty is no norm or its square.
+
+    `max(0, 1 - t)` at (w, b) is `max(0, mu - t) / mu` at mu (w, b), and a penalty of degree k there
+    `mu^-k` times as much.
+    """
+    numbers = [penalty.norms() for penalty in penalties]
+    if unit == 1.0 or any(n is None or (n[1] and (n[0] or n[2])) for n in numbers):
+        return None
+    factors = (unit ** (-2 if n and n[1] else -1) for n in numbers)
+    return tuple(ScaledPenalty(c, p) for c, p in zip(factors, penalties, strict=True))
+
+
+def unit_of(losses: Iterable[ConvexLoss]) -> float:
+    """mu, where all losses are ramps of one mu < 1; else 1."""
+    units = {loss.offset if isinstance(loss, RampPart) else 1.0 for loss in losses}
+    return units.pop() if len(units) == 1 else 1.0
+
+
+def relaxed(penalty: Penalty) -> tuple[ProximalPenalty, ...]:
     """Folded concave terms as L1 at their weight, the convex part of any other."""
     terms = penalty.terms if isinstance(penalty, PenaltySum) else (penalty,)
     found: list[ProximalPenalty] = []

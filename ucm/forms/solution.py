@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ucm.data.approx import Waves
 from ucm.data.gram import Expansion
 from ucm.data.linear import Vec
 from ucm.data.sound import table
@@ -33,6 +34,7 @@ class Certificate:
     kind : "global" (the gap bounds the distance to the optimum, however large it is), "local" or "none": a
         side is missing, and infinite, as for an answer from elsewhere (`plan.certify`)
     residual : where 0 lies in U, else None: how far w is from stationary: `dist(df(w), f(w) d||w||_p)`
+    kernel : of which kernel the model is, or of which features, where these stand for one; "" without
     """
 
     primal: float
@@ -42,8 +44,12 @@ class Certificate:
     violation: float
     kind: str = "global"
     residual: float | None = None
+    kernel: str = ""
 
     def __str__(self) -> str:
+        return self._bounds() + (f"; {self.kernel}" if self.kernel else "")
+
+    def _bounds(self) -> str:
         if self.kind == "none":
             if math.isfinite(self.primal):
                 return f"an upper bound only: optimum <= {self.primal:.10g}"
@@ -79,6 +85,7 @@ class Certificate:
             "outside of the set": None
             if math.isnan(self.violation)
             else f"{self.violation:.2g}, relative",
+            "kernel": self.kernel or None,
         }
         return sheet(f"Certificate, {self.kind}", facts)
 
@@ -116,7 +123,8 @@ class Solution:
 
     Attributes
     ----------
-    w : (n,) normal of the classifier, `||w||_p = 1`; 0 when 0 lies in U; None behind a kernel
+    w : (n,) normal of the classifier, `||w||_p = 1`; 0 when 0 lies in U; None behind a kernel, and of
+        features in place of one that of these
     b : bias, or None where it has no meaning
     x : (n,) point of U nearest to 0; None behind a kernel, and for `loss + lam * penalty`
     weights : (m,) weights of the samples, where U is made of samples; else None. Not negative but for
@@ -141,7 +149,7 @@ class Solution:
         which "0 lies in U" is judged
     answer : what the solver said, for a warm start
     coefficients : (m,) c with `w = sum_i c_i phi(x_i)`, where there is a kernel
-    expansion : what evaluates `sum_i c_i k(x_i, x)`
+    expansion : what evaluates `sum_i c_i k(x_i, x)`, or w in features that stand for a kernel
     params : the numbers of the model's parameters, those of relative sizes too
     make_parts : what computes `parts`; it holds the data, and pickles leave it out
     plan : the second plan that gave the answer, where a solve crossed to one (0 in U; rows of a Gram matrix
@@ -162,7 +170,7 @@ class Solution:
     size: float = 0.0
     answer: Any = field(default=None, repr=False, compare=False)
     coefficients: Vec | None = None
-    expansion: Expansion | None = field(default=None, repr=False, compare=False)
+    expansion: Expansion | Waves | None = field(default=None, repr=False, compare=False)
     params: dict[str, float] = field(default_factory=dict)
     make_parts: Callable[[], tuple[Vec, ...]] | None = field(
         default=None, repr=False, compare=False

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from ucm.numerics.tiles import rbf_sums as rbf_sums
     from ucm.numerics.tiles import sparse_products as sparse_products
     from ucm.numerics.vertex import edge_descent as edge_descent
+    from ucm.numerics.walled import walled_newton as walled_newton
+    from ucm.numerics.walled import walled_path as walled_path
 
 __getattr__, __dir__, __all__ = lazy_loader.attach(
     __name__,
@@ -72,5 +74,6 @@ __getattr__, __dir__, __all__ = lazy_loader.attach(
         "tied": ["line_minimum", "top_threshold"],
         "tiles": ["rbf_sums", "sparse_products"],
         "vertex": ["edge_descent"],
+        "walled": ["walled_newton", "walled_path"],
     },
 )

@@ -26,6 +26,7 @@ __all__ = ["MODULES", "mark", "ready", "soon", "warm"]
 MODULES = (
     "checksum", "capped", "newton_hull", "newton_gram", "margins", "ball", "boxed", "entropy", "gram",
     "left_out", "mdm", "outer", "parts", "power", "printed", "psmo", "share", "tied", "tiles", "vertex",
+    "walled",
 )  # fmt: skip
 """Those with compiled entries, what a first fit needs in front."""
 _HERE = Path(__file__).resolve().parent

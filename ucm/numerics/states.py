@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["GRAM_STATE", "SEPARATED", "SIDE", "STATE"]
+__all__ = ["GRAM_STATE", "LOGISTIC", "SEPARATED", "SIDE", "SQUARED", "STATE", "STEPS"]
+
+LOGISTIC, SQUARED = range(2)
+"""The smooth losses of `ucm.numerics.walled`."""
+
+STEPS = 50
+"""Most steps there for one problem."""
 
 SEPARATED = 1e-12
 """Of the largest norm met: a distance from 0 that is proven to be longer is no rounding."""
@@ -20,7 +26,7 @@ STATE = (
     "status",  # 0 under way, 1 proven, 2 x is 0
     "largest",  # the largest sum of the norms of both points met
     "zero",  # the part of that below which |x| counts as 0
-    "verify",  # whether a gap found on the band is checked on all rows
+    "verify",  # 1 to check a gap found on the band on all rows; -k for k times the slack
     "travel",  # how far scores have moved within this outer step
     "offset",  # o of the hinge loss; NaN for hulls
     "value",  # |x|, or the objective of the hinge loss

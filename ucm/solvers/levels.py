@@ -65,11 +65,11 @@ class Level(ABC):
     def ended(self, monitor: Monitor) -> str | None:
         """How the steps ended; None where they go on."""
 
-    def run(self, monitor: Monitor, tol: float, at_once: bool) -> str:
-        """Outer steps to a relative gap of `tol`, in one compiled call where nobody watches and `at_once`
-        allows it; answers how they ended."""
+    def run(self, monitor: Monitor, tol: float, at_once: bool, most: int = _LIMIT) -> str:
+        """At most so many outer steps to a relative gap of `tol`, in one compiled call where nobody watches
+        and `at_once` allows it; answers how they ended."""
         self["tol"] = tol
-        left = monitor.limit(_LIMIT) - monitor.iterations
+        left = min(monitor.limit(_LIMIT) - monitor.iterations, most)
         watched = monitor.callback is not None or monitor.verbose or monitor.trace > 0
         while left > 0:
             log = np.empty((min(left, _LIMIT) if at_once and not watched else 1, 3))

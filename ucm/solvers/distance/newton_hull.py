@@ -6,6 +6,7 @@ The method is that of `ucm.numerics.newton_hull`, its course that of `ucm.solver
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -17,21 +18,26 @@ from ucm import numerics
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import ComposedMap, SampleMap
 from ucm.data.options import COUNT, check_fields
-from ucm.errors import ParameterError
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
+from ucm.language.masses import order_interval
 from ucm.solvers.coordinates import ByInnerProducts
 from ucm.solvers.tables import FeatureLevel, SampleTables, largest
 from ucm.solvers.threads import blas_threads
 
-__all__ = ["HullChain", "NewtonHull"]
+__all__ = ["Begun", "HullChain", "HullsInTurn", "NewtonHull"]
 
 
 _OFF, _NARROWEST = 0.05, 1e-4  # how wide the kinks begin along a chain, of the spread of the scores
-_NARROW, _WIDE, _MANY = 0.5, 1.6, 6  # what that is multiplied by, after how many steps
-_REACH = 5.0  # of that width: the band
+_NARROW, _WIDE = 0.5, 1.6  # what that is multiplied by
+_FEW, _MANY, _OUTER = 1.0, 4.5, 4  # Newton steps in an outer one that are few, and many; outer ones
+_REACH, _FAR = 3.0, 3.0  # of that width, and of how far scores were off in the mean: the band
+_SLACK, _MOST = 4.0, 12  # of the band; outer steps without a look at all rows
+_ROOM = 1.0 + 1e-12  # of the caps over the mass
+_AHEAD = 2.0  # steps, beyond which a line says nothing
+_TOGETHER = 1e-12  # relative, between caps that move together
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -115,6 +121,7 @@ class _Sides(SampleTables):
         self.form = form
         side = np.zeros((2, len(numerics.SIDE)))
         self.places: list[tuple[int, Any]] = []  # the block of each hull, and its rows there
+        self.factors: list[float] = []  # in front of its samples
         tables = []
         for k, b in enumerate(form.blocks):
             found = _samples(b.map)
@@ -123,6 +130,7 @@ class _Sides(SampleTables):
                 side[len(tables), :3] = g.most, g.mass, factor * sign
                 tables.append(X if b.classes is None else X[g.entries])
                 self.places.append((k, g.entries))
+                self.factors.append(factor * sign)
         self.joint = len(form.blocks) == 1
         self.span: ByInnerProducts | None = None
         if form.n > sum(X.shape[0] for X in tables):
@@ -177,83 +185,228 @@ class _Sides(SampleTables):
         return [joint]
 
 
+Begun = tuple[Vec, Vec, float]  # w, the multipliers and the size of the points at the first caps
+
+
 class HullChain:
     """The nearest points of two hulls for one pair of caps after another, from the one level of all samples
     that stays: weights, band and sums over the free samples go on from where they were.
+
+    Divided by c, the weights of `c` times the first caps have the first caps and masses `mass / c`, so that
+    those at a cap stay where they are. w and the scores begin on the line through two known ones, and the
+    band reaches as far as the scores were off the time before.
 
     Parameters
     ----------
     form : the problem, which `NewtonHull` does not refuse, at the first caps
     """
 
+    level: FeatureLevel
+    largest: float
+
     def __init__(self, form: MinNorm, monitor: Monitor) -> None:
         self.hulls, self.monitor = _Sides(form, monitor), monitor
-        self.level: FeatureLevel | None = None
-        self.off = _OFF
+        self.caps, self.masses = _caps(form), self.hulls.side[:, 1].copy()
+        self.off, self.far, self.c, self.ended = _OFF, 0.0, 1.0, ""
+        self.known: list[tuple[float, Vec, Vec]] = []  # c, w and scores
+        self.begun: Begun | None = None
 
-    def first(self, coarse: int) -> tuple[list[Vec], Vec]:
-        """The weights by hull, and w as long as the nearest point; w = 0 where that is 0."""
+    def first(self, coarse: int, like: Begun | None = None) -> Vec:
+        """w as long as the nearest point, 0 where that is 0; from what another chain over nearly the same
+        samples has `begun` with, if there is one."""
         hulls = self.hulls
         with blas_threads(0, hulls.entries):
-            rest = hulls.levels(coarse)
-            level = FeatureLevel(hulls, rest.pop())
-            level.begin(hulls.uniform(level))
-            level, _ = hulls.descend(level, rest, self.monitor)
-        self.level = level if level.stride == 1 else level.refined(1)
-        return self._found()
+            if like is None or hulls.span is not None:
+                rest = hulls.levels(coarse)
+                level = FeatureLevel(hulls, rest.pop())
+                level.begin(hulls.uniform(level))
+                level, self.ended = hulls.descend(level, rest, self.monitor)
+                self.level = level if level.stride == 1 else level.refined(1)
+            else:
+                self.level = self._begun_like(like)
+                self.ended = self.level.run(self.monitor, self.monitor.tol, at_once=True)
+        level = self.level
+        level.side[:, 0], self.largest = self.caps, level["largest"]
+        if self.proven and hulls.span is None:
+            theta = level.side[:, level.theta] * hulls.unit**2
+            self.begun = hulls.unit * level.w, theta, hulls.unit * self.largest
+        return self._found(self._scores())
 
-    def at(self, caps: Sequence[float], w: Vec) -> tuple[list[Vec], Vec]:
-        """As `first`, for other caps, from a dual vector as long as the nearest point.
+    def _begun_like(self, other: Begun) -> FeatureLevel:
+        """All samples, at the first w and the multipliers of another chain."""
+        hulls = self.hulls
+        self.level = level = FeatureLevel(hulls, 1)
+        w, theta, largest = other
+        level.w[:], level.side[:, level.theta] = w / hulls.unit, theta / hulls.unit**2
+        scores = self._scores()
+        level["largest"] = largest / hulls.unit
+        level["sigma"] = level.side[:, 0].max() / (_OFF * float(scores.std()))
+        level.begin_after(level, 1.0, scores, level.V[0])
+        level["reach"] = 4.0 * level.side[:, 0].max() / level["sigma"]
+        self._whole(scores)
+        return level
 
-        The kinks begin as wide as they had to before: narrower where that took several outer steps, wider
-        where a single one took many Newton steps.
+    def at(self, caps: Sequence[float] | Vec) -> Vec:
+        """As `first`, for other caps, both as many times the first ones.
+
+        The kinks begin as wide as they had to before: narrower where many outer steps were taken, or few
+        Newton steps in one, wider where there were many in one.
         """
-        level, hulls = self.level, self.hulls
-        if level is None:
-            raise ParameterError("HullChain: expected caps after the first ones; call first()")
+        level, hulls, monitor = self.level, self.hulls, self.monitor
+        c = float(caps[0] / self.caps[0])
+        w, scores = self._expected(c)
         with blas_threads(0, hulls.entries):
-            level.w[:] = hulls.inward(w)
             side, V = level.side, level.V
-            before = side[:, 0].copy()
-            level.cap_at(np.asarray(caps))
-            for c, (lo, _, hi) in enumerate(level.ends):
-                q, p = V[0, lo:hi], V[1, lo:hi]
-                np.minimum(p, side[c, 0], out=q)
-                q[p >= before[c]] = side[c, 0]
-                scores = hulls.tables[c] @ (side[c, 2] * level.w)
-                np.take(scores, level.tags[lo:hi] >> 1, out=V[2, lo:hi])
-                level.ends[c, 1] = hi
-            side[:, numerics.SIDE.index("held mass")] = 0.0
-            side[:, numerics.SIDE.index("held step")] = 0.0
-            width = self.off * float(level.V[2].std())
-            level["sigma"] = side[:, 0].max() / width
-            level["reach"] = _REACH * width
-            level["slack"], level["status"] = np.inf, 0.0
-            level["passes"] += 0.5
-            self.monitor.iterations = 0
-            before = level["systems"]
-            level.run(self.monitor, self.monitor.tol, at_once=True)
-            outer, steps = self.monitor.iterations, level["systems"] - before
-            if outer > 2 or steps < outer:
+            side[:, 1] = np.minimum(self.masses / c, side[:, 0] * level.sizes / _ROOM)
+            theta = side[:, level.theta] * (self.c / c)
+            side[:, level.theta] = theta
+            if hulls.center is not None:
+                level.x += hulls.center * (1.0 / c - 1.0 / self.c)
+            V[0] = V[1]
+            level.w[:], scores, self.c = w / c, scores / c, c
+            width = self.off * float(scores.std())
+            level["sigma"], level["largest"] = side[:, 0].max() / width, self.largest / c
+            level["reach"] = max(_REACH * width, self.far)
+            before, monitor.iterations = level["systems"], 0
+            self._whole(scores)
+            level.verify = -_SLACK  # all rows are looked at here
+            self.ended = level.run(monitor, monitor.tol, at_once=True, most=_MOST)
+            found = self._scores()
+            astray = not self.proven or self._gap(found) > monitor.tol
+            if astray and level["status"] != 2.0 and monitor.goes_on and not monitor.late:
+                self._whole(found)
+                level.verify = 1.0
+                self.ended = level.run(monitor, monitor.tol, at_once=True)
+                found = self._scores()
+            outer, steps = monitor.iterations, level["systems"] - before
+            if outer > _OUTER or steps < _FEW * outer:
                 self.off = max(self.off * _NARROW, _NARROWEST)
             elif steps > _MANY * outer:
                 self.off = min(self.off * _WIDE, 1.0)
-        return self._found()
+            scores -= found
+            self.far = _FAR * float(np.sqrt(scores @ scores / scores.size))
+        return self._found(found)
+
+    def _expected(self, c: float) -> tuple[Vec, Vec]:
+        """w and the scores at c, on the line through those known next to it."""
+        near = sorted(self.known, key=lambda each: abs(each[0] - c))
+        c1, w1, a1 = near[0]
+        for c0, w0, a0 in near[1:2]:
+            t = (c - c1) / (c1 - c0)
+            if abs(t) <= _AHEAD:
+                return w1 + t * (w1 - w0), a1 + t * (a1 - a0)
+        return w1, a1
+
+    def _whole(self, scores: Vec) -> None:
+        """All samples in the band, with these scores."""
+        level = self.level
+        for lo, _, hi in level.ends:
+            np.take(scores[lo:hi], level.tags[lo:hi] >> 1, out=level.V[2, lo:hi])
+        level.ends[:, 1] = level.ends[:, 2]
+        level.side[:, [numerics.SIDE.index(name) for name in ("held mass", "held step")]] = 0.0
+        level["slack"], level["status"] = np.inf, 0.0
+
+    def _scores(self) -> Vec:
+        """Those of w, in the order of the samples."""
+        level, found = self.level, np.empty(self.level.V.shape[1])
+        for X, (lo, _, hi), factor in zip(self.hulls.tables, level.ends, level.side[:, 2]):
+            found[lo:hi] = X @ (factor * level.w)
+        self.monitor.passes += 0.5 * self.hulls.share
+        return found
+
+    def _gap(self, scores: Vec) -> float:
+        """What the scores prove at theta, relative."""
+        level, size = self.level, float(np.linalg.norm(self.level.x))
+        least = 0.0 if self.hulls.center is None else float(self.hulls.center @ level.w) / self.c
+        for (lo, _, hi), row in zip(level.ends, level.side):
+            theta = row[level.theta]
+            least += theta * row[1] - row[0] * float(np.maximum(theta - scores[lo:hi], 0.0).sum())
+        length = float(np.linalg.norm(level.w))
+        return 1.0 - least / (length * size) if length * size > 0.0 else np.inf
 
     @property
     def proven(self) -> bool:
         """Whether the last point is within the tolerance, as the loop itself sees it."""
-        return self.level is not None and self.level["status"] == 1.0
+        return self.level["status"] == 1.0
 
-    def _found(self) -> tuple[list[Vec], Vec]:
-        """The weights of both hulls and w."""
-        level, hulls = self.level, self.hulls
-        if level is None or level["status"] == 2.0:
-            return [], np.zeros(hulls.form.n)
-        w, length = hulls.normal(level.w), float(np.linalg.norm(level.x)) * hulls.unit
+    def _found(self, scores: Vec) -> Vec:
+        level, hulls, c = self.level, self.hulls, self.c
+        others = [each for each in self.known if each[0] != c]
+        self.known = [*others[-2:], (c, c * level.w, c * scores)]
+        w, length = hulls.normal(level.w), c * float(np.linalg.norm(level.x)) * hulls.unit
+        return np.zeros(hulls.form.n) if w is None or level["status"] == 2.0 else length * w
+
+    def weights(self) -> list[Vec]:
+        """Those of both hulls at the last caps."""
         q = []
-        for lo, _, hi in level.ends:
+        for lo, _, hi in self.level.ends:
             part = np.empty(hi - lo)
-            part[level.tags[lo:hi] >> 1] = level.V[1, lo:hi]
-            q.append(part)
-        return q, np.zeros(hulls.form.n) if w is None else length * w
+            part[self.level.tags[lo:hi] >> 1] = self.level.V[1, lo:hi]
+            q.append(self.c * part)
+        return q
+
+    def thresholds(self) -> list[float]:
+        """For each hull the score w'x of the samples at which weights leave their bounds, w of norm 1."""
+        level, scores, found = self.level, self.known[-1][2] / self.c, []
+        length = float(np.linalg.norm(level.w))
+        for (lo, _, hi), row, factor in zip(level.ends, level.side, self.hulls.factors):
+            ends = order_interval(-scores[lo:hi], row[1], row[0])
+            finite = [end for end in ends if math.isfinite(end)]
+            found.append(-sum(finite) / len(finite) * self.hulls.unit / (factor * length))
+        return found
+
+
+class HullsInTurn(Solver[MinNorm]):
+    """Two hulls for one pair of caps after another, over the same samples, by a `HullChain`.
+
+    Parameters
+    ----------
+    inner : solves where more changes than the caps, or these do not move together
+    """
+
+    def __init__(self, inner: NewtonHull) -> None:
+        self.inner, self.chain = inner, None
+        vars(self)["name"] = inner.name
+
+    def refuse(self, form: MinNorm) -> str | None:
+        return self.inner.refuse(form)
+
+    def predicted_passes(self, form: MinNorm) -> float:
+        return self.inner.predicted_passes(form)
+
+    def solve(self, form: MinNorm, monitor: Monitor, start: Answer | None = None) -> Answer:
+        caps = _caps(form)
+        if not np.isfinite(caps).all():
+            return self.inner.solve(form, monitor, start)
+        if self.chain is None:
+            self.chain = HullChain(form, monitor)
+            w = self.chain.first(self.inner.coarse)
+        else:
+            chain, c = self.chain, caps / self.chain.caps
+            apart = abs(c[0] - c[1]) > _TOGETHER * c[0]
+            if apart or not _but_for_caps(form, chain.hulls.form):
+                return self.inner.solve(form, monitor, start)
+            chain.monitor = monitor
+            w = chain.at(caps)
+        chain, length = self.chain, float(np.linalg.norm(w))
+        if not chain.proven:
+            self.chain = None  # 0 says nothing about the next one
+        message = f"the gap stayed at {chain.level['gap']:.2g}; raise max_iter or tol"
+        answer = Answer(chain.hulls.blocks(chain.weights()), w / length if length > 0.0 else None)
+        return answer.after(chain.ended, message)
+
+
+def _caps(form: MinNorm) -> Vec:
+    """The cap of each hull, as declared."""
+    return np.array([g.cap for b in form.blocks for g in b.groups or ()])
+
+
+def _but_for_caps(form: MinNorm, other: MinNorm) -> bool:
+    """Whether two problems over the same samples differ by their caps at most."""
+
+    def rest(f: MinNorm) -> list[Any]:
+        return [(_samples(b.map) or (None, 0.0))[1] for b in f.blocks] + [
+            g.mass for b in f.blocks for g in b.groups or ()
+        ]
+
+    return rest(form) == rest(other) and np.array_equal(form.center, other.center)

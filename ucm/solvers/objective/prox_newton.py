@@ -6,10 +6,12 @@ w lies in the span of the samples: their coordinates there make small systems.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ucm.data.linear import Vec
@@ -21,8 +23,11 @@ from ucm.solvers.coordinates import ByInnerProducts, Orthonormal, Span
 from ucm.solvers.objective.proximal_step import LARGEST, Step, penalised
 from ucm.solvers.objective.rest import instead, moderate
 from ucm.solvers.objective.truncated import Truncated
+from ucm.solvers.objective.walled import Walled
 
-__all__ = ["ProxNewton"]
+__all__ = ["Point", "ProxNewton"]
+
+Table = NDArray[np.float64]
 
 _ENOUGH = 0.3  # of the tolerance
 _NEARLY = 0.8  # of it, for slopes that are foretold: what is left is rounding of sums
@@ -69,10 +74,10 @@ class ProxNewton(InnerSolver):
         return 10.0
 
     def open(self, form: Composite, monitor: Monitor) -> Session:
-        return _Point(form, monitor, self)
+        return Point(form, monitor, self)
 
 
-class _Point(Session):
+class Point(Session):
     """The last point, and the samples in coordinates of their span where L2 is all there is.
 
     Attributes
@@ -82,6 +87,7 @@ class _Point(Session):
     handed : whether another solver goes on where the steps have stalled
     systems : those of L2 where they are too large to be formed, or None
     last : the last iterate, from whose margins and matrix the next problem goes on
+    small : compiled steps, of few samples; or None
     """
 
     def __init__(self, form: Composite, monitor: Monitor, options: ProxNewton) -> None:
@@ -99,6 +105,7 @@ class _Point(Session):
         self.form, self.handed = form, moderate(options.rest, form)
         self.w, self.b = np.zeros(form.n), 0.0
         self.last: Step | None = None
+        self.small = Walled.of(form)
 
     def place(self, w: Vec, b: float) -> None:
         self.w, self.b = (w.copy() if self.span is None else self.span.inward(w)), b
@@ -106,6 +113,13 @@ class _Point(Session):
     def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
         if self.other is not None:
             return self.other.solve(form, tilt, tol)
+        watched = self.monitor.callback is not None or self.monitor.verbose or self.monitor.trace
+        if self.small is not None and not (self.whole and (watched or self.monitor.max_iter)):
+            start = (self.w, self.b)
+            found = self.small.solve(form, tilt, _NEARLY * tol, start, self.monitor, self.whole)
+            self.w, self.b, dual = found
+            if dual is not None:
+                return Answer(w=self.w, b=self.b, slopes=dual)
         whole, slant = form, tilt
         outside: float | Vec = 0.0  # the part of w outside of the span, which moves no margin
         if self.span is not None:
@@ -125,6 +139,36 @@ class _Point(Session):
                 self.other, answer = found
                 return answer
         return Answer(w=w, b=at.b, slopes=at.dual).after(status, left)
+
+    def along(
+        self, walls: tuple[Table, Table, Vec], at: Callable[[int], Composite]
+    ) -> tuple[Table, Table, Table]:
+        """(k, n + 1) normals and biases, (k, m) dual points and (k, 5) the objective, the gap, passes,
+        systems and steps of problems that differ by their penalties, each from the end of the one before it:
+        as many as were proven, in order.
+
+        Parameters
+        ----------
+        walls : (K, n), (K, n) and (K,): of the slopes of each penalty, and its multiple of `||w||_2^2`
+        at : the problem in a place
+        """
+        monitor, tol = self.monitor, self.monitor.tol
+        lower, upper, ridge = walls
+        if self.small is not None and (upper > 0.0).all() and (lower < 0.0).all():
+            return self.small.along(*walls, _NEARLY * tol, monitor)
+        Z, A, steps = np.empty((ridge.size, lower.shape[1] + 1)), [], []
+        self.whole = True
+        for k in range(ridge.size):
+            form, passes, systems = at(k), monitor.passes, monitor.systems
+            answer = self.solve(form, form.flat(), tol)
+            if answer.status != "converged" or answer.slopes is None or self.other is not None:
+                break
+            Z[k, :-1], Z[k, -1] = answer.plane
+            A.append(answer.slopes)
+            last, spent = monitor.history[-1], (monitor.passes - passes, monitor.systems - systems)
+            steps.append([last["objective"], last["gap"], *spent, monitor.iterations])
+        rows = len(A)
+        return Z[:rows], np.reshape(A, (rows, -1)), np.reshape(steps, (rows, 5))
 
     def _descend(self, at: Step, tol: float) -> tuple[str, str]:
         """How it ended, and what was left."""

@@ -1,0 +1,262 @@
+"""Features in place of a kernel: few of them, whose inner products are near to it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ucm.data.gram import Expansion
+from ucm.data.kernels import MEGABYTE, Kernel
+from ucm.data.options import COUNT, SEED, Wanted, check_fields
+from ucm.data.sound import table
+from ucm.data.source import RowSource, as_double, gathered, told
+from ucm.errors import DataError, ParameterError
+
+__all__ = [
+    "Drawn",
+    "KernelFeatures",
+    "Nystroem",
+    "RandomFeatures",
+    "Waves",
+    "approximation",
+    "some_of",
+]
+
+_RANK = 1e-10  # eigenvalues of the kernel over the samples, relative to the largest, below which they are 0
+_SAMPLE = 2000  # rows of a source that features are made of, at least
+
+
+class KernelFeatures(ABC):
+    """`phi(x)` of r numbers with `<phi(a), phi(b)>` near to `k(a, b)`.
+
+    Attributes
+    ----------
+    kernel : k
+    rank : r
+    how : what gave them
+    """
+
+    kernel: Kernel
+    rank: int
+    how: Drawn
+
+    @abstractmethod
+    def scoring(self, W: NDArray[np.float64] | None = None) -> Any:
+        """What has `scores(X)`, (rows, ...): `phi(x)'W` for each row x of X; phi(x) itself for None."""
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """phi of the rows of X, (rows, r)."""
+        return self.scoring().scores(X)
+
+    def __repr__(self) -> str:
+        return f"{self.how!r} of {self.kernel}"
+
+
+@dataclass(frozen=True)
+class Drawn(ABC):
+    """A way to draw features.
+
+    Parameters
+    ----------
+    rank : how many, at most
+    seed : of the draw
+    """
+
+    rank: int = 500
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self, rank=COUNT, seed=SEED)
+
+    @abstractmethod
+    def of(self, kernel: Kernel, X: Any) -> KernelFeatures:
+        """The features for the samples X.
+
+        Raises
+        ------
+        ParameterError, DataError
+            There are none for this kernel.
+        """
+
+
+@dataclass(frozen=True)
+class Nystroem(Drawn):
+    """Features of a kernel by some of the samples.
+
+    `phi(x) = K_LL^(-1/2) k(L, x)` for the samples L, so that `<phi(a), phi(b)> = k(a, L) K_LL^+ k(L, b)`: the
+    kernel itself between L and any other sample, and between all where L are all samples.
+
+    Parameters
+    ----------
+    rank : how many samples are drawn, all where there are fewer
+    seed : of the draw
+
+    Notes
+    -----
+    Williams and Seeger (2001), "Using the Nystroem method to speed up kernel machines".
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> some = ucm.Nystroem(20)
+    >>> found = ucm.solve(
+    ...     ucm.models.nu_svm(0.3), X, y, kernel="rbf", gamma=1e-3, kernel_approx=some
+    ... )
+    >>> print(found.certificate.kernel)
+    Nystroem(rank=20, seed=0) of rbf kernel exp(-0.001 |a - b|^2)
+    """
+
+    def of(self, kernel: Kernel, X: Any) -> KernelFeatures:
+        m = X.shape[0]
+        chosen = np.sort(np.random.default_rng(self.seed).permutation(m)[: self.rank])
+        L = X[chosen]
+        K = kernel(L, L)
+        values, vectors = np.linalg.eigh(0.5 * (K + K.T))
+        top = float(np.abs(values).max(initial=0.0))
+        if values[0] < -1e-8 * top:
+            raise DataError(
+                f"kernel_approx: expected a positive semidefinite kernel, got the eigenvalue {values[0]:.3g} "
+                f"over {chosen.size} samples, so there is no feature space; use a kernel such as rbf"
+            )
+        kept = values > _RANK * top
+        root = vectors[:, kept] / np.sqrt(values[kept]) if top > 0.0 else np.zeros((chosen.size, 1))
+        return _BySamples(Expansion(kernel, root, L, chosen, m), self)
+
+
+@dataclass(frozen=True)
+class RandomFeatures(Drawn):
+    """Random Fourier features of the rbf kernel.
+
+    `phi_j(x) = sqrt(2 / rank) cos(<f_j, x> + t_j)`, the f_j normal with the variance `2 gamma`, the t_j
+    uniform in [0, 2 pi]: `<phi(a), phi(b)>` has the mean `exp(-gamma |a - b|^2)`.
+
+    Parameters
+    ----------
+    rank : how many
+    seed : of the draw
+
+    Notes
+    -----
+    Rahimi and Recht (2007), "Random features for large-scale kernel machines", Algorithm 1.
+
+    Examples
+    --------
+    >>> import ucm
+    >>> X, y = ucm.datasets.load("wine")
+    >>> waves = ucm.RandomFeatures(100)
+    >>> ucm.solve(ucm.models.svm(1.0), X, y, kernel="rbf", kernel_approx=waves).status
+    'optimal'
+    """
+
+    def of(self, kernel: Kernel, X: Any) -> KernelFeatures:
+        if kernel.name != "rbf":
+            raise ParameterError(
+                f"kernel_approx: RandomFeatures are of the rbf kernel, got the {kernel}; take "
+                f"ucm.Nystroem({self.rank})"
+            )
+        rng = np.random.default_rng(self.seed)
+        F = np.sqrt(2.0 * kernel.gamma) * rng.standard_normal((X.shape[1], self.rank))
+        return _ByWaves(kernel, Waves(F, rng.uniform(0.0, 2.0 * np.pi, self.rank)), self)
+
+
+class _BySamples(KernelFeatures):
+    def __init__(self, root: Expansion, how: Nystroem) -> None:
+        self.root, self.how, self.kernel = root, how, root.kernel
+        self.rank = root.coefficients.shape[1]
+
+    def scoring(self, W: NDArray[np.float64] | None = None) -> Expansion:
+        root = self.root
+        return root if W is None else replace(root, coefficients=root.coefficients @ W)
+
+
+@dataclass(frozen=True)
+class Waves:
+    """`phi(x)'W`, phi(x) for None: frequencies (n, r) and phases (r,)."""
+
+    frequencies: NDArray[np.float64]
+    phases: NDArray[np.float64]
+    W: NDArray[np.float64] | None = None
+
+    def scores(self, X: Any) -> NDArray[np.float64]:
+        """As `Expansion.scores`."""
+        n, r = self.frequencies.shape
+        if X.shape[1] != n:
+            raise DataError(
+                f"X: expected the {n} features of the samples, got {X.shape[1]}; give the features of the fit"
+            )
+        out = np.empty((X.shape[0], r) if self.W is None else (X.shape[0], *self.W.shape[1:]))
+        step = max(1, MEGABYTE // r)
+        for i in range(0, X.shape[0], step):
+            found = np.asarray(X[i : i + step] @ self.frequencies)
+            found += self.phases
+            np.cos(found, out=found)
+            found *= np.sqrt(2.0 / r)
+            out[i : i + step] = found if self.W is None else found @ self.W
+        return out
+
+
+class _ByWaves(KernelFeatures):
+    def __init__(self, kernel: Kernel, waves: Waves, how: RandomFeatures) -> None:
+        self.kernel, self.waves, self.how, self.rank = kernel, waves, how, how.rank
+
+    def scoring(self, W: NDArray[np.float64] | None = None) -> Waves:
+        return replace(self.waves, W=W)
+
+
+_APPROX = Wanted(
+    "how many samples the features are made of, ucm.Nystroem(rank) or ucm.RandomFeatures(rank)",
+    lambda x: COUNT.holds(x) or isinstance(x, Drawn | KernelFeatures),
+)
+
+
+def check_approx(approx: Any) -> None:
+    """Raises `ParameterError` where it is no `kernel_approx`."""
+    _APPROX.check("compile", "kernel_approx", approx, "write kernel_approx=500")
+
+
+def approximation(approx: Any, kernel: Kernel, X: Any) -> KernelFeatures:
+    """The features that `kernel_approx` asks for: a number is that of the samples of `Nystroem`; features
+    that are there already stay.
+
+    Raises
+    ------
+    ParameterError
+        It is nothing of this, or the kernel is linear or precomputed.
+    DataError
+        The kernel is indefinite.
+    """
+    check_approx(approx)
+    if isinstance(approx, KernelFeatures):
+        return approx
+    if kernel.name in ("linear", "precomputed"):
+        raise ParameterError(
+            f"kernel_approx: expected a kernel whose features X does not hold, got the {kernel} and "
+            f"kernel_approx={approx!r}; leave kernel_approx out"
+        )
+    how = Nystroem(int(approx)) if COUNT.holds(approx) else approx
+    return how.of(kernel, X)
+
+
+def _some(X: Any, y: Any, state: Any, step: int) -> tuple[Any, Any]:
+    return state, (as_double(X[::step]), np.asarray(y)[::step])
+
+
+def some_of(rows: RowSource, approx: Any) -> Any:
+    """Some rows of each block of a source, enough for the features that `kernel_approx` asks for.
+
+    Raises
+    ------
+    ParameterError
+        It is no `kernel_approx`.
+    DataError
+        The rows cannot be read, or NaN and inf are among them.
+    """
+    check_approx(approx)
+    rank = int(approx) if COUNT.holds(approx) else approx.rank
+    step = max(1, rows.m // max(_SAMPLE, 2 * rank))
+    return table(gathered(told(rows.rounds(), _some, step))[0])
