@@ -910,7 +910,7 @@ def test_csv_files_without_samples(tmp_path: Path) -> None:
     with pytest.raises(ucm.DataError, match="UTF-8"):
         ucm.row_source(file)
     (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(ucm.DataError, match="expected a file of the format .csv"):
+    with pytest.raises(ucm.DataError, match=r"of the format \.csv"):
         ucm.row_source(tmp_path / "folder.csv")
 
 
