@@ -662,7 +662,7 @@ def test_a_path_over_weighed_rows() -> None:
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"sample_weight": np.ones(3)}, "sample_weight: expected 900 .*got 3;"),
+        ({"sample_weight": np.ones(3)}, "sample_weight: expected 900 numbers, .*got 3;"),
         ({"sample_weight": np.full(900, "a")}, "sample_weight: expected 900 finite"),
         ({"sample_weight": np.r_[np.ones(899), -1.0]}, "got -1.0 for sample 899; a weight"),
         ({"sample_weight": np.r_[np.ones(850), np.nan, np.ones(49)]}, "nan for sample 850"),
@@ -909,6 +909,9 @@ def test_csv_files_without_samples(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe\n1,2\n")
     with pytest.raises(ucm.DataError, match="UTF-8"):
         ucm.row_source(file)
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(ucm.DataError, match=r"of the format \.csv"):
+        ucm.row_source(tmp_path / "folder.csv")
 
 
 def test_labels_in_files_that_hold_none(tmp_path: Path) -> None:
