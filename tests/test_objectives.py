@@ -1023,3 +1023,26 @@ def test_compiled_steps_against_the_twin(loss: str, ridge: float) -> None:
     before = monitor.systems
     again = steps.solve(form, tilt, 1e-9, (w, b), monitor, False)
     assert monitor.systems == before and again[0] == pytest.approx(w, abs=1e-4)
+
+
+@pytest.mark.parametrize("penalty", [ucm.MCP(0.05, 3.0), ucm.SCAD(0.05, 3.7), ucm.ExpL0(20)])
+def test_weights_moved_by_themselves_leave_poor_critical_points(penalty: Any) -> None:
+    """From the convex start DCA keeps the features that the l1 norm drops. Beside the lowest end over all
+    supports, as starts where the features outside are 0."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((80, 4))
+    y = np.where(X @ [1.0, 0.5, 0.4, 0.0] + 0.7 * rng.standard_normal(80) > 0.0, 1.0, -1.0)
+    model = Logistic() + (8.0 if isinstance(penalty, ucm.ExpL0) else 80.0 * 2.0) * penalty
+    plan = ucm.compile(model, X, y)
+    found, plain = plan.solve(), ucm.solve(model, X, y, solver=DCA(stop="paper", eps=1e-12))
+    heights = [record["objective"] for record in found.history]
+    assert found.status in ("local", "stationary") and found.certificate.relative_gap <= 1e-6
+    assert np.diff(heights).max(initial=0.0) <= 1e-9 * heights[0]
+    most = 1.0 + 1e-9 if isinstance(penalty, ucm.ExpL0) else 0.99
+    assert found.objective <= most * plain.objective
+    ends = []
+    for support in itertools.product((0.0, 1.0), repeat=4):
+        w = ucm.solve(Logistic() + 1e-3 * L2(), X * support, y).w * support
+        start = replace(found, w=w, answer=Answer(w=w, b=0.0))
+        ends.append(plan.solve(warm_start=start).objective)
+    assert found.objective <= min(ends) * 1.03

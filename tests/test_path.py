@@ -134,6 +134,69 @@ def test_hulls_along_a_path_against_single_solves(name: str) -> None:
     assert {s.status for s in found[:4]} == {"optimal"}
 
 
+def noisy(m: int, n: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(m) % 3 == 0, 1.0, -1.0)
+    return rng.standard_normal((m, n)) + 0.3 * y[:, None], y
+
+
+def alone(model: Any, X: Any, y: Any, solution: Any) -> float:
+    return ucm.solve(model.with_params(**solution.params), X, y, tol=1e-8).objective
+
+
+MOVED = ucm.Param("s", 0.5) * ucm.Point(np.ones(6))
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "values"),
+    [
+        ("nu", ucm.models.nu_svm(0.3), [0.3, 0.3, 0.3, 0.5, 0.5]),
+        ("s", ucm.ReducedHull(ucm.pos, nu=0.6) - (ucm.ReducedHull(ucm.neg, nu=0.6) + MOVED), [0.0, 0.1, 0.2]),
+        (
+            "nu",
+            ucm.ReducedHull(ucm.pos, nu=ucm.Param("nu", 0.6))
+            - ucm.Param("nu", 0.6) * ucm.ReducedHull(ucm.neg, nu=ucm.Param("nu", 0.6)),
+            [0.5, 0.55, 0.6],
+        ),
+    ],
+)  # fmt: skip
+def test_hulls_along_a_path_that_stay_or_move(name: str, model: Any, values: list[float]) -> None:
+    """Values that come twice, and a parameter that is more than a cap."""
+    X, y = noisy(120, 6)
+    model = ucm.RobustMargin(model) if isinstance(model, ucm.UncertaintySet) else model
+    X += 0.8 * y[:, None]
+    grid: dict[str, Any] = {name: values}
+    for solution in ucm.path(model, X, y, **grid):
+        assert solution.status == "optimal"
+        assert solution.objective == pytest.approx(alone(model, X, y, solution), rel=3e-6)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ucm.Param("C", 1.0) * ucm.Logistic() + ucm.L1(),
+        ucm.Logistic() + ucm.Param("C", 1.0) * ucm.Logistic(on=ucm.pos) + 2.0 * ucm.L1(),
+        ucm.Param("C", 1.0) * (ucm.SquaredHinge() + ucm.ElasticNet(0.3)),
+    ],
+)
+def test_a_path_over_the_weight_of_a_loss(model: Any) -> None:
+    """The samples stay, what they weigh does not."""
+    X, y = noisy(120, 6)
+    for solution in ucm.path(model, X, y, C=[0.1, 0.2, 1.0, 10.0]):
+        assert solution.status == "optimal"
+        assert solution.objective == pytest.approx(alone(model, X, y, solution), rel=3e-6)
+
+
+def test_samples_that_a_callback_changes_along_a_path() -> None:
+    X, y = noisy(60, 4)
+
+    def change(_: Any) -> None:
+        X[0, 0] += 1.0
+
+    with pytest.raises(ucm.DataError, match="changed in place"):
+        ucm.path(ucm.models.nu_svm(0.3), X, y, nu=[0.3, 0.4], callback=change)
+
+
 def test_a_value_of_a_path_goes_on_from_the_one_before() -> None:
     """The margins, the slopes and the matrix are those of the last value: a step, and a proof."""
     X, y = load("breast_cancer")

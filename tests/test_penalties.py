@@ -449,7 +449,7 @@ def test_quadratic_programs_have_an_order(monkeypatch: pytest.MonkeyPatch) -> No
     """Where more features are in use accelerated gradients go on, which form no matrix."""
     monkeypatch.setattr(proximal_step, "_ORDER", 70)
     generator = np.random.default_rng(6)
-    X, w = generator.standard_normal((300, 100)), generator.standard_normal(100)
+    X, w = generator.standard_normal((300, 110)), generator.standard_normal(110)
     y = np.where(X @ w + 20.0 * generator.standard_normal(300) > 0, 1, -1)
     plan = ucm.compile(ucm.SquaredHinge() + 0.1 * L1() + L2(), X, y)
     solution = plan.solve()

@@ -415,6 +415,103 @@ def test_losses_without_end_are_an_error(name: str) -> None:
             ucm.solve(model, source)
 
 
+# --- ramps, folded penalties, and the hinge loss with any penalty --------------------------------
+STRAIGHT = {
+    "l1": ucm.Hinge() + 5.0 * ucm.L1(),
+    "elastic": ucm.Hinge() + 5.0 * ucm.ElasticNet(0.3),
+    "linf": ucm.Hinge() + 5.0 * ucm.LInf(),
+    "ramp": ucm.Ramp() + ucm.L2(),
+    "ramp, l1": ucm.Ramp() + 5.0 * ucm.L1(),
+    "small mu": ucm.Ramp(0.5) + ucm.L2(),
+    "small mu, l1": ucm.Ramp(0.5) + 5.0 * ucm.L1(),
+    "capped": ucm.Ramp() + 8.0 * ucm.CappedL1(1.0),
+    "exponential": ucm.Ramp() + 8.0 * ucm.ExpL0(2.0),
+    "hinge, mcp": ucm.Hinge() + ucm.MCP(8.0, 0.05),
+    "classes": 2.0 * ucm.Ramp(on=pos) + ucm.Ramp(on=neg) + ucm.L2(),
+}
+
+
+def outliers(m: int = 900) -> tuple[Any, Any]:
+    """Samples of which one in ten has the wrong label, and lies further out."""
+    X, y = samples(m)
+    wrong = np.random.default_rng(5).random(m) < 0.1
+    X[wrong] *= 3.0
+    return X, np.where(wrong, -y, y)
+
+
+@pytest.mark.parametrize("name", STRAIGHT)
+@pytest.mark.parametrize("kind", ["dense", "csr", "weighted"])
+def test_ramps_and_penalties_over_rows_are_those_in_memory(name: str, kind: str) -> None:
+    X, y = outliers()
+    weights = np.random.default_rng(1).integers(0, 3, y.size) if kind == "weighted" else None
+    table = sparse.csr_matrix(X) if kind == "csr" else X
+    rows = ucm.row_source(table, y, sample_weight=weights, block=100)
+    plan = ucm.compile(STRAIGHT[name], rows)
+    solution = plan.solve()
+    memory = ucm.solve(STRAIGHT[name], X, y, sample_weight=weights)
+    assert solution.stats.solver == "hinge-sieve"
+    assert solution.status in (memory.status, "stationary")
+    assert solution.certificate.kind == memory.certificate.kind
+    assert solution.certificate.relative_gap <= 1e-6
+    assert solution.objective == pytest.approx(memory.objective, rel=2e-6)
+    assert solution.objective == pytest.approx(
+        plan.model.value(y * (X @ solution.w + solution.b), solution.w, y, weights), rel=1e-12
+    )
+    if kind != "csr":
+        assert plan.verify().agrees
+    slopes: Any = np.asarray(solution.weights)
+    assert slopes.shape == (900,) and slopes @ y == pytest.approx(0.0, abs=1e-4)
+
+
+def test_a_critical_point_over_rows_is_one_in_memory() -> None:
+    X, y = outliers(3000)
+    for name in ("ramp", "capped"):
+        rows = ucm.solve(STRAIGHT[name], blocks(X, y, 300))
+        given = ucm.compile(STRAIGHT[name], X, y).certify(
+            w=rows.w, b=rows.b, weights=np.asarray(rows.weights)
+        )
+        assert given.kind == "local" and given.relative_gap <= 1e-6
+        assert rows.stats.reads <= 25
+
+
+@pytest.mark.parametrize("lost", [{2}, {4}, {6}, {5, 8}])
+def test_a_descent_goes_on_after_a_loss(lost: set[int]) -> None:
+    X, y = outliers()
+    rows = losing(blocks(X, y), lost)
+    memory = ucm.solve(STRAIGHT["ramp"], X, y)
+    assert ucm.solve(STRAIGHT["ramp"], rows).objective == pytest.approx(memory.objective, rel=2e-6)
+
+
+def test_a_descent_ends_between_rounds() -> None:
+    X, y = outliers()
+    plan = ucm.compile(STRAIGHT["ramp"], blocks(X, y))
+    for stop in (1, 4):
+        with pytest.warns(ucm.ConvergenceWarning, match="callback"):
+            stopped = plan.solve(callback=lambda record, stop=stop: record["iteration"] >= stop)
+        assert stopped.status == "interrupted" and np.isfinite(stopped.objective)
+    with pytest.warns(ucm.ConvergenceWarning):
+        assert plan.solve(max_iter=2).status == "max_iter"
+    with pytest.raises(ucm.ParameterError, match=r"starts: expected 1 .*got 3; .*gather"):
+        plan.solve(starts=3)
+    tight = HingeSieve(DualNewton(), budget=64)
+    with pytest.warns(ucm.ConvergenceWarning, match="raise the budget"):
+        ucm.solve(STRAIGHT["ramp"], blocks(X, y), solver=tight)
+
+
+def test_ramps_of_groups_and_the_classifier() -> None:
+    X, y = outliers()
+    groups = np.array(["A", "B"])[np.arange(900) % 2]
+    model = ucm.Ramp(on=pos.group("A")) + 2.0 * ucm.Ramp(on=neg) + ucm.L2()
+    rows = ucm.solve(model, ucm.row_source(X, y, subgroup=groups, block=100))
+    memory = ucm.solve(model, X, y, subgroup=groups)
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+    fitted = ucm.Classifier(STRAIGHT["ramp, l1"]).fit(blocks(X, y))
+    whole = ucm.Classifier(STRAIGHT["ramp, l1"]).fit(X, y)
+    assert fitted.coef_ == pytest.approx(whole.coef_, abs=1e-5)
+    path = ucm.path(ucm.Ramp() + ucm.Param("lam", 1.0) * ucm.L2(), blocks(X, y), lam=[1.0, 2.0])
+    assert all(each.certificate.relative_gap <= 1e-6 for each in path)
+
+
 # --- weights and groups ------------------------------------------------------------------------
 A, B = pos.group("A"), neg.group("B")
 WEIGHED = {
@@ -583,6 +680,34 @@ def test_groups_without_a_route() -> None:
         ucm.solve(WEIGHED["group and class"], blocks(X, y))
     with pytest.raises(ucm.DataError, match="beside a row source, which has its own"):
         ucm.solve(WEIGHED["nu"], rows, sample_weight=np.ones(900))
+
+
+@pytest.mark.parametrize("size", [1e-6, 0.3, 4.0])
+@pytest.mark.parametrize("alpha", [1e-4, 0.3])
+def test_balls_of_rows_do_not_ask_how_large_weights_are(alpha: float, size: float) -> None:
+    """That of the large radius holds every point of the simplex, whatever a row weighs."""
+    X, y = samples(60)
+    X, ball = X + 1.5 * y[:, None], ucm.KLBall(alpha)
+    weights = size * np.random.default_rng(0).uniform(0.1, 1.0, y.size)
+    model = ucm.Hull(pos, weights=ball) - ucm.Hull(neg, weights=ball)
+    rows = ucm.solve(model, ucm.row_source(X, y, sample_weight=weights))
+    memory = ucm.solve(model, X, y, sample_weight=weights)
+    assert rows.status == memory.status == "optimal"
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("weights", [ucm.CappedSimplex(0.9), ucm.KLBall(0.3)])
+def test_a_signed_group_of_one_class_only(weights: Any) -> None:
+    X, y = samples(60)
+    rows = ucm.row_source(X, y, subgroup=np.where(y > 0.0, "A", "B"))
+    with pytest.raises(ucm.EmptySetError, match="one class has no entries"):
+        ucm.solve(ucm.Hull(signed.group("A"), weights=weights), rows)
+
+
+def test_rows_of_zeros_have_no_direction_to_ask_for() -> None:
+    X, y = samples(60)
+    rows = ucm.solve(ucm.models.coherent_mm_fda(0.5), ucm.row_source(0.0 * X, y))
+    assert rows.status == "zero_in_set"
 
 
 def test_any_two_labels() -> None:
@@ -842,7 +967,8 @@ def test_empty_row_groups_and_columns_of_words(tmp_path: Path) -> None:
         ucm.Hull(pos, weights=ucm.KLBall(0.2)) - ucm.Hull(neg),
         ucm.ReducedHull(pos, nu=0.4) - neg.mean,
         ucm.Logistic() + 0.5 * ucm.L1(),
-        ucm.Ramp() + 0.5 * ucm.L2(),
+        ucm.Ramp() + ucm.Logistic() + 0.5 * ucm.L2(),
+        ucm.Logistic() + 0.5 * ucm.CappedL1(1.0),
     ],
 )
 def test_other_models_say_what_they_would_gather(model: Any) -> None:
@@ -1385,7 +1511,7 @@ def test_the_bound_of_losses_is_the_dual_program() -> None:
     rows = ucm.solve(LOSSES["p = 2"], blocks(X, y, 7))
     assert rows.certificate.dual == pytest.approx(float(dual.value), rel=1e-6)  # type: ignore[arg-type]
     gains, points = np.array([5.0, 1.5]), np.array([[1.0, 0.0, 2.0], [0.0, 1.0, 1.0]])
-    far_form = RowLosses(survey(blocks(X, y)), ((ucm.Hinge(2), (0.1, 0.1)),), 0.5)
+    far_form = RowLosses(survey(blocks(X, y)), ((ucm.Hinge(2), (0.1, 0.1)),), (0.5 * ucm.L2(),))
     far_proof = LossProof(np.zeros(3), 0.0, 8.0, (2.0, 1.0), gains, points)
     far = losses_proven(far_form, far_proof)
     parts = np.linspace(0.0, 1.0, 100_001)
@@ -1535,7 +1661,7 @@ def test_losses_end_between_rounds() -> None:
     with pytest.warns(ucm.ConvergenceWarning, match="budget"):
         ucm.solve(LOSSES["svm"], blocks(X, y), solver=HingeSieve(DualNewton(), budget=2000))
     with pytest.raises(ucm.DataError, match="gather"):
-        ucm.solve(ucm.models.one_norm_svm(1.0), blocks(X, y))
+        ucm.solve(ucm.Logistic() + ucm.L1(), blocks(X, y))
 
 
 def test_the_default_classifier_reads_rows() -> None:

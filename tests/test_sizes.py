@@ -136,6 +136,17 @@ def test_other_folds_and_scores(model: Any, cancer: Table) -> None:
     assert np.allclose(found.scores_, expected, atol=1e-12)
 
 
+def test_folds_in_threads(cancer: Table) -> None:
+    options: Any = {"values": [0.1, 10.0], "cv": 4, "max_iter": 1}
+    with warnings.catch_warnings(record=True, action="always") as met:
+        filters = list(warnings.filters)
+        found = ucm.ClassifierCV(psvm(2.0, 1.0), n_jobs=2, **options).fit(*cancer)
+        assert warnings.filters == filters
+        assert [each.category for each in met] == [ucm.ConvergenceWarning]  # of the last fit
+        alone = ucm.ClassifierCV(psvm(2.0, 1.0), **options).fit(*cancer)
+    assert np.array_equal(found.scores_, alone.scores_)
+
+
 def test_sparse_samples(cancer: Table) -> None:
     X, y = cancer
     for model in (mm_mpm(0.5), mm_fda(0.5), nu_svm(0.4)):
@@ -196,6 +207,8 @@ def test_two_hulls_of_many_samples() -> None:
         expected = cross_val_score(clf, X, y, cv=StratifiedKFold(2), scoring="roc_auc")
         assert np.allclose(found.scores_[k], expected, atol=2e-4)
     assert np.isnan(found.scores_[3]).all()  # empty
+    at_a_time = ucm.ClassifierCV(model, values=values, cv=2, scoring="roc_auc", n_jobs=2).fit(X, y)
+    assert np.array_equal(at_a_time.scores_, found.scores_, equal_nan=True)
     weight = np.ones(6000)
     weight[:100] = 2.0  # not for the loop
     weighted = ucm.ClassifierCV(model, values=[0.45], cv=2).fit(X, y, sample_weight=weight)

@@ -193,8 +193,7 @@ def _sieved(model: RobustMargin | Objective, data: Data) -> bool:
 def _in_memory(model: RobustMargin, data: Data) -> Plan:
     """The plan of two hulls of many samples in memory."""
     began = time.perf_counter()
-    plan = Plan.of((ToRows(model, in_memory(data), "auto", data),))
-    return replace(plan, setup_time=time.perf_counter() - began)
+    return Plan.of((ToRows(model, in_memory(data), "auto", data),), began)
 
 
 def row_features(
@@ -280,7 +279,7 @@ def _factors(model: RobustMargin | Objective, rows: RowSource, terms: Any) -> Fa
     if not rows.tags:
         return None
     if isinstance(model, Objective):
-        return loss_factors(terms[0], named) if named else Factors()
+        return loss_factors(terms.losses, named) if named else Factors()
     if of_statistics(model.set):
         return Factors(named=named)
     found = hull_factors(named)
@@ -311,7 +310,7 @@ def plan_of_rows(
         lowering = ToRows(model, data, solver)
     if isinstance(data, RowData) and solver == "auto" and choose(lowering.form, solver) is None:
         refuse_gathering(data.source, f"{model!r} with {data.n} features")
-    return replace(Plan.of((lowering,)), setup_time=time.perf_counter() - began)
+    return Plan.of((lowering,), began)
 
 
 def behind(kernel: Any, data: Data, options: dict[str, Any]) -> tuple[Data, Gram | None]:
@@ -355,11 +354,10 @@ def plan_of(
     check_asked(solver)
     began = time.perf_counter()
     open_sizes, given = bool(model.relative_names()), {}
-    for node in model.walk():
-        if isinstance(node, SampleNode):
-            node.rows(data)  # refuses a group without samples before anything is computed
-        elif isinstance(node, LossBall) and node.lam is not None:
-            open_sizes, given = True, model.params()
+    for samples in model.those(SampleNode):
+        samples.rows(data)  # refuses a group without samples before anything is computed
+    if any(ball.lam is not None for ball in model.those(LossBall)):
+        open_sizes, given = True, model.params()
     with data.powers():
         if open_sizes:
             model = resolved(model, in_its_space(data, gram), time_limit)
@@ -367,8 +365,7 @@ def plan_of(
             lowerings = _of_objective(model, data, gram, solver)
         else:
             lowerings = (_of_set(model, data, gram, solver),)
-        plan = Plan.of(lowerings)
-    return replace(plan, setup_time=time.perf_counter() - began, given=given)
+        return Plan.of(lowerings, began, given)
 
 
 def _of_objective(

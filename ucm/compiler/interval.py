@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ucm.compiler.plan import Plan
-from ucm.compiler.recover import bias
 from ucm.compiler.robust import ToDistance
 from ucm.compiler.route import choose
 from ucm.data.bound import Data
@@ -27,11 +26,12 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solution import Solution
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Capped, Group
+from ucm.language.masses import ROUNDING
 from ucm.language.robust import RobustMargin
 from ucm.language.sets.combination import summands
 from ucm.language.sets.weights import OfWeights
 from ucm.solvers import NewtonHull
-from ucm.solvers.distance.newton_hull import HullChain
+from ucm.solvers.distance.newton_hull import Begun, HullChain
 
 __all__ = ["Between", "ErrorCurve", "OverInterval", "classifiers", "over_interval"]
 
@@ -369,10 +369,20 @@ class _Hulls:
 
 
 def classifiers(
-    model: Any, data: Data, name: str, values: Sequence[float], tol: float, rule: str
-) -> list[tuple[Vec, float] | None]:
-    """(w, b) at the values, the smallest set first, each from the ones before it, without certificates; None
-    where the loop does not prove its own gap, as where 0 lies in U.
+    model: Any,
+    data: Data,
+    name: str,
+    values: Sequence[float],
+    tol: float,
+    like: Begun | None = None,
+) -> tuple[list[tuple[Vec, float] | None], Begun | None]:
+    """(w, b) at the values, the smallest set first, each from the ones before it, without certificates, b
+    half-way between the scores at which the weights of the classes leave their bounds; None where the loop
+    does not prove its own gap, as where 0 lies in U.
+
+    Parameters
+    ----------
+    like : what an earlier call over nearly the same samples gave, to begin from
 
     Raises
     ------
@@ -380,23 +390,25 @@ def classifiers(
         The model is not two reduced hulls whose caps the parameter sets.
     """
     hulls, found, chain = _Hulls(model, data, name), [], None
+    if (
+        hulls.maps[0][1] * hulls.maps[-1][1] > 0.0 and len(hulls.maps) == 2
+    ):  # no margin between them
+        return [None] * len(values), None
     for value in values:
         c = hulls.size.derived(value)
-        at = hulls.at(value)
-        if at.set.emptiness(data) is not None or not math.isfinite(c):
+        if not hulls.least * (1.0 - ROUNDING) <= c < math.inf:
             found.append(None)
             continue
-        form = ToDistance(at, data).form
         if chain is None:
-            chain = HullChain(form, Monitor(tol))
-            q, w = chain.first(NewtonHull().coarse)
+            chain = HullChain(hulls.form(value), Monitor(tol))
+            w = chain.first(NewtonHull().coarse, like)
         else:
-            q, w = chain.at([h.share * c for h in hulls.members])
+            w = chain.at([h.share * c for h in hulls.members])
         if not w.any() or not chain.proven:
-            return [*found, *[None] * (len(values) - len(found))]
-        b, *_ = bias(rule, at.set, form, data, hulls.blocks(q), w)
-        found.append(None if b is None else (w, b))
-    return found
+            return [*found, *[None] * (len(values) - len(found))], chain.begun
+        w /= np.linalg.norm(w)
+        found.append((w, -0.5 * sum(chain.thresholds())))
+    return found, None if chain is None else chain.begun
 
 
 def over_interval(
@@ -482,9 +494,11 @@ def _course(
 
         def goes_on(c: float) -> tuple[list[Vec], Vec]:
             if chains:
-                return chains[0].at([h.share * c for h in hulls.members])
-            chains.append(HullChain(first, monitor))
-            return chains[0].first(NewtonHull().coarse)
+                w = chains[0].at([h.share * c for h in hulls.members])
+            else:
+                chains.append(HullChain(first, monitor))
+                w = chains[0].first(NewtonHull().coarse)
+            return chains[0].weights(), w
 
         return goes_on
     last: list[tuple[float, list[Vec], Vec]] = []

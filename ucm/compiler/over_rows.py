@@ -149,7 +149,7 @@ def _capped(form: RowBalls) -> RowHulls | None:
     room, caps = [radius for _, radius in form.balls], []
     for k, mass, share, m in zip(form.of, form.masses, form.shares, form.data.totals, strict=True):
         loss = form.balls[k][0]
-        cap = min(share * loss.steepest(), mass)
+        cap = min(share * loss.steepest(), mass / form.data.least)
         full, last = min(mass / cap * (1.0 + 1e-14), m), 0.0
         if form.data.plain:
             full, last = float(int(full)), 1.0  # else a bound: rows in part

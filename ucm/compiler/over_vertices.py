@@ -252,7 +252,8 @@ class ToVertices(Lowering[MinNorm]):
             for d in own.directions:
                 asked += [(d, 1.0)] if kind != "neg" else []
                 asked += [(-d if kind == "signed" else d, -1.0)] if kind != "pos" else []
-        D, sides = np.array([d for d, _ in asked]), np.array([side for _, side in asked])
+        D = np.reshape([d for d, _ in asked], (len(asked), self.source.n))
+        sides = np.array([side for _, side in asked])
         scores = np.asarray(self.vertices.X @ D.T)
         tops = [scores[side * self.vertices.y > 0.0, j].max() for j, side in enumerate(sides)]
         return D, sides, np.array(tops)

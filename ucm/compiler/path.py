@@ -346,8 +346,9 @@ def path(
             known = [(grid[k], ahead[k]) for k in range(len(ahead))][-1:]
             rest = rest[len(found) :]
     chain: HullsInTurn | None = None
-    # nobody can change the samples between two solves, but what is called after each
-    with data.resting() if progress is None else contextlib.nullcontext():
+    # nobody can change the samples between two solves, but what is called
+    called = progress is not None or options.get("callback") is not None
+    with contextlib.nullcontext() if called else data.resting():
         for place in rest:
             value = values[place]
             try:

@@ -6,6 +6,7 @@ import functools
 import inspect
 import math
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -344,7 +345,7 @@ class Plan:
         bias_rule: str,
     ) -> Solution:
         """The solution of a second plan, which it refers to."""
-        second = replace(Plan.of((further,), self.setup_time), given=self.given)
+        second = Plan.of((further,), time.perf_counter() - self.setup_time, self.given)
         if isinstance(further, type(self.lowering)):
             warm_start = None  # its vectors are in other coordinates
         else:
@@ -610,8 +611,13 @@ class Plan:
         return guarantees(self.model, plan.data, solution, X_test, y_test, level)
 
     @classmethod
-    def of(cls, lowerings: tuple[Lowering[Any], ...], setup_time: float = 0.0) -> Plan:
-        """The plan of the first lowering that has a solver.
+    def of(
+        cls,
+        lowerings: tuple[Lowering[Any], ...],
+        began: float,
+        given: Mapping[str, float] | None = None,
+    ) -> Plan:
+        """The plan of the first lowering that has a solver, of a compilation that began then.
 
         Raises
         ------
@@ -621,7 +627,8 @@ class Plan:
         for k, lowering in enumerate(lowerings):
             solver = choose(lowering.form, lowering.asked)
             if solver is not None:
-                return cls(lowering, solver, setup_time, lowerings[:k] + lowerings[k + 1 :])
+                others = lowerings[:k] + lowerings[k + 1 :]
+                return cls(lowering, solver, time.perf_counter() - began, others, given or {})
         raise unknown(lowerings[-1].asked, [lowering.form for lowering in lowerings])
 
 

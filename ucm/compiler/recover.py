@@ -83,7 +83,8 @@ def feature_normal(U: UncertaintySet, w: Vec, side: str | None = None) -> Vec | 
     ----------
     side : "pos" or "neg" for the leaves of that class alone, of both for a `signed` one; None for all
     """
-    chains = [chain for kind, chain in _chains(U) if side is None or kind in (side, "signed")]
+    every = U.once("chains", lambda: tuple(_chains(U)))
+    chains = [chain for kind, chain in every if side is None or kind in (side, "signed")]
     if not chains:
         return w if side is None else None
     first = chains[0]

@@ -163,6 +163,8 @@ class Route:
 
 _FIRST = ("capped", "newton_hull")  # what a child process compiles, the shorter first
 _EUCLIDEAN = (InSpan(Newton()), Newton(), APG(), Newton(iterative=True), ALM(APG()))
+_VERTEX = Simplex(HiGHS(), rest=ClarabelComposite())
+_KINKED = KinkedNewton(rest=ClarabelComposite())
 _SIEVE = GramSieve(GramNewton(), ClipMDM())
 _GROWING = GrowingBall(_EUCLIDEAN[1:])
 
@@ -213,8 +215,11 @@ ROUTES = (
     Route(Sieve(Newton()), "two hulls of rows with weights: so too"),
     Route(NewtonBalls(), "weights of rows in balls: Newton steps from sums over all rows"),
     Route(
-        HingeSieve(DualNewton()), "the hinge loss with l2 over rows: so too, around margins of 1"
+        HingeSieve(DualNewton()),
+        "the hinge and the ramp loss with l2 over rows: so too, around their kink",
     ),
+    Route(HingeSieve(_VERTEX), "the same with penalties of straight sides"),
+    Route(HingeSieve(_KINKED), "the same with any penalty"),
     Route(NewtonRows(), "smooth losses with l2 over rows: Newton steps from sums over all"),
     # 0 in U: the unit sphere
     Route(SecularSphere(), "one ellipsoid, p = 2: the global minimum by one scalar root"),
@@ -235,10 +240,7 @@ ROUTES = (
         _many_features,
     ),
     # loss + penalty, and the convex problems inside of DCA
-    Route(
-        Simplex(HiGHS(), rest=ClarabelComposite()),
-        "piecewise linear, dense: compiled simplex, warm, taken in as needed",
-    ),
+    Route(_VERTEX, "piecewise linear, dense: compiled simplex, warm, taken in as needed"),
     Route(
         HiGHS(samples=10_000, rough=KinkedNewton(max_outer=8)),
         "piecewise linear: dual simplex, warm, taken in as needed",
@@ -249,7 +251,7 @@ ROUTES = (
     ),
     Route(DualNewton(), "one loss, squared l2 norm: some tens of products with the samples"),
     Route(
-        KinkedNewton(rest=ClarabelComposite()),
+        _KINKED,
         "losses with kinks: multipliers around proximal Newton steps",
         _many_samples,
     ),
@@ -270,7 +272,7 @@ newton-cg, alm (coupled blocks), gram-sieve (many samples), newton-gram and clip
 clarabel |
 | `RowHulls` | sieve (rows that are read block by block) |
 | `RowBalls` | newton-balls (the same, their weights in balls) |
-| `RowLosses` | hinge-sieve (the hinge loss), newton-rows (smooth losses) |
+| `RowLosses` | hinge-sieve (the hinge and the ramp loss), newton-rows (smooth losses) |
 | `UnitNorm` | secular-sphere, facets, faces: global minima; rapminos, linearize |
 | `HingeDual` | hinge-band (kernels, many samples), psmo (kernels, many features; \
 with few features `Composite`) |

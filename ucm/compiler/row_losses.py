@@ -21,34 +21,55 @@ from ucm.evidence.verify import Verification, compared, solved
 from ucm.forms.answer import Answer
 from ucm.forms.lazy import LazyVector
 from ucm.forms.monitor import Monitor
-from ucm.forms.objective import weighed
-from ucm.forms.rows import RowLosses
+from ucm.forms.objective import relaxed, unit_of, weighed
+from ucm.forms.rows import RowLosses, Weighed
 from ucm.forms.solution import Certificate, Solution
 from ucm.forms.solver import Solver
 from ucm.language.node import Node
 from ucm.language.objective import Objective
-from ucm.language.penalties import L2
 from ucm.language.penalties.gathered import Gathered
 from ucm.language.statistics.samples import Samples
-from ucm.language.term_algebra import peeled
+from ucm.language.term_algebra import LossSum, peeled
 from ucm.language.terms import ConvexLoss
 from ucm.solvers.blocks.band import WRITTEN, SievedRows
+from ucm.solvers.blocks.hinge_sieve import TiltedRows
 from ucm.solvers.blocks.newton_rows import curve
 
 if TYPE_CHECKING:
     import cvxpy as cp
 
+_AT_KINK = 1e-9  # of a margin, or a weight
+
+
 __all__ = ["ToRowLosses", "groups_in", "loss_factors", "loss_terms"]
 
 
-def loss_terms(model: Objective) -> tuple[tuple[ConvexLoss, ...], float] | None:
-    """The losses and lam of `losses + lam * L2()`, all convex, and where one is of a group all of one kind;
-    None for any other objective."""
-    (losses, less), (penalties, taken) = model.loss.split(), model.penalty.split()
-    lam = Gathered(penalties).square
-    if less or taken or lam is None or (groups_in(model) and len(set(map(_base, losses))) > 1):
+class Terms(NamedTuple):
+    """The terms of an objective that has a route over rows: convex losses and those that are subtracted, the
+    same of penalties, and the penalties of the convex problem to start from."""
+
+    losses: tuple[ConvexLoss, ...]
+    less: tuple[ConvexLoss, ...]
+    penalties: tuple[Any, ...]
+    taken: tuple[Any, ...]
+    start: tuple[Any, ...]
+
+
+def loss_terms(model: Objective) -> Terms | None:
+    """Convex losses with `lam * L2()`; hinge or ramp losses with any penalty; where one is of a group all of
+    one kind. None for any other objective."""
+    losses, less = model.loss.split()
+    penalties, taken = model.penalty.split()
+    named, kinds, tails = groups_in(model), set(map(_base, losses)), set(map(_base, less))
+    if less or taken or Gathered(penalties).square is None:
+        straight = all(loss.slope() is not None for loss in (*kinds, *tails))
+        if len(kinds) > 1 or len(tails) > 1 or not straight:
+            return None
+    if named and (
+        len(kinds) > 1 or (less and loss_factors(less, named) != loss_factors(losses, named))
+    ):
         return None
-    return losses, lam
+    return Terms(losses, less, penalties, taken, relaxed(model.penalty))
 
 
 def groups_in(model: Node) -> tuple[tuple[str, Any], ...]:
@@ -57,7 +78,7 @@ def groups_in(model: Node) -> tuple[tuple[str, Any], ...]:
     return tuple(dict.fromkeys(parts))
 
 
-def _base(loss: ConvexLoss) -> ConvexLoss:
+def _base(loss: Any) -> Any:
     """What a loss of some samples is a multiple of, over all."""
     base = peeled(loss)[1]
     return base if base.counted is None else replace(base, on=None)
@@ -84,41 +105,52 @@ class _Ends(NamedTuple):
     groups: None = None
 
 
-def _form(terms: tuple[tuple[ConvexLoss, ...], float], data: RowData) -> RowLosses:
+def _form(terms: Terms, data: RowData) -> RowLosses:
     factors = np.array(data.weighing.classes)
     ends = _Ends(np.array([1.0, -1.0]), factors, None if data.weighing.plain else factors)
-    found = []
-    for loss, C in zip(*weighed(terms[0], ends), strict=True):  # type: ignore[arg-type]
-        c, base = peeled(loss)
-        plus, minus = c * (np.ones(2) if C is None else C)
-        found.append((base, (float(plus), float(minus))))
-    return RowLosses(data, tuple(found), terms[1])
+
+    def by_kind(losses: tuple[ConvexLoss, ...]) -> Weighed:
+        found: dict[ConvexLoss, Vec] = {}
+        for loss, C in zip(*weighed(losses, ends), strict=True):  # type: ignore[arg-type]
+            c, base = peeled(loss)
+            found[base] = found.get(base, np.zeros(2)) + c * (np.ones(2) if C is None else C)
+        return tuple((base, (float(C[0]), float(C[1]))) for base, C in found.items())
+
+    losses = by_kind(terms.losses)
+    unit = unit_of(loss for loss, _ in losses)
+    return RowLosses(
+        data, losses, terms.penalties, by_kind(terms.less), terms.taken, terms.start, unit
+    )
 
 
 class ToRowLosses(Lowering[RowLosses]):
-    """Convex losses and `lam ||w||_2^2` over rows that are read block by block."""
+    """Losses and penalties over rows that are read block by block."""
 
     wrong = "a dual point above the primal one); the pass over the rows"
 
     def __init__(
         self,
         model: Objective,
-        terms: tuple[tuple[ConvexLoss, ...], float],
+        terms: Terms,
         data: RowData,
         asked: str | Solver[Any] = "auto",
     ) -> None:
         self.model, self.asked, self.rules = model, asked, ("auto",)
         self.data: Any = data  # of rows elsewhere
         if groups_in(model):  # what the rows weigh says in which group they are
-            base = _base(terms[0][0])
-            self.written, terms = base + terms[1] * L2(), ((base,), terms[1])
+            first = model.loss.terms[0] if isinstance(model.loss, LossSum) else model.loss
+            self.written = _base(first) + model.penalty
+            losses, less = self.written.loss.split()
+            terms = terms._replace(losses=losses, less=less)
         else:
             self.written = model
         self.form = _form(terms, data)
 
     @property
     def regime(self) -> Regime:
-        return Regime(True, "the answer is the global optimum")
+        if self.form.convex:
+            return Regime(True, "the answer is the global optimum")
+        return Regime(False, "DCA from a convex start, to a critical point")
 
     def lines(self) -> list[str]:
         data = self.data
@@ -140,6 +172,11 @@ class ToRowLosses(Lowering[RowLosses]):
     def run(
         self, solver: Solver[RowLosses], monitor: Monitor, start: Answer | None, starts: int
     ) -> list[Answer]:
+        if starts != 1 and not self.form.convex:
+            raise ParameterError(
+                f"solve: starts: expected 1 over rows that are read block by block, got {starts}; leave it "
+                "out, or bring all samples into memory, X, y = ucm.row_source(X, y).gather()"
+            )
         return [self.answer(solver, monitor, start)]
 
     def certify(self, answer: Answer, tol: float) -> Proof:
@@ -154,7 +191,18 @@ class ToRowLosses(Lowering[RowLosses]):
         refuse_gathering(self.data.source, "a certificate of an answer from elsewhere")
 
     def verdict(self, proof: Proof, solver: str, monitor: Monitor) -> Verdict | None:
-        return None
+        certificate, found = proof.certificate, proof.answer.rows
+        if certificate.kind != "local" or proof.answer.status != "converged":
+            return None
+        gap, w = certificate.relative_gap, found.w
+        if gap > monitor.tol or certificate.violation > monitor.tol:
+            return None
+        if found.near > _AT_KINK and all(h.affine(w, _AT_KINK) for h in self.form.taken):
+            return Verdict(
+                "local",
+                f"critical (residual {gap:.2g}), and a local minimum: what is subtracted is affine there",
+            )
+        return Verdict("stationary", f"critical: the next convex problem gains at most {gap:.2g}")
 
     def slack(self, proof: Proof, tol: float) -> float:
         return max(tol, 1e-9)
@@ -176,7 +224,7 @@ class ToRowLosses(Lowering[RowLosses]):
                 "others bound, which a solution knows; give one, reference(solution)"
             )
         data, others = self._written(at)
-        return majorant(self.written, data, None, 0.0, scaled=scaled, others=others)
+        return majorant(self.written, data, at.w, at.b or 0.0, scaled=scaled, others=others)
 
     def dual_reference(self) -> cp.Problem | None:
         return None
@@ -199,10 +247,15 @@ class ToRowLosses(Lowering[RowLosses]):
         found = None if solution.answer is None else solution.answer.rows
         if found is None or found.slopes is None or solution.w is None:
             raise ParameterError("verify: expected a solution with slopes, got none; solve first")
+        slopes, points, gains = found.slopes, found.points, float(np.sum(found.gains))
         if isinstance(found.rows, SievedRows):
             X, y = found.rows.band.table()
             a = np.concatenate(found.rows.band.p)
-            gain = float(a.sum())
+            gain = self.form.losses[0][0].offset * float(a.sum())
+        elif isinstance(found.rows, TiltedRows):
+            X, y, a, gain = found.rows.here(self.form.losses[0][0].offset)
+            slopes, points = slopes - found.rest[0], points - found.rest[1]
+            gains -= found.tangent
         else:
             X, y = self.data.sample
             step = -(-y.size // WRITTEN)
@@ -210,7 +263,7 @@ class ToRowLosses(Lowering[RowLosses]):
             _, own = curve(X, y, None, found.w, found.b, self.form.losses)
             a, gain = found.rows.of(X, y), float(own.gains.sum())
         sign = np.sign(y)
-        normal = found.points[0] - found.points[1] - np.asarray(X.T @ (sign * a)).ravel()
-        slope = float(found.slopes[0] - found.slopes[1] - sign @ a)
-        rest = normal, slope, float(np.sum(found.gains)) - gain
+        normal = points[0] - points[1] - np.asarray(X.T @ (sign * a)).ravel()
+        slope = float(slopes[0] - slopes[1] - sign @ a)
+        rest = normal, slope, gains - gain
         return rows_here(X, y, self.data.weighing), rest

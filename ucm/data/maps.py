@@ -29,15 +29,15 @@ __all__ = [
 
 def _stored(X: Matrix) -> int:
     """Stored entries."""
-    return int(X.nnz) if sparse.issparse(X) else X.size
+    return X.size if isinstance(X, np.ndarray) else int(X.nnz)
 
 
 def _squares(X: Matrix) -> float:
     """Multiplications in `X'X`: half the square of the entries of each row."""
-    if sparse.issparse(X):
-        counts = np.diff(X.indptr).astype(np.float64)
-        return 0.5 * float(counts @ counts)
-    return 0.5 * X.shape[0] * X.shape[1] ** 2
+    if isinstance(X, np.ndarray):
+        return 0.5 * X.shape[0] * X.shape[1] ** 2
+    counts = np.diff(X.indptr).astype(np.float64)
+    return 0.5 * float(counts @ counts)
 
 
 class SampleMap(LinearMap):

@@ -76,6 +76,8 @@ def read(X: Any) -> Any:
     DataError
         No table of real numbers, with samples and features.
     """
+    if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.size:
+        return np.ascontiguousarray(X)
     refuse_unsound(X, "X")
     try:
         if sparse.issparse(X):

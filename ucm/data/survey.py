@@ -77,7 +77,10 @@ def taken(rounds: Rounds, steps: tuple[int, int]) -> tuple[Any, Vec]:
     return gathered(told(rounds, _take, every))
 
 
-_OTHERS = "a reduced hull of each class, means and covariances, or a loss with L2()"
+_OTHERS = (
+    "a reduced hull of each class, means and covariances, a loss with L2(), or Hinge() or Ramp() with any "
+    "penalty"
+)
 
 
 def refuse_gathering(source: RowSource, what: str, instead: str = _OTHERS) -> NoReturn:
@@ -190,7 +193,7 @@ class RowData:
     @property
     def means(self) -> tuple[float, float]:
         """The mean weight in class +1 and class -1."""
-        plus, minus = (t / m for t, m in zip(self.totals, self.sizes, strict=True))
+        plus, minus = (t / max(m, 1) for t, m in zip(self.totals, self.sizes, strict=True))
         return plus, minus
 
     @property

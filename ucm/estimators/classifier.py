@@ -24,7 +24,7 @@ from ucm.data.stored import feature_rows, is_stored
 from ucm.errors import SolverError
 from ucm.estimators.declared import OfModel, fitted_anew
 from ucm.estimators.lazily import lazy_accuracy, lazy_answers
-from ucm.estimators.multiclass import Pair, one_vs_one_scores, pairs_of, solve_pairs
+from ucm.estimators.multiclass import Pair, each, one_vs_one_scores, pairs_of
 from ucm.estimators.options import check_options, kernel_options, solve_options
 from ucm.estimators.over_rows import fit_rows, score_rows
 from ucm.estimators.probability import agreeing, calibrated
@@ -141,8 +141,7 @@ class Classifier(ClassifierMixin, OfModel):
     plan_, solution_, certificate_, history_ : of the one problem, or lists of them
         The compiled model (`plan_.explain()`, `plan_.verify()`); the whole answer: status, message,
         weights of the samples, statistics; the proof of accuracy, computed from the declaration; one
-        record per reported iteration. `plan_` holds the training data, and so does a pickle of the
-        estimator, but where they are read block by block; after `del clf.plan_` it still predicts.
+        record per reported iteration. `plan_` holds the training data, and a pickle leaves it out.
 
     Raises
     ------
@@ -300,7 +299,7 @@ class Classifier(ClassifierMixin, OfModel):
                 raise SolverError(f"Classifier: {pair.named(classes)}{solution.message}")
             return plan, with_bias(model, plan, solution, self.bias, self.side)
 
-        found = solve_pairs(work, pairs, self.n_jobs)
+        found = list(each(work, pairs, self.n_jobs))
         self.classes_ = classes
         self._keep(model, X, kernel, pairs, [plan for plan, _ in found], [s for _, s in found])
         if self.probability:
@@ -329,12 +328,9 @@ class Classifier(ClassifierMixin, OfModel):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
+        """Without the training data: a grid sends its estimator once a task, fitted or not."""
         state: Any = super().__getstate__()
-        plan = state.get("plan_")
-        plan = plan[0] if isinstance(plan, list) else plan
-        if isinstance(plan, Plan) and plan.data.source is not None:
-            return {name: x for name, x in state.items() if name != "plan_"}
-        return state
+        return {name: value for name, value in state.items() if name != "plan_"}
 
     def _keep(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -20,7 +21,7 @@ from ucm.compiler.compile import behind, in_its_space
 from ucm.compiler.moments import of_one_ellipsoid
 from ucm.data.approx import Nystroem, RandomFeatures
 from ucm.data.bound import Data, bind
-from ucm.errors import DataError, ParameterError, SolverError, brief
+from ucm.errors import ConvergenceWarning, DataError, ParameterError, SolverError, brief
 from ucm.estimators.classifier import Classifier
 from ucm.estimators.declared import OfModel, fitted_anew
 from ucm.estimators.held_out import Fold, Search, held_out, left_out
@@ -86,7 +87,8 @@ class ClassifierCV(ClassifierMixin, OfModel):
         penalty.
     kernel, kernel_approx, gamma, degree, coef0, solver, tol, max_iter, time_limit, bias, multi_class, \
 decision_function_shape, class_weight, side, n_jobs, probability, verbose
-        As for `Classifier`. `time_limit` is of the folds and the last fit together.
+        As for `Classifier`. `time_limit` is of the folds and the last fit together; `n_jobs` folds are solved
+        at a time, in threads that share the samples.
 
     Attributes
     ----------
@@ -252,12 +254,14 @@ decision_function_shape, class_weight, side, n_jobs, probability, verbose
         else:
             folds = self._folds(X, y, index, classes, given)
             parts = held_out(search, folds) if S is None else (S[test] for _, test in folds)
-            self.scores_ = np.column_stack(
-                [
-                    score(S, X[test], y[test], None if given is None else given[test])
-                    for (_, test), S in zip(folds, parts, strict=True)
-                ]
-            )
+            # here, as filters of warnings are those of all threads
+            with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+                self.scores_ = np.column_stack(
+                    [
+                        score(S, X[test], y[test], None if given is None else given[test])
+                        for (_, test), S in zip(folds, parts, strict=True)
+                    ]
+                )
         self.values_, self.n_splits_ = values, self.scores_.shape[1]
         self._choose(order)
         self.best_params_ = dict.fromkeys(names, self.best_value_)

@@ -7,7 +7,6 @@ All give what a fit on the training part of each fold gives, the bias included; 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,8 +23,8 @@ from ucm.compiler.recover import least_error
 from ucm.data.bound import bind
 from ucm.data.linear import Vec
 from ucm.data.moments import Moments, known_by, without_each
-from ucm.errors import ConvergenceWarning, UCMError
-from ucm.estimators.multiclass import Pair, pairs_of
+from ucm.errors import UCMError
+from ucm.estimators.multiclass import Pair, each, pairs_of
 from ucm.estimators.options import kernel_options
 from ucm.estimators.validation import (
     class_weights,
@@ -40,6 +39,7 @@ from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin, as_model
 from ucm.language.sets.combination import summands
 from ucm.language.sets.weights import OfWeights
+from ucm.solvers.distance.newton_hull import Begun
 
 __all__ = ["Search", "held_out", "left_out"]
 
@@ -155,8 +155,10 @@ def left_out(search: Search) -> Scores | None:
     return S
 
 
-def _by_chains(search: Search, train: NDArray[np.intp], test: NDArray[np.intp]) -> Scores:
-    """Two reduced hulls: the compiled loop goes on from value to value."""
+def _by_chains(
+    search: Search, train: NDArray[np.intp], test: NDArray[np.intp], before: dict[int, Begun | None]
+) -> Scores:
+    """Two reduced hulls: the compiled loop goes on from value to value, and begins as the first fold."""
     order = search.order
     S = np.full((test.size, len(search.pairs(train)), len(order)), np.nan)
     tol = max(search.estimator.tol, _COARSE)
@@ -165,7 +167,9 @@ def _by_chains(search: Search, train: NDArray[np.intp], test: NDArray[np.intp]) 
         data = bind(search.X[pair.rows], pair.signs, None, given)
         values = [float(search.values[k]) for k in order]
         try:
-            found = classifiers(search.model, data, search.names[0], values, tol, search.rule)
+            found, before[p] = classifiers(
+                search.model, data, search.names[0], values, tol, before.get(p)
+            )
         except UCMError:
             found = [None] * len(order)
         solved = [(k, wb) for k, wb in zip(order, found, strict=True) if wb is not None]
@@ -183,9 +187,14 @@ def held_out(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
     if search.by_moments:
         yield from _by_moments(search, folds)
     elif search.by_chains:
-        yield from (_by_chains(search, train, test) for train, test in folds)
+        first, *others = folds
+        begun: dict[int, Begun | None] = {}  # of every problem, in the first fold
+        yield _by_chains(search, *first, begun)
+        yield from each(
+            lambda fold: _by_chains(search, *fold, dict(begun)), others, search.estimator.n_jobs
+        )
     else:
-        yield from (_by_paths(search, train, test) for train, test in folds)
+        yield from each(lambda fold: _by_paths(search, *fold), folds, search.estimator.n_jobs)
 
 
 # --- means and covariances ------------------------------------------------------------------------
@@ -285,27 +294,26 @@ def _solved(
     part = among(rows, rows)
     found: dict[int, Solution] = {}
     left = places
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        if len(search.names) == 1 and e.side is None:
-            try:
-                moved: dict[str, Any] = {search.names[0]: search.values[places]}
-                path(
-                    search.model, part, pair.signs, solver=e.solver, on_empty="skip",
-                    progress=lambda place, solution: found.update({places[place]: solution}),
-                    time_limit=time_left(e.time_limit, search.began), **of_data, **of_solve,
-                    **moved,
-                )  # fmt: skip
-                left = []
-            except UCMError:  # one value stops a path, but not the others
-                left = [k for k in places if k not in found]
-        for k in left:
-            try:
-                plan = compile(search.at(k), part, pair.signs, solver=e.solver, **of_data)
-                limit = time_left(e.time_limit, search.began)
-                solution = plan.solve(time_limit=limit, **of_solve)
-            except UCMError:
-                continue
-            found[k] = with_bias(search.model, plan, solution, search.rule, e.side)
+    if len(search.names) == 1 and e.side is None:
+        try:
+            moved: dict[str, Any] = {search.names[0]: search.values[places]}
+            path(
+                search.model, part, pair.signs, solver=e.solver, on_empty="skip",
+                progress=lambda place, solution: found.update({places[place]: solution}),
+                time_limit=time_left(e.time_limit, search.began), **of_data, **of_solve,
+                **moved,
+            )  # fmt: skip
+            left = []
+        except UCMError:  # one value stops a path, but not the others
+            left = [k for k in places if k not in found]
+    for k in left:
+        try:
+            plan = compile(search.at(k), part, pair.signs, solver=e.solver, **of_data)
+            limit = time_left(e.time_limit, search.began)
+            solution = plan.solve(time_limit=limit, **of_solve)
+        except UCMError:
+            continue
+        found[k] = with_bias(search.model, plan, solution, search.rule, e.side)
     S = np.full((test.size, len(places)), np.nan)
     table = among(test, rows)
     for j, k in enumerate(places):

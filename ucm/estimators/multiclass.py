@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
 
-__all__ = ["Pair", "one_vs_one_scores", "pairs_of", "solve_pairs"]
+__all__ = ["Pair", "each", "one_vs_one_scores", "pairs_of"]
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,13 @@ def pairs_of(index: NDArray[np.intp], classes: int, scheme: str) -> Iterator[Pai
             yield Pair(i, j, rows, np.where(index[rows] == i, 1.0, -1.0))
 
 
-def solve_pairs(work: Callable[[Pair], Any], pairs: list[Pair], n_jobs: int | None) -> list[Any]:
-    """`work` of every pair, `n_jobs` at a time: threads, as compiled code and BLAS let go of the
-    interpreter, and the samples are then shared."""
-    if n_jobs in (None, 1) or len(pairs) == 1:
-        return [work(pair) for pair in pairs]
-    return list(Parallel(n_jobs=n_jobs, prefer="threads")(delayed(work)(pair) for pair in pairs))
+def each(work: Callable[..., Any], parts: Sequence[Any], n_jobs: int | None) -> Iterator[Any]:
+    """`work` of every pair of classes, or fold, `n_jobs` at a time: threads, as compiled code and BLAS let go
+    of the interpreter, and the samples are then shared."""
+    if n_jobs in (None, 1) or len(parts) == 1:
+        yield from map(work, parts)
+    else:
+        yield from Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(work)(p) for p in parts)
 
 
 def one_vs_one_scores(scores: NDArray[np.float64], classes: int) -> NDArray[np.float64]:

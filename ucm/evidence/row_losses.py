@@ -22,7 +22,7 @@ from ucm.data.linear import Vec
 from ucm.forms.rows import RowLosses
 from ucm.forms.solution import Certificate
 
-__all__ = ["LossProof", "at_rest", "losses_proven"]
+__all__ = ["LossProof", "at_rest", "losses_proven", "tangent_gap"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,9 @@ class LossProof:
     loss : the sum of all losses
     slopes, gains, points : by class A, `O - B` and V; None where no slopes are known yet
     rows : what knows the slopes, where they are
+    tail : the sum of the losses that are subtracted
+    rest : by class the sums of their slopes g_i, and of `g_i x_i`; None where nothing is subtracted
+    near : the distance of the margins from the kink of what is subtracted
     """
 
     w: Vec
@@ -44,27 +47,99 @@ class LossProof:
     gains: Any = None
     points: NDArray[np.float64] | None = None
     rows: Any = None
+    tail: float = 0.0
+    rest: tuple[Vec, NDArray[np.float64]] | None = None
+    near: float = 0.0
+
+    @property
+    def tangent(self) -> float:
+        """Of the tangent of what is subtracted the value where all margins are 0."""
+        if self.rest is None:
+            return 0.0
+        own, at = self.rest
+        sums = float(own[0] - own[1]) * self.b + float((at[0] - at[1]) @ self.w)
+        return float(self.tail) + sums
 
 
 def losses_proven(form: RowLosses, proof: LossProof) -> Certificate:
     """The certificate of a pass."""
-    primal = form.lam * float(proof.w @ proof.w) + float(proof.loss)
+    lam, w = form.lam, proof.w
+    primal = form.penalty.value(w) + float(proof.loss) - float(proof.tail)
+    primal -= sum(h.value(w) for h in form.taken)
+    if lam is None:
+        dual, missed = _tilted(form, proof)
+        kind = "global" if form.convex else "local"
+    else:
+        dual, missed, kind = _of_square(form, proof, lam), 0.0, "global"
+    gap = primal - dual
+    return Certificate(primal, dual, gap, gap / max(abs(primal), 1e-300), missed, kind)
+
+
+def _of_square(form: RowLosses, proof: LossProof, lam: float) -> float:
+    """The lower bound of convex losses with `lam ||w||_2^2`."""
     conjugates = np.zeros(2)
     for loss, C in form.losses:
         conjugates += np.array(C) * form.data.totals * float(loss.conjugate(np.zeros(1))[0])
     dual = -float(conjugates.sum())
     if proof.slopes is not None and proof.points is not None:
-        A = np.asarray(proof.slopes, dtype=np.float64)
-        if A[0] * A[1] > 0.0:
-            f = A[np.abs(A).argmin()] / A
-            d = f[0] * proof.points[0] - f[1] * proof.points[1]
-            gain, cost = float(f @ (proof.gains + conjugates)), float(d @ d) / (4.0 * form.lam)
-            part = (
-                float(np.clip(gain / (2.0 * cost), 0.0, 1.0)) if cost > 0.0 else float(gain > 0.0)
-            )
-            dual += part * gain - part * part * cost
-    gap = primal - dual
-    return Certificate(primal, dual, gap, gap / max(abs(primal), 1e-300), 0.0)
+        f = _balance(np.asarray(proof.slopes, dtype=np.float64))
+        d = f[0] * proof.points[0] - f[1] * proof.points[1]
+        gain, cost = float(f @ (proof.gains + conjugates)), float(d @ d) / (4.0 * lam)
+        part = float(np.clip(gain / (2.0 * cost), 0.0, 1.0)) if cost > 0.0 else float(gain > 0.0)
+        dual += part * gain - part * part * cost
+    return dual
+
+
+def _balance(A: Vec) -> Vec:
+    """The largest parts of both of a pair for which they are the same; 0 where they have two signs."""
+    return A[np.abs(A).argmin()] / A if A[0] * A[1] > 0.0 else np.zeros(2)
+
+
+def _tilted(form: RowLosses, proof: LossProof) -> tuple[float, float]:
+    """The lower bound of the convex problem in which what is subtracted is its tangent at w and b, and by how
+    much its dual point misses the domain of R*.
+
+    With `g_i` the slopes of the losses that are subtracted, which the one that is left can have, and parts
+    f_c of `a_i - g_i` for which `y'(a - g) = 0`,
+
+        o sum_i (g_i + f (a_i - g_i))  -  R*(sum_i y_i f (a_i - g_i) x_i + u)  -  tangent at 0,
+
+    u a subgradient of h at w; straight sides have a conjugate of 0.
+    """
+    loss, w = form.losses[0][0], proof.w
+    slopes, points = (np.zeros(2), np.zeros((2, form.n)))
+    own, at = slopes, points
+    if proof.rest is not None:
+        own, at = proof.rest
+    if proof.slopes is not None and proof.points is not None:
+        slopes, points = np.asarray(proof.slopes) - own, proof.points - at
+    f = _balance(slopes)
+    u = sum((h.subgradient(w) for h in form.taken), start=np.zeros(form.n))
+    z = f[0] * points[0] - f[1] * points[1]
+
+    def size() -> float:
+        return form.data.scale * float((np.abs(slopes) + np.abs(own)).sum())
+
+    height, share, missed = form.penalty.bound(z, u, size, w)
+    bound = loss.offset * float((own + share * f * slopes).sum()) - height
+    tangent = proof.tangent + sum(h.value(w) for h in form.taken) - float(u @ w)
+    return bound - tangent, missed
+
+
+def tangent_gap(form: RowLosses, at: LossProof, proof: LossProof) -> float:
+    """How far the w and b of a pass are above the minimum of the convex problem in which what is subtracted
+    is its tangent at others, relative.
+
+    Parameters
+    ----------
+    at : the point of the tangent, with slopes
+    """
+    own, sums = (np.zeros(2), np.zeros((2, form.n))) if at.rest is None else at.rest
+    value = form.penalty.value(proof.w) + proof.loss - at.tangent
+    value += float(own[0] - own[1]) * proof.b + float((sums[0] - sums[1]) @ proof.w)
+    for h in form.taken:
+        value -= h.value(at.w) + float(h.subgradient(at.w) @ (proof.w - at.w))
+    return (value - _tilted(form, at)[0]) / max(abs(value), 1e-300)
 
 
 def at_rest(form: RowLosses) -> float:

@@ -23,6 +23,7 @@ from ucm.language.penalties.gathered import Gathered
 from ucm.language.term_algebra import PenaltySum, ScaledPenalty, of_all
 from ucm.language.terms import (
     ConvexLoss,
+    Excess,
     FoldedConcave,
     Penalty,
     ProximalPenalty,
@@ -31,7 +32,8 @@ from ucm.language.terms import (
 
 __all__ = [
     "INNER",
-    "Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt", "curvature", "weighed",
+    "Composite", "DifferenceOfConvex", "InnerSolver", "Session", "Tilt", "curvature", "hinged", "relaxed",
+    "unit_of", "weighed",
 ]  # fmt: skip
 
 _GRID, _FAR = 33, 8.0  # values of b tried at w = 0, and how far they go
@@ -309,9 +311,8 @@ class DifferenceOfConvex:
         losses, weights = weighed(G.losses, data)
         form = Composite(data.X, data.y, losses, G.penalties, weights)  # type: ignore[arg-type]
         losses, weights = weighed(H.losses, data)
-        units = {loss.offset if isinstance(loss, RampPart) else 1.0 for loss in form.losses}
-        unit = units.pop() if len(units) == 1 else 1.0
-        return cls(form, losses, H.penalties, weights, _relaxed(model.penalty), unit)  # type: ignore[arg-type]
+        unit = unit_of(form.losses)
+        return cls(form, losses, H.penalties, weights, relaxed(model.penalty), unit)  # type: ignore[arg-type]
 
     @property
     def expected(self) -> Expected:
@@ -333,23 +334,47 @@ class DifferenceOfConvex:
 
     def hinged(self) -> Composite | None:
         """Where ramps have one mu < 1: the problem whose (w, b) / mu is that with the hinge loss, a
-        standard SVM. None where it is `relaxed`, or a penalty is no norm or its square.
-
-        `max(0, 1 - t)` at (w, b) is `max(0, mu - t) / mu` at mu (w, b), and a penalty of degree k there
-        `mu^-k` times as much.
-        """
-        numbers = [penalty.norms() for penalty in self.start]
-        if self.unit == 1.0 or any(n is None or (n[1] and (n[0] or n[2])) for n in numbers):
-            return None
-        factors = (self.unit ** (-2 if n and n[1] else -1) for n in numbers)
-        scaled = (ScaledPenalty(c, p) for c, p in zip(factors, self.start, strict=True))
-        return replace(self.G, penalties=tuple(scaled))
+        standard SVM. None where it is `relaxed`, or a penalty is no norm or its square."""
+        scaled = hinged(self.start, self.unit)
+        return None if scaled is None else replace(self.G, penalties=scaled)
 
     def value(self, margin: Vec, w: Vec) -> float:
         """`G - H`."""
         minus = sum(loss.value(margin, self.G.y, c) for loss, c in self.parts)
         minus += sum(penalty.value(w) for penalty in self.penalties)
         return self.G.value(margin, w) - minus
+
+    @functools.cached_property
+    def jumps(self) -> bool:
+        """Whether there are smooth losses and, beside boxes and L2, folded concave penalties alone: then each
+        weight can be moved by itself."""
+        smooth = all(loss.smooth() for loss in self.G.losses) and not self.losses
+        folded = all(isinstance(h, Excess) for h in self.penalties)
+        return smooth and folded and bool(self.penalties) and self.G.penalty.boxed is not None
+
+    def best_apart(self, margin: Vec, w: Vec) -> tuple[Vec, Vec, Vec]:
+        """What each weight gains by itself, in a quadratic model of the losses with its penalty, at 0 or
+        where the losses alone would have it, whichever is lower; that weight; and by how much the bias falls
+        with each of them, a unit further."""
+        G, (lower, upper, c) = self.G, self.G.penalty.boxed or (0.0, 0.0, 0.0)
+        g, h = -G.pull(G.gradient(margin)), G.curvature(margin)
+        squares = G.X.multiply(G.X) if sparse.issparse(G.X) else np.square(G.X)
+        mass = float(h.sum()) or 1.0
+        mean = np.asarray(G.X.T @ h) / mass
+        bend = np.asarray(squares.T @ h) - mass * mean * mean
+
+        def height(v: Vec) -> Vec:
+            s = np.abs(v)
+            total = np.where(v > 0.0, upper, lower) * v + c * v * v
+            return total - sum(p.each(s) for p in self.penalties if isinstance(p, Excess))
+
+        here, gain, to = height(w), np.zeros(w.size), w
+        with np.errstate(over="ignore", invalid="ignore"):
+            far = np.divide(g + 2.0 * c * w, bend + 2.0 * c, out=np.zeros(w.size), where=bend > 0.0)
+            for v in (np.zeros(w.size), w - far):
+                own = here - height(v) - (g + 0.5 * bend * (v - w)) * (v - w)
+                to, gain = np.where(own > gain, v, to), np.fmax(own, gain)
+        return gain, to, mean
 
     def constant(self) -> Answer:
         """w = 0 with the best b, the smallest where several are.
@@ -400,7 +425,29 @@ class DifferenceOfConvex:
         return Tilt(-slopes_of(self.parts, margin), normal)
 
 
-def _relaxed(penalty: Penalty) -> tuple[ProximalPenalty, ...]:
+def hinged(
+    penalties: tuple[ProximalPenalty, ...], unit: float
+) -> tuple[ProximalPenalty, ...] | None:
+    """The penalties for which (w, b) / mu is that with the hinge loss, of ramps of one mu < 1;
+    None for mu = 1, or where a penalty is no norm or its square.
+
+    `max(0, 1 - t)` at (w, b) is `max(0, mu - t) / mu` at mu (w, b), and a penalty of degree k there
+    `mu^-k` times as much.
+    """
+    numbers = [penalty.norms() for penalty in penalties]
+    if unit == 1.0 or any(n is None or (n[1] and (n[0] or n[2])) for n in numbers):
+        return None
+    factors = (unit ** (-2 if n and n[1] else -1) for n in numbers)
+    return tuple(ScaledPenalty(c, p) for c, p in zip(factors, penalties, strict=True))
+
+
+def unit_of(losses: Iterable[ConvexLoss]) -> float:
+    """mu, where all losses are ramps of one mu < 1; else 1."""
+    units = {loss.offset if isinstance(loss, RampPart) else 1.0 for loss in losses}
+    return units.pop() if len(units) == 1 else 1.0
+
+
+def relaxed(penalty: Penalty) -> tuple[ProximalPenalty, ...]:
     """Folded concave terms as L1 at their weight, the convex part of any other."""
     terms = penalty.terms if isinstance(penalty, PenaltySum) else (penalty,)
     found: list[ProximalPenalty] = []

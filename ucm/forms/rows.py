@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
+import numpy as np
+
+from ucm.data.linear import Vec
 from ucm.data.survey import RowData
 from ucm.forms.answer import Expected
-from ucm.language.losses import Hinge
-from ucm.language.terms import ConvexLoss
+from ucm.forms.objective import hinged
+from ucm.language.penalties.gathered import Gathered
+from ucm.language.terms import ConvexLoss, ProximalPenalty, SubtractedPenalty
 
 __all__ = ["RowBalls", "RowHulls", "RowLosses"]
 
@@ -64,23 +69,68 @@ class RowBalls(_OfRows):
     of: tuple[int, int]
 
 
+Weighed = tuple[tuple[ConvexLoss, tuple[float, float]], ...]
+
+
 @dataclass(frozen=True)
 class RowLosses(_OfRows):
-    """`min lam ||w||_2^2 + sum_k sum_c C_kc sum_i c_i l_k(o_k - y_i (w'x_i + b))`, i over the samples of
-    class c, which weigh c_i.
+    """`min R(w) - h(w) + sum_k sum_c C_kc sum_i c_i l_k(o_k - y_i (w'x_i + b))`, i over the samples of class
+    c, which weigh c_i; less such a sum of other losses.
 
     Attributes
     ----------
     data : where the samples are, and what one pass over them told
     losses : l_k, and its weights C_k of class +1 and class -1
-    lam : of the penalty
+    penalties : whose sum is R
+    minus : the losses that are subtracted
+    taken : the penalties whose sum is h
+    start : the penalties of the convex problem to start from
+    unit : mu, where the losses are ramps of one mu < 1; else 1
     """
 
-    losses: tuple[tuple[ConvexLoss, tuple[float, float]], ...]
-    lam: float
+    losses: Weighed
+    penalties: tuple[ProximalPenalty, ...]
+    minus: Weighed = ()
+    taken: tuple[SubtractedPenalty, ...] = ()
+    start: tuple[ProximalPenalty, ...] = ()
+    unit: float = 1.0
 
     @property
-    def hinge(self) -> tuple[float, float] | None:
-        """C where the hinge loss is the one loss."""
-        (loss, C), *more = self.losses
-        return None if more or not isinstance(loss, Hinge) or loss.p != 1.0 else C
+    def convex(self) -> bool:
+        return not self.minus and not self.taken
+
+    @functools.cached_property
+    def penalty(self) -> Gathered:
+        """R."""
+        return Gathered(self.penalties)
+
+    @property
+    def lam(self) -> float | None:
+        """Of `lam ||w||_2^2`, where that is all of the penalty."""
+        return self.penalty.square if self.convex else None
+
+    @property
+    def kinked(self) -> bool:
+        """Whether one loss with straight sides is left, and one such loss at most is subtracted."""
+        every = (*self.losses, *self.minus)
+        single = len(self.losses) == 1 and len(self.minus) <= 1
+        return single and all(loss.slope() is not None for loss, _ in every)
+
+    def sides(self) -> tuple[ConvexLoss, Vec, ConvexLoss | None, Vec]:
+        """Of such losses the one that is left, its steepest slopes by class, and of that subtracted."""
+        (loss, C), *_ = self.losses
+        tail, D = self.minus[0] if self.minus else (None, (0.0, 0.0))
+        steep = 0.0 if tail is None else tail.slope() or 0.0
+        return loss, np.array(C) * (loss.slope() or 0.0), tail, np.array(D) * steep
+
+    @property
+    def hinged(self) -> tuple[ProximalPenalty, ...] | None:
+        """As `ucm.forms.objective.DifferenceOfConvex.hinged`."""
+        return hinged(self.start, self.unit)
+
+    @property
+    def first(self) -> RowLosses:
+        """The convex problem to start from."""
+        if self.convex:
+            return self
+        return RowLosses(self.data, self.losses, self.hinged or self.start)

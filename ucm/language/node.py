@@ -10,7 +10,7 @@ import functools
 import re
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
@@ -127,6 +127,7 @@ def registered(name: str) -> type[Node] | None:
 
 Given = TypeVar("Given")
 Kept = TypeVar("Kept")
+Sort = TypeVar("Sort")
 
 
 def converted(
@@ -221,6 +222,26 @@ class Node(metaclass=Kind):
         yield self
         for x in self.below():
             yield from x.walk() if isinstance(x, Node) else (x,)
+
+    def those(self, kind: type[Sort]) -> tuple[Sort, ...]:
+        """The nodes of one kind, this one and those below it; they are looked for once."""
+
+        def make() -> tuple[Sort, ...]:
+            own = (self,) if isinstance(self, kind) else ()
+            below = (x.those(kind) for x in self.below() if isinstance(x, Node))
+            return (*own, *(x for each in below for x in each))
+
+        return self.once(kind, make)
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What `make()` returns of this declaration alone, computed at the first call with this key."""
+        if key not in self._once:
+            self._once[key] = make()
+        return self._once[key]
+
+    @functools.cached_property
+    def _once(self) -> dict[Hashable, Any]:
+        return {}
 
     def below(self) -> Iterator[Node | Param]:
         """The nodes and `Param`s among the fields, those in tuples too."""

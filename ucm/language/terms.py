@@ -433,9 +433,12 @@ class Excess(SubtractedPenalty):
     def _steepest(self) -> float:
         return float(self.penalty.slope(np.zeros(1))[0])
 
+    def each(self, s: Vec) -> Vec:
+        """Its value at each |w_j|, (n,)."""
+        return self._steepest() * s - self.penalty.profile(s)
+
     def value(self, w: Vec) -> float:
-        s = np.abs(np.asarray(w, dtype=float))
-        return float((self._steepest() * s - self.penalty.profile(s)).sum())
+        return float(self.each(np.abs(np.asarray(w, dtype=float))).sum())
 
     def subgradient(self, w: Vec) -> Vec:
         w = np.asarray(w, dtype=float)

@@ -148,7 +148,8 @@ def moved(ends, side, V):
 def relative_gap(ends, side, state, w, x, V, work, far):
     """`(|x| - bound) / |x|`, the bound from w: `min over p' of <Z w, p'> / |w|`.
 
-    The minimum is bounded at theta first, which is enough where the gap is proven, or beyond `far`.
+    The minimum is bounded at theta first, which is enough where the gap is proven, or beyond `far`, 0 for
+    always.
     For the hinge loss `|w - x|^2 / 2 + sum cap max(theta - a, 0) - (theta - a) p` over the objective.
     """
     if not np.isnan(state[OFFSET]):
@@ -318,7 +319,8 @@ def minimise(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work
                 look = state[REACH]
                 continue
         state[STEPS] = steps
-        gap = relative_gap(ends, side, state, w, x, V, work, 8.0 * state[TOL])
+        far = 8.0 * state[TOL] if state[VERIFY] >= 0.0 else 0.0
+        gap = relative_gap(ends, side, state, w, x, V, work, far)
         state[GAP] = gap
         whole = ends[0, 1] == ends[0, 2] and ends[1, 1] == ends[1, 2]
         size = np.sqrt(dot(x, x))
@@ -353,12 +355,12 @@ def minimise(parts, stride, ends, side, state, w, x, V, tags, H, S, system, work
         if not descend(parts, stride, ends, side, state, w, x, g, d, V, tags, work):
             return
         steps += 1
-        far = moved(ends, side, V)
-        state[TRAVEL] = travel + far
-        if far > state[SLACK]:
+        step = moved(ends, side, V)
+        state[TRAVEL] = travel + step
+        if step > state[SLACK]:
             # rows outside the band may have crossed a kink: the same q and sigma, a wider band
             travel = state[TRAVEL]
-            look = 4.0 * far
+            look = 4.0 * step
 
 
 @jit(

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ucm import numerics
 from ucm.data.linear import Vec
@@ -55,7 +54,7 @@ class SampleTables(ABC):
         self.unit = max(largest(X) for X in tables) or 1.0
         self.side[:, 2] /= self.unit
         self.parts = tuple(_part(X) for X in self.tables)
-        self.entries = sum(X.nnz if sparse.issparse(X) else X.size for X in tables)
+        self.entries = sum(X.size if isinstance(X, np.ndarray) else X.nnz for X in tables)
         self.share = self.entries / max(1, stored)
 
     @abstractmethod
@@ -84,18 +83,19 @@ class SampleTables(ABC):
 
 def largest(X: Any) -> float:
     """The largest absolute entry."""
-    entries = X.data if sparse.issparse(X) else X
+    entries = X if isinstance(X, np.ndarray) else X.data
     return max(float(entries.max(initial=0.0)), -float(entries.min(initial=0.0)))
 
 
 def _table(X: Any) -> Any:
     """The samples as they are faster to work with: CSR where few entries are stored."""
-    full = sparse.issparse(X) and X.nnz > _DENSE * X.shape[0] * X.shape[1]
-    return X.toarray() if full else X
+    if isinstance(X, np.ndarray) or X.nnz <= _DENSE * X.shape[0] * X.shape[1]:
+        return X
+    return X.toarray()
 
 
 def _part(X: Any) -> tuple[Any, Any, Any]:
-    if not sparse.issparse(X):
+    if isinstance(X, np.ndarray):
         none = np.empty(0, dtype=np.uint32)
         return X.reshape(-1), none, none
     index = [v.astype(np.int32, copy=False).view(np.uint32) for v in (X.indices, X.indptr)]
@@ -206,10 +206,10 @@ class FeatureLevel(Level):
     def _score(self) -> Vec:
         """The scores Z w, also in V."""
         for X, factor, a in zip(self.hulls.tables, self.side[:, 2], self._split(self.V[2])):
-            if sparse.issparse(X):
-                a[:] = self.rows(X) @ (factor * self.w)
-            else:
+            if isinstance(X, np.ndarray):
                 np.matmul(self.rows(X), factor * self.w, out=a)
+            else:
+                a[:] = self.rows(X) @ (factor * self.w)
         self["passes"] += 0.5
         return self.V[2]
 

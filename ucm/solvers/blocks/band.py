@@ -19,10 +19,10 @@ from ucm.data.tags import magnitudes
 from ucm.evidence.rows import below
 
 __all__ = [
-    "WIDE", "WRITTEN", "Band", "SievedRows", "Sifted", "reach_of", "sift", "stacked",
+    "HELD", "WIDE", "WRITTEN", "Band", "SievedRows", "Sifted", "reach_of", "sift", "stacked",
 ]  # fmt: skip
 
-_HELD, _BAND = np.int8(1), np.int8(2)  # the state of a row; 0: held at weight 0
+HELD, _BAND = np.int8(1), np.int8(2)  # the state of a row; 0: held at weight 0
 _DROPPED = 0.1  # part of rows below which a sum takes them out
 WRITTEN = 1000  # rows of a twin, where there is no band
 WIDE = 3.0  # standard errors of a sample that the band covers
@@ -63,13 +63,13 @@ def sift(
     if state is None:
         state = under.astype(np.int8)
     else:
-        join |= np.where(under, state == 0, (state == _HELD) & (d > 0.0))
+        join |= np.where(under, state == 0, (state == HELD) & (d > 0.0))
         join &= state != _BAND
         state = state.copy()
     places = np.flatnonzero(join)
     was = state[places]
     state[places] = _BAND
-    held = np.flatnonzero(state == _HELD)
+    held = np.flatnonzero(state == HELD)
     c = np.ones(held.size) if weights is None else weights[held]
     first = np.where(positive[held], c, 0.0)
     points = np.zeros((2, X.shape[1]))
@@ -95,7 +95,7 @@ def _sides(X: Any, y: Any, state: Any, w: Vec, theta: Vec, factors: Any) -> tupl
 
 def _states(X: Any, y: Any, state: Any) -> tuple[Any, Any]:
     """What the rows that are held at the cap weigh, times their label; 0 of others."""
-    return state, _held(y, state == _HELD)
+    return state, _held(y, state == HELD)
 
 
 def _held(y: Any, rows: Any) -> Any:

@@ -125,6 +125,8 @@ class NewtonRows(Solver[RowLosses]):
         check_fields(self, max_order=COUNT)
 
     def refuse(self, form: RowLosses) -> str | None:
+        if form.lam is None:
+            return "it takes lam L2() as penalty, and no term that is subtracted"
         if not all(loss.smooth() or _power(loss) for loss, _ in form.losses):
             return "it takes smooth losses, and powers of the hinge loss above 1"
         if form.n > self.max_order:
@@ -163,7 +165,7 @@ class NewtonRows(Solver[RowLosses]):
             if stop or monitor.late:
                 return answer.interrupted()
             before = z, certificate.primal
-            z = z + _step(form.lam, sums, z)
+            z = z + _step(form.lam or 0.0, sums, z)
             monitor.systems += 1
         return answer.ended(
             "max_iter", f"{monitor.limit(_LIMIT)} steps did not reach the tolerance"
@@ -198,7 +200,7 @@ def _of_sample(form: RowLosses, monitor: Monitor) -> Vec:
     for _ in range(_LIMIT):
         sums = curve(X, y, None, z[:-1], float(z[-1]), losses)[1]
         monitor.passes += share
-        value = form.lam * float(z[:-1] @ z[:-1]) + sums.loss
+        value = form.penalty.value(z[:-1]) + sums.loss
         if not value <= before[1]:
             if np.abs(z - before[0]).max() <= 1e-9 * np.abs(z).max():
                 return before[0]
@@ -207,5 +209,5 @@ def _of_sample(form: RowLosses, monitor: Monitor) -> Vec:
         if before[1] - value <= _COARSE * value or monitor.late:
             return z
         before = z, value
-        z = z + _step(form.lam, sums, z)
+        z = z + _step(form.lam or 0.0, sums, z)
     return before[0]

@@ -6,6 +6,7 @@ The method is that of `ucm.numerics.newton_hull`, its course that of `ucm.solver
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -21,11 +22,12 @@ from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
+from ucm.language.masses import order_interval
 from ucm.solvers.coordinates import ByInnerProducts
 from ucm.solvers.tables import FeatureLevel, SampleTables, largest
 from ucm.solvers.threads import blas_threads
 
-__all__ = ["HullChain", "HullsInTurn", "NewtonHull"]
+__all__ = ["Begun", "HullChain", "HullsInTurn", "NewtonHull"]
 
 
 _OFF, _NARROWEST = 0.05, 1e-4  # how wide the kinks begin along a chain, of the spread of the scores
@@ -119,6 +121,7 @@ class _Sides(SampleTables):
         self.form = form
         side = np.zeros((2, len(numerics.SIDE)))
         self.places: list[tuple[int, Any]] = []  # the block of each hull, and its rows there
+        self.factors: list[float] = []  # in front of its samples
         tables = []
         for k, b in enumerate(form.blocks):
             found = _samples(b.map)
@@ -127,6 +130,7 @@ class _Sides(SampleTables):
                 side[len(tables), :3] = g.most, g.mass, factor * sign
                 tables.append(X if b.classes is None else X[g.entries])
                 self.places.append((k, g.entries))
+                self.factors.append(factor * sign)
         self.joint = len(form.blocks) == 1
         self.span: ByInnerProducts | None = None
         if form.n > sum(X.shape[0] for X in tables):
@@ -181,6 +185,9 @@ class _Sides(SampleTables):
         return [joint]
 
 
+Begun = tuple[Vec, Vec, float]  # w, the multipliers and the size of the points at the first caps
+
+
 class HullChain:
     """The nearest points of two hulls for one pair of caps after another, from the one level of all samples
     that stays: weights, band and sums over the free samples go on from where they were.
@@ -202,20 +209,44 @@ class HullChain:
         self.caps, self.masses = _caps(form), self.hulls.side[:, 1].copy()
         self.off, self.far, self.c, self.ended = _OFF, 0.0, 1.0, ""
         self.known: list[tuple[float, Vec, Vec]] = []  # c, w and scores
+        self.begun: Begun | None = None
 
-    def first(self, coarse: int) -> tuple[list[Vec], Vec]:
-        """The weights by hull, and w as long as the nearest point; w = 0 where that is 0."""
+    def first(self, coarse: int, like: Begun | None = None) -> Vec:
+        """w as long as the nearest point, 0 where that is 0; from what another chain over nearly the same
+        samples has `begun` with, if there is one."""
         hulls = self.hulls
         with blas_threads(0, hulls.entries):
-            rest = hulls.levels(coarse)
-            level = FeatureLevel(hulls, rest.pop())
-            level.begin(hulls.uniform(level))
-            level, self.ended = hulls.descend(level, rest, self.monitor)
-            self.level = level if level.stride == 1 else level.refined(1)
-        self.level.side[:, 0], self.largest = self.caps, self.level["largest"]
+            if like is None or hulls.span is not None:
+                rest = hulls.levels(coarse)
+                level = FeatureLevel(hulls, rest.pop())
+                level.begin(hulls.uniform(level))
+                level, self.ended = hulls.descend(level, rest, self.monitor)
+                self.level = level if level.stride == 1 else level.refined(1)
+            else:
+                self.level = self._begun_like(like)
+                self.ended = self.level.run(self.monitor, self.monitor.tol, at_once=True)
+        level = self.level
+        level.side[:, 0], self.largest = self.caps, level["largest"]
+        if self.proven and hulls.span is None:
+            theta = level.side[:, level.theta] * hulls.unit**2
+            self.begun = hulls.unit * level.w, theta, hulls.unit * self.largest
         return self._found(self._scores())
 
-    def at(self, caps: Sequence[float]) -> tuple[list[Vec], Vec]:
+    def _begun_like(self, other: Begun) -> FeatureLevel:
+        """All samples, at the first w and the multipliers of another chain."""
+        hulls = self.hulls
+        self.level = level = FeatureLevel(hulls, 1)
+        w, theta, largest = other
+        level.w[:], level.side[:, level.theta] = w / hulls.unit, theta / hulls.unit**2
+        scores = self._scores()
+        level["largest"] = largest / hulls.unit
+        level["sigma"] = level.side[:, 0].max() / (_OFF * float(scores.std()))
+        level.begin_after(level, 1.0, scores, level.V[0])
+        level["reach"] = 4.0 * level.side[:, 0].max() / level["sigma"]
+        self._whole(scores)
+        return level
+
+    def at(self, caps: Sequence[float] | Vec) -> Vec:
         """As `first`, for other caps, both as many times the first ones.
 
         The kinks begin as wide as they had to before: narrower where many outer steps were taken, or few
@@ -298,18 +329,31 @@ class HullChain:
         """Whether the last point is within the tolerance, as the loop itself sees it."""
         return self.level["status"] == 1.0
 
-    def _found(self, scores: Vec) -> tuple[list[Vec], Vec]:
-        """The weights of both hulls and w."""
+    def _found(self, scores: Vec) -> Vec:
         level, hulls, c = self.level, self.hulls, self.c
-        self.known = [*self.known[-2:], (c, c * level.w, c * scores)]
-        q = []
-        for lo, _, hi in level.ends:
-            part = np.empty(hi - lo)
-            part[level.tags[lo:hi] >> 1] = level.V[1, lo:hi]
-            q.append(c * part)
+        others = [each for each in self.known if each[0] != c]
+        self.known = [*others[-2:], (c, c * level.w, c * scores)]
         w, length = hulls.normal(level.w), c * float(np.linalg.norm(level.x)) * hulls.unit
-        zero = w is None or level["status"] == 2.0
-        return q, np.zeros(hulls.form.n) if zero else length * w
+        return np.zeros(hulls.form.n) if w is None or level["status"] == 2.0 else length * w
+
+    def weights(self) -> list[Vec]:
+        """Those of both hulls at the last caps."""
+        q = []
+        for lo, _, hi in self.level.ends:
+            part = np.empty(hi - lo)
+            part[self.level.tags[lo:hi] >> 1] = self.level.V[1, lo:hi]
+            q.append(self.c * part)
+        return q
+
+    def thresholds(self) -> list[float]:
+        """For each hull the score w'x of the samples at which weights leave their bounds, w of norm 1."""
+        level, scores, found = self.level, self.known[-1][2] / self.c, []
+        length = float(np.linalg.norm(level.w))
+        for (lo, _, hi), row, factor in zip(level.ends, level.side, self.hulls.factors):
+            ends = order_interval(-scores[lo:hi], row[1], row[0])
+            finite = [end for end in ends if math.isfinite(end)]
+            found.append(-sum(finite) / len(finite) * self.hulls.unit / (factor * length))
+        return found
 
 
 class HullsInTurn(Solver[MinNorm]):
@@ -317,7 +361,7 @@ class HullsInTurn(Solver[MinNorm]):
 
     Parameters
     ----------
-    inner : solves where the caps of both hulls do not move together
+    inner : solves where more changes than the caps, or these do not move together
     """
 
     def __init__(self, inner: NewtonHull) -> None:
@@ -336,21 +380,33 @@ class HullsInTurn(Solver[MinNorm]):
             return self.inner.solve(form, monitor, start)
         if self.chain is None:
             self.chain = HullChain(form, monitor)
-            q, w = self.chain.first(self.inner.coarse)
+            w = self.chain.first(self.inner.coarse)
         else:
             chain, c = self.chain, caps / self.chain.caps
-            if abs(c[0] - c[1]) > _TOGETHER * c[0]:
+            apart = abs(c[0] - c[1]) > _TOGETHER * c[0]
+            if apart or not _but_for_caps(form, chain.hulls.form):
                 return self.inner.solve(form, monitor, start)
             chain.monitor = monitor
-            q, w = chain.at(caps)
+            w = chain.at(caps)
         chain, length = self.chain, float(np.linalg.norm(w))
         if not chain.proven:
             self.chain = None  # 0 says nothing about the next one
         message = f"the gap stayed at {chain.level['gap']:.2g}; raise max_iter or tol"
-        answer = Answer(chain.hulls.blocks(q), w / length if length > 0.0 else None)
+        answer = Answer(chain.hulls.blocks(chain.weights()), w / length if length > 0.0 else None)
         return answer.after(chain.ended, message)
 
 
 def _caps(form: MinNorm) -> Vec:
     """The cap of each hull, as declared."""
     return np.array([g.cap for b in form.blocks for g in b.groups or ()])
+
+
+def _but_for_caps(form: MinNorm, other: MinNorm) -> bool:
+    """Whether two problems over the same samples differ by their caps at most."""
+
+    def rest(f: MinNorm) -> list[Any]:
+        return [(_samples(b.map) or (None, 0.0))[1] for b in f.blocks] + [
+            g.mass for b in f.blocks for g in b.groups or ()
+        ]
+
+    return rest(form) == rest(other) and np.array_equal(form.center, other.center)

@@ -21,6 +21,7 @@ from ucm.language.penalties import ScaledPenalty
 
 __all__ = ["DCA"]
 
+_WORTH = 1e-6  # of the objective: what a weight by itself must gain
 _FREE = 50  # most free weights of a random start
 
 
@@ -33,7 +34,8 @@ class DCA(Solver[DifferenceOfConvex]):
     does: at w = 0 the gradient of H may vanish, and the iterations stop there. Where the end lies above
     w = 0 with the best b, the iterations begin once more from that. The objective never increases. They
     stop at a critical point, where the next problem is already solved within tolerance, or when the
-    objective stops.
+    objective stops. With smooth losses and folded concave penalties they go on from there as long as some
+    weights, each moved by itself to 0 or to where its penalty has no slope, lower the objective.
 
     Parameters
     ----------
@@ -49,7 +51,8 @@ class DCA(Solver[DifferenceOfConvex]):
     draws
         Random vertices of which the best becomes a further start.
     stop
-        "gap", or "paper": also where w and b change by less than `eps` in all, which proves nothing.
+        "gap", or "paper": also where w and b change by less than `eps` in all, which proves nothing; no
+        weight is moved by itself.
     eps
         Of the rule "paper".
 
@@ -133,6 +136,12 @@ class DCA(Solver[DifferenceOfConvex]):
     ) -> tuple[_Iterate, dict[str, Any]]:
         """From one start to a critical point; what of the last answer is to be replaced."""
         found, end = self._critical(at, session, monitor)
+        jumps = found.form.jumps and self.stop == "gap"
+        while jumps and "status" not in end and monitor.goes_on and not monitor.late:
+            ahead = found.apart()
+            if ahead is None:
+                break
+            found, end = self._critical(ahead, session, monitor)
         monitor.ended(found.height)
         return found, end
 
@@ -208,6 +217,23 @@ class _Iterate:
         bound, violation = G.lower_bound(slopes, self.margin, self.tilt, self.w)
         gain = G.value(self.margin, self.w, self.tilt) - bound
         return np.inf if violation > 1e-9 else max(gain, 0.0) / max(abs(self.height), 1e-300)
+
+    def apart(self) -> _Iterate | None:
+        """A lower point, some of whose weights are the best ones by themselves; None where none gains. One
+        that separates the samples is none: there a bounded penalty may leave no minimum."""
+        gain, to, mean = self.form.best_apart(self.margin, self.w)
+        order = np.argsort(-gain)
+        order = order[gain[order] > _WORTH * abs(self.height)]
+        best, count = self, order.size
+        while count:
+            w = self.w.copy()
+            w[order[:count]] = to[order[:count]]
+            b = self.b - float(mean @ (w - self.w))
+            other = _Iterate(self.form, Answer(w=w, b=b))
+            if other.height < best.height and (other.margin <= 0.0).any():
+                best = other
+            count //= 2
+        return best if best.height < (1.0 - _WORTH) * self.height else None
 
     def told(self) -> dict[str, Any]:
         return {"w": self.w.copy(), "b": self.b}

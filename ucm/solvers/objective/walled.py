@@ -28,16 +28,15 @@ class Walled:
 
     Attributes
     ----------
-    X, y, c : the samples, their labels and what they weigh
-    kind : the loss, as `ucm.numerics.walled` counts them
+    X, y : the samples and their labels
+    form, c, kind : the last problem, what the samples weigh there, and its loss as `ucm.numerics.walled`
+        counts them
     z, t : the end of the last problem, and the margins there
     H, mean, h : the matrix, the mean of its samples with their mass, and their curvatures
     """
 
-    def __init__(self, form: Composite, factor: float, kind: int) -> None:
-        self.X, self.y, self.kind = form.X, form.y, kind
-        c = np.ones(form.m) if form.single is None else form.single
-        self.c = np.ascontiguousarray(factor * c)
+    def __init__(self, form: Composite, kind: int, c: Vec) -> None:
+        self.X, self.y, self.form, self.kind, self.c = form.X, form.y, form, kind, c
         self.H, self.mean = np.zeros((form.n, form.n)), np.zeros(form.n + 1)
         self.h = np.zeros(form.m)
         self.z, self.t = np.zeros(form.n + 1), np.zeros(form.m)
@@ -49,15 +48,14 @@ class Walled:
         X = form.X
         if not isinstance(X, np.ndarray) or not X.flags.c_contiguous or X.dtype != np.float64:
             return None
-        if X.size > _ENTRIES or form.n > _FEATURES or len(form.losses) > 1:
+        if X.size > _ENTRIES or form.n > _FEATURES:
             return None
-        factor, loss = peeled(next(iter(form.losses)))
-        hinge = isinstance(loss, Hinge) and loss.p == 2.0
-        if not (hinge or isinstance(loss, Logistic)) or _walls(form) is None:
+        loss = _loss(form)
+        if loss is None or _walls(form) is None:
             return None
         if not (numerics.ready("walled") or not numerics.soon("walled")):
             return None
-        return cls(form, factor, SQUARED if hinge else LOGISTIC)
+        return cls(form, *loss)
 
     def solve(
         self, form: Composite, tilt: Tilt, tol: float, at: tuple[Vec, float], monitor: Monitor, told: bool
@@ -70,8 +68,8 @@ class Walled:
         at : where they begin
         told : whether they are those to report
         """
-        walls = _walls(form)
-        if walls is None:
+        walls, known = _walls(form), self._known(form)
+        if walls is None or not known:
             return *at, None
         lower, upper, ridge = walls
         z, slopes, log = np.append(*at), np.empty(form.m), np.empty((STEPS, 4))
@@ -94,6 +92,19 @@ class Walled:
         if not np.isfinite(z).all():
             return *at, None
         return z[:-1], float(z[-1]), slopes if done > 0 else None
+
+    def _known(self, form: Composite) -> bool:
+        """Whether these steps know the loss; the matrix is of one loss."""
+        if form is self.form:
+            return True
+        loss = _loss(form)
+        if loss is None:
+            return False
+        if loss[0] != self.kind or not np.array_equal(loss[1], self.c):
+            self.kind, self.c = loss
+            self.mean[-1] = 0.0
+        self.form = form
+        return True
 
     def along(
         self, lower: Matrix, upper: Matrix, ridge: Vec, tol: float, monitor: Monitor
@@ -118,6 +129,17 @@ class Walled:
     def _count(self, monitor: Monitor, systems: float) -> None:
         monitor.systems += int(systems)
         monitor.forming += 0.5 * systems * self.squares / self.X.size
+
+
+def _loss(form: Composite) -> tuple[int, Vec] | None:
+    """The one loss of a problem, as `ucm.numerics.walled` counts them, and what the samples weigh."""
+    if len(form.losses) > 1:
+        return None
+    factor, loss = peeled(next(iter(form.losses)))
+    c = np.ascontiguousarray(factor * (np.ones(form.m) if form.single is None else form.single))
+    if isinstance(loss, Logistic):
+        return LOGISTIC, c
+    return (SQUARED, c) if isinstance(loss, Hinge) and loss.p == 2.0 else None
 
 
 def _walls(form: Composite) -> tuple[Vec, Vec, float] | None:
