@@ -344,6 +344,25 @@ def test_what_fit_saved_predicts(run: Run, wine: Path, wine_libsvm: Path, tmp_pa
             np.testing.assert_allclose(answer["scores"], solution.decision(X), atol=1e-3)
 
 
+def test_large_csv_files_are_read_block_by_block(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyarrow.csv")
+    X, y = ucm.datasets.load("wine")
+    file, saved = tmp_path / "X.csv", tmp_path / "saved.json"
+    np.savetxt(file, np.column_stack([y, X]), delimiter=",")
+    given = ("fit", file, "--label", "first", "--model", "nu_svm", "--set", "nu=0.3", "--json")
+    whole = pure_json(run(*given)[1])
+    monkeypatch.setattr("ucm.cli._LARGE", 0)
+    status, out, _ = run(*given, "--save", saved)
+    answer = pure_json(out)
+    assert status == 0 and answer["stats"]["solver"] == "sieve" != whole["stats"]["solver"]
+    assert answer["objective"] == pytest.approx(whole["objective"], rel=1e-5)
+    assert answer["labels"] == whole["labels"]
+    found = run("predict", saved, file, "--label", "first", "--json")[1]
+    assert pure_json(found)["accuracy"] == answer["training_accuracy"]
+
+
 def test_files_that_are_read_block_by_block(run: Run, tmp_path: Path) -> None:
     X, y = ucm.datasets.load("wine")
     words = np.where(y > 0, "red", "blue")

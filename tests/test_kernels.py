@@ -506,6 +506,27 @@ def test_no_features_in_place_of_a_kernel(options: dict, message: str) -> None:
         ucm.solve(U, X, y, kernel="rbf", kernel_approx=5)
 
 
+def test_features_of_rows_are_of_those_that_count() -> None:
+    X, y = sample(60)
+    weights = np.arange(60) % 3 * 1.0
+    X[::3] += 50.0
+    options: Any = {"kernel": "rbf", "kernel_approx": 60}
+    memory = ucm.solve(models.nu_svm(0.4), X, y, sample_weight=weights, **options)
+    rows = ucm.row_source(X, y, block=16, sample_weight=weights)
+    stored = ucm.solve(models.nu_svm(0.4), rows, **options)
+    assert stored.certificate.kernel == memory.certificate.kernel
+    assert_allclose(stored.objective, memory.objective, rtol=5e-6)
+
+
+@pytest.mark.parametrize("thin", [False, True])
+def test_rows_that_features_are_made_of_are_named(thin: bool) -> None:
+    X, y = sample(5000)
+    X[4010, 1] = np.nan  # one of those that are drawn
+    rows = ucm.row_source(sp.csr_matrix(X) if thin else X, y, block=1000)
+    with pytest.raises(ucm.DataError, match=r"entry \(4010, 1\) is nan"):
+        ucm.solve(models.nu_svm(0.4), rows, kernel="rbf", kernel_approx=5)
+
+
 def test_a_set_that_holds_0_where_the_gram_matrix_does_not_fit() -> None:
     X, y = sample(400)
     X[200:], y[200:] = X[:200], -y[:200]

@@ -29,6 +29,8 @@ from ucm.evidence.row_losses import LossProof, losses_proven
 from ucm.evidence.rows import below, proven
 from ucm.forms.rows import RowLosses
 from ucm.solvers import DualNewton, HingeSieve, NewtonHull, Sieve
+from ucm.solvers.blocks.bent import BentSums
+from ucm.solvers.blocks.joint import narrow_zone
 from ucm.solvers.blocks.newton_rows import curve
 
 
@@ -261,6 +263,12 @@ def test_a_band_that_is_too_large_ends_in_one_that_is_not(nu: float, rows: int, 
 
 
 # --- sources -----------------------------------------------------------------------------------
+def as_csv(X: Any, y: Any, mark: str = ",", head: bool = True) -> str:
+    names = [*(f"x{j}" for j in range(X.shape[1])), "label"]
+    lines = [[*map(repr, row.tolist()), str(label)] for row, label in zip(X, y, strict=True)]
+    return "".join(mark.join(line) + "\n" for line in ([names] if head else []) + lines)
+
+
 def written(kind: str, folder: Path, X: Any, y: Any) -> tuple[Any, Any]:
     if kind == "array":
         return ucm.row_source(X, y, block=100), None
@@ -295,6 +303,10 @@ def written(kind: str, folder: Path, X: Any, y: Any) -> tuple[Any, Any]:
             table, folder / "X.parquet", row_group_size=130
         )
         return str(folder / "X.parquet"), None
+    if kind == "csv":
+        pytest.importorskip("pyarrow.csv")
+        (folder / "X.csv").write_text(as_csv(X, y))
+        return folder / "X.csv", "label"
     if kind == "hdf5":
         with pytest.importorskip("h5py").File(folder / "X.h5", "w") as file:
             file["X"], file["y"] = X, y
@@ -306,9 +318,7 @@ def written(kind: str, folder: Path, X: Any, y: Any) -> tuple[Any, Any]:
     return folder / "X.zarr", None
 
 
-KINDS = (
-    "array fortran csr npy columns float32 integers memmap parquet arrow feather hdf5 zarr".split()
-)
+KINDS = "array fortran csr npy columns float32 integers memmap parquet arrow feather csv hdf5 zarr".split()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -578,7 +588,7 @@ def test_the_bias_of_least_error_counts_weights(name: str) -> None:
     assert rows.b == pytest.approx(memory.b, abs=3e-3)
 
 
-@pytest.mark.parametrize("kind", ["npy", "parquet", "feather", "hdf5", "zarr"])
+@pytest.mark.parametrize("kind", ["npy", "parquet", "feather", "csv", "hdf5", "zarr"])
 def test_every_source_carries_weights_and_groups(kind: str, tmp_path: Path) -> None:
     X, y, tags = tagged_samples()
     codes = (tags["subgroup"] == "A").astype(int)
@@ -593,12 +603,14 @@ def test_every_source_carries_weights_and_groups(kind: str, tmp_path: Path) -> N
             np.save(tmp_path / f"{name}.npy", v)
         labels = {k: tmp_path / f"{name}.npy" for k, name in named.items()}
         rows = ucm.row_source(tmp_path / "X.npy", tmp_path / "y.npy", block=100, **labels)
-    elif kind in ("parquet", "feather"):
+    elif kind in ("parquet", "feather", "csv"):
         arrow = pytest.importorskip("pyarrow", reason="needs pip install 'ucm[rows]'")
         columns = {**{f"x{j}": X[:, j] for j in range(4)}, "y": y, "c": arrays["c"], "g": codes}
         file, table = tmp_path / f"rows.{kind}", arrow.table(columns)
         if kind == "parquet":
             importlib.import_module("pyarrow.parquet").write_table(table, file, row_group_size=200)
+        elif kind == "csv":
+            importlib.import_module("pyarrow.csv").write_csv(table, file)
         else:
             importlib.import_module("pyarrow.feather").write_feather(table, file)
         rows = ucm.row_source(file, "y", block=100, **named)
@@ -650,7 +662,7 @@ def test_a_path_over_weighed_rows() -> None:
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"sample_weight": np.ones(3)}, "sample_weight: expected 900 .*got 3;"),
+        ({"sample_weight": np.ones(3)}, "sample_weight: expected 900 numbers, .*got 3;"),
         ({"sample_weight": np.full(900, "a")}, "sample_weight: expected 900 finite"),
         ({"sample_weight": np.r_[np.ones(899), -1.0]}, "got -1.0 for sample 899; a weight"),
         ({"sample_weight": np.r_[np.ones(850), np.nan, np.ones(49)]}, "nan for sample 850"),
@@ -659,13 +671,49 @@ def test_a_path_over_weighed_rows() -> None:
         ({"sample_weight": np.ones((900, 2))}, "got shape"),
         ({"subgroup": np.full(900, "B")}, r"pos.group\('A'\): expected samples of class \+1"),
         ({"subgroup": np.full(900, None)}, "subgroup: expected labels .* got None for sample 0"),
-        ({"subgroup": ["A"] * 5}, "subgroup: expected 900"),
+        ({"subgroup": ["A"] * 5}, "subgroup: expected 900 labels"),
+        (
+            {"subgroup": np.full(900, "2020-01-01", "datetime64[D]")},
+            "subgroup: expected labels that",
+        ),
+        ({"sample_weight": np.ma.array(np.ones(900), mask=np.arange(900) < 3)}, "a masked array"),
     ],
 )
 def test_weights_and_groups_that_are_none(change: dict[str, Any], match: str) -> None:
     X, y, tags = tagged_samples()
     with pytest.raises(ucm.DataError, match=match):
         ucm.solve(WEIGHED["group and class"], ucm.row_source(X, y, block=100, **{**tags, **change}))
+
+
+@pytest.mark.parametrize("unit", [1e-20, 1e20])
+@pytest.mark.parametrize("name", ["kl", "moments", "p = 2", "nu"])
+def test_weights_of_any_unit(name: str, unit: float) -> None:
+    X, y = samples()
+    weights = unit * np.random.default_rng(2).uniform(0.1, 1.1, 900)
+    model = {
+        "kl": ucm.models.kl_svm(0.5),
+        "moments": ucm.models.mm_mpm(0.5),
+        "p = 2": ucm.models.psvm(2.0, 0.1),
+        "nu": ucm.models.nu_svm(0.4),
+    }[name]
+    rows = ucm.solve(model, ucm.row_source(X, y, sample_weight=weights, block=100))
+    memory = ucm.solve(model, X, y, sample_weight=weights)
+    assert rows.status == "optimal"
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6, abs=0.0)
+
+
+def test_balls_that_bind_for_light_rows_only() -> None:
+    """A row of weight .01 is above a level that none of weight 1 is above."""
+    X, y = samples(60)
+    weights = np.where(np.arange(60) % 2, 1.0, 0.01)
+    X[::2, 0] -= 3.0 * y[::2]
+    U = ucm.Hull(pos, weights=ucm.ChiSquareBall(30.0)) - ucm.Hull(
+        neg, weights=ucm.ChiSquareBall(30.0)
+    )
+    X[:, 0] += 20.0 * y
+    rows = ucm.solve(U, ucm.row_source(X, y, sample_weight=weights, block=20))
+    memory = ucm.solve(U, X, y, sample_weight=weights)
+    assert rows.objective == pytest.approx(memory.objective, rel=2e-6)
 
 
 def test_groups_without_a_route() -> None:
@@ -676,6 +724,8 @@ def test_groups_without_a_route() -> None:
         ucm.solve(several, rows)
     with pytest.raises(ucm.DataError, match="no route over rows"):
         ucm.solve(ucm.Logistic(on=A) + ucm.Hinge(2.0) + ucm.L2(), rows)
+    with pytest.raises(ucm.DataError, match=r"admissible of .*gather"):
+        ucm.admissible(WEIGHED["nu"], rows)
     with pytest.raises(ucm.DataError, match="expected the group of every sample, got none"):
         ucm.solve(WEIGHED["group and class"], blocks(X, y))
     with pytest.raises(ucm.DataError, match="beside a row source, which has its own"):
@@ -810,6 +860,60 @@ def test_broken_files_are_named(tmp_path: Path, suffix: str) -> None:
         ucm.row_source(file, np.ones(3))
 
 
+def test_lines_of_csv_files(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow.csv")
+    (X, y), file = samples(60), tmp_path / "X.csv"
+    words = np.where(y > 0, "yes", "no")
+    for mark, end in ((";", ""), ("\t", "\r\n"), (" ", "\n\n\n" + 70 * "\n")):
+        file.write_text(as_csv(X, words, mark).rstrip("\n") + end)
+        for block in (1, 7, 60, None):
+            table, labels = ucm.row_source(file, "label", block=block).gather()
+            assert np.array_equal(table, X) and np.array_equal(labels, words)
+    file.write_bytes(b"\xef\xbb\xbf" + as_csv(X, y, head=False).encode())
+    source = ucm.row_source(file, "last")
+    assert source.features is None and np.array_equal(source.gather()[0], X)
+    assert np.array_equal(ucm.row_source(file, "first").gather()[1], X[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("rows", "match"),
+    [
+        ("1,2\n", "got 2"),
+        ("\n1,2,1\n", "a label for every sample"),
+        ("1,word,1\n", "conversion error"),
+        ('1,"2\n3",1\n', "3 columns in every row"),
+        ("1,,1\n", r"entry \(5, 1\) is nan"),
+        ("1,2,\n", "a label for every sample"),
+    ],
+)
+def test_bad_lines_of_csv_files(rows: str, match: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow.csv")
+    file = tmp_path / "X.csv"
+    file.write_text("a,b,label\n" + 5 * "1,2,-1\n" + rows)
+    with pytest.raises(ucm.DataError, match=match):
+        ucm.solve(MODELS["nu"], ucm.row_source(file, block=4))
+
+
+def test_csv_files_without_samples(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow.csv")
+    file = tmp_path / "X.csv"
+    for text, match in (
+        ("", "rows of numbers"),
+        ("a,b,label\n\n", "rows of numbers"),
+        ("a,label\nred,1\n", "'a' of the type string"),
+        ("a,a,label\n1,2,1\n", "two named 'a'"),
+    ):
+        file.write_text(text)
+        with pytest.raises(ucm.DataError, match=match):
+            ucm.row_source(file)
+    file.write_bytes(b"\xff\xfe\n1,2\n")
+    with pytest.raises(ucm.DataError, match="UTF-8"):
+        ucm.row_source(file)
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(ucm.DataError, match=r"of the format \.csv"):
+        ucm.row_source(tmp_path / "folder.csv")
+
+
 def test_labels_in_files_that_hold_none(tmp_path: Path) -> None:
     X, _ = samples(20)
     np.save(tmp_path / "X.npy", X)
@@ -887,7 +991,7 @@ def test_a_file_that_shrinks_is_refused(tmp_path: Path) -> None:
         ucm.solve(MODELS["nu"], mapped)
 
 
-@pytest.mark.parametrize("kind", ["columns", "parquet", "feather", "hdf5", "zarr"])
+@pytest.mark.parametrize("kind", ["columns", "parquet", "feather", "csv", "hdf5", "zarr"])
 def test_a_file_that_changes_is_refused(kind: str, tmp_path: Path) -> None:
     X, y = samples(300)
     given = written(kind, tmp_path, X, y)
@@ -1153,6 +1257,39 @@ def test_several_classes_over_rows(scheme: str, weight: Any) -> None:
         return
     nu = ucm.Classifier(ucm.models.nu_svm(0.2)).fit(blocks(X, labels))
     assert max(c.relative_gap for c in nu.certificate_) <= 1e-6
+
+
+def test_a_transformer_of_a_frame_takes_columns_by_name() -> None:
+    pd = pytest.importorskip("pandas", reason="needs pandas")
+    arrow = pytest.importorskip("pyarrow", reason="needs pip install 'ucm[rows]'")
+    scaler = importlib.import_module("sklearn.preprocessing").StandardScaler()
+    X, y = samples()
+    X *= [1.0, 10.0, 100.0, 1000.0]
+    scaler.fit(pd.DataFrame(X, columns=list("abcd")))
+    mixed = arrow.table({"d": X[:, 3], "b": X[:, 1], "a": X[:, 0], "c": X[:, 2]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of scikit-learn, that blocks have no names
+        known = scaler.transform(X)
+        rows = ucm.solve(MODELS["nu"], ucm.row_source(mixed, y).mapped(scaler))
+    assert rows.objective == pytest.approx(ucm.solve(MODELS["nu"], known, y).objective, rel=2e-6)
+    with pytest.raises(ucm.DataError, match="none named c"):
+        ucm.row_source(mixed.drop_columns(["c"]), y).mapped(scaler)
+
+
+def test_a_nan_in_the_joint_method_ends_it_at_once() -> None:
+    form = ucm.compile(MODELS["nu"], blocks(*samples())).lowering.form
+    asked = []
+
+    def sums(*message: Any) -> Any:
+        asked.append(message)
+        zero = np.zeros(2)
+        nothing = np.zeros((2, 4))
+        return BentSums(zero + np.nan, zero, zero, nothing, nothing, zero, np.zeros((2, 6, 6)))
+
+    w = np.array([1.0, 0.0, 0.0, 0.0])
+    with pytest.raises(ucm.SolverError, match="got a NaN in sums"):
+        narrow_zone(form, w, np.ones(2), np.ones(2), 100.0, sums, lambda: False)  # type: ignore[arg-type]
+    assert len(asked) == 1
 
 
 def test_features_of_a_kernel_block_by_block() -> None:

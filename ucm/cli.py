@@ -63,9 +63,11 @@ COMPARED = (
 )  # fmt: skip
 
 BY_BLOCKS = (
-    f"A FILE that ends with {', '.join(SUFFIXES)} is read block by block; its COLUMN is a name, of .npy a "
-    "file of labels."
+    f"A FILE that ends with {', '.join(SUFFIXES)} is read block by block, of .csv from 256 MB on; its COLUMN "
+    "is a name, of .npy a file of labels."
 )
+
+_LARGE = 1 << 28  # bytes of a CSV file
 
 DEMO_COLUMNS = (
     "data", "model", "with", "objective", "gap", "accuracy", "seconds", "agrees",
@@ -284,7 +286,7 @@ def _models(options: argparse.Namespace) -> int:
 def _fit(options: argparse.Namespace) -> int:
     model = _declared(options)  # what is wrong there is reported before a long file is read
     check_time_limit(options.time_limit, "fit")
-    stored = is_stored(options.file)
+    stored = _by_blocks(options.file)
     if stored and model is None:
         refuse_open(options.model, _values(options.set), options.file)
     if stored and (options.report or options.open):
@@ -380,7 +382,7 @@ def _fit(options: argparse.Namespace) -> int:
 
 def _predict(options: argparse.Namespace) -> int:
     saved = Saved.read(options.classifier)
-    if is_stored(options.file):
+    if _by_blocks(options.file):
         scores, raw = _scores(options, saved)
     else:
         X, raw, _, names = read(
@@ -518,6 +520,13 @@ def _words(labels: Any) -> list[str]:
     return [f"{x:g}" if isinstance(x, float) else str(x) for x in labels.tolist()]
 
 
+def _by_blocks(file: str) -> bool:
+    """Whether a file is read block by block; a CSV file where it is large."""
+    path = Path(file)
+    small = path.suffix.lower() == ".csv" and (not path.is_file() or path.stat().st_size < _LARGE)
+    return is_stored(file) and not small
+
+
 def _rows(options: argparse.Namespace) -> _Table:
     """A file that is read block by block."""
     source = row_source(options.file, options.label)
@@ -567,7 +576,7 @@ def _refuse_labels(file: str, labels: list[str]) -> None:
 
 
 def _read(options: argparse.Namespace) -> _Table:
-    if is_stored(options.file):
+    if is_stored(options.file) and Path(options.file).suffix.lower() != ".csv":
         raise DataError(
             f"{options.file}: expected a LIBSVM or CSV file, got one that is read block by block, which fit "
             "and predict do; write its samples as CSV"

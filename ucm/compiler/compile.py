@@ -213,7 +213,7 @@ def row_features(
         refuse_gathering(rows, f"{what} with a kernel", FEATURES)
     if isinstance(approx, KernelFeatures):
         return approx
-    return features_of(kernel, some_of(rows, approx), None, options)
+    return features_of(kernel, *some_of(rows, approx), options)
 
 
 def bound_rows(

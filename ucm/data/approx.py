@@ -14,6 +14,7 @@ from ucm.data.kernels import MEGABYTE, Kernel
 from ucm.data.options import COUNT, SEED, Wanted, check_fields
 from ucm.data.sound import table
 from ucm.data.source import RowSource, as_double, gathered, told
+from ucm.data.tags import weight_in
 from ucm.errors import DataError, ParameterError
 
 __all__ = [
@@ -243,11 +244,14 @@ def approximation(approx: Any, kernel: Kernel, X: Any) -> KernelFeatures:
 
 
 def _some(X: Any, y: Any, state: Any, step: int) -> tuple[Any, Any]:
-    return state, (as_double(X[::step]), np.asarray(y)[::step])
+    c = weight_in(y)
+    rows = (np.arange(len(y)) if c is None else np.flatnonzero(c > 0))[::step]
+    return state, (as_double(X[rows]), rows, None if c is None else c[rows], len(y))
 
 
-def some_of(rows: RowSource, approx: Any) -> Any:
-    """Some rows of each block of a source, enough for the features that `kernel_approx` asks for.
+def some_of(rows: RowSource, approx: Any) -> tuple[Any, Any]:
+    """Some rows of each block of a source, of positive weight, enough for the features that `kernel_approx`
+    asks for, and their weights; None where they have none.
 
     Raises
     ------
@@ -259,4 +263,8 @@ def some_of(rows: RowSource, approx: Any) -> Any:
     check_approx(approx)
     rank = int(approx) if COUNT.holds(approx) else approx.rank
     step = max(1, rows.m // max(_SAMPLE, 2 * rank))
-    return table(gathered(told(rows.rounds(), _some, step))[0])
+    tables, places, weights, sizes = zip(*told(rows.rounds(), _some, step), strict=True)
+    starts = np.cumsum([0, *sizes[:-1]])
+    X, index = gathered([(T, s + i) for T, s, i in zip(tables, starts, places, strict=True)])
+    c = None if weights[0] is None else np.concatenate(weights).astype(np.float64)
+    return table(X, index), c

@@ -12,8 +12,8 @@ from ucm.data.tags import tagged
 from ucm.errors import DataError
 
 __all__ = [
-    "LABELS", "SAID", "Beside", "Unlabelled", "chosen", "listed", "refuse_lengths", "refuse_lost", "vector",
-    "weights_of",
+    "LABELS", "SAID", "Beside", "Unlabelled", "chosen", "listed", "refuse_kind", "refuse_lengths",
+    "refuse_lost", "vector", "weights_of",
 ]  # fmt: skip
 
 LABELS = ("label", "class", "target", "y")
@@ -92,21 +92,26 @@ def vector(name: str, given: Any, m: int) -> Any:
         raise DataError(
             f"{word}: expected one {what} per sample, got shape {tuple(v.shape)}; give one dimension"
         )
-    refuse_lengths(m, v.shape[0], word)
-    kind = getattr(v.dtype, "kind", "O")
-    if name == "weight" and kind not in "biuf":
-        raise DataError(
-            f"{word}: expected {m} finite numbers that are not negative, one per row of X, got entries of "
-            f"the type {v.dtype}; give numbers"
-        )
+    refuse_lengths(m, v.shape[0], name)
+    refuse_kind(name, v.dtype, m)
     return v
 
 
-def refuse_lengths(rows: int, labels: int, word: str = "y") -> None:
-    """Raises `DataError` where there is not one label, or weight, for each row."""
-    if rows != labels:
+def refuse_lengths(rows: int, given: int, name: str = "label") -> None:
+    """Raises `DataError` where there is not one label, weight or group for each row."""
+    word, what = SAID[name]
+    if rows != given:
         raise DataError(
-            f"{word}: expected {rows} labels, one per row of X, got {labels}; both must have the same length"
+            f"{word}: expected {rows} {what}s, one per row of X, got {given}; both must have the same length"
+        )
+
+
+def refuse_kind(name: str, kind: Any, m: int) -> None:
+    """Raises `DataError` where weights are no numbers."""
+    if name == "weight" and getattr(kind, "kind", "O") not in "biuf":
+        raise DataError(
+            f"sample_weight: expected {m} finite numbers that are not negative, one per row of X, got "
+            f"entries of the type {kind}; give numbers"
         )
 
 

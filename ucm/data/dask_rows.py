@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.columns import SAID, Beside, chosen, refuse_lengths, vector
+from ucm.data.columns import SAID, Beside, chosen, refuse_kind, refuse_lengths, vector
 from ucm.data.source import (
     BlockSource,
     Kernel,
@@ -632,7 +632,8 @@ def _labels(X: Any, name: str, y: Any, rows: tuple[int | None, ...]) -> tuple[li
         return [None] * len(rows), None
     word, what = SAID[name]
     if is_dask(y):
-        return _lazy_labels(X, y, rows, word), None
+        refuse_kind(name, y.dtype, sum(r or 0 for r in rows))
+        return _lazy_labels(X, y, rows, name), None
     if any(r is None for r in rows):
         raise DataError(
             f"{word}: expected {what}s of Dask beside blocks of unknown length, got them in memory; give the "
@@ -647,16 +648,17 @@ def _labels(X: Any, name: str, y: Any, rows: tuple[int | None, ...]) -> tuple[li
     return cut, classes if few else None
 
 
-def _lazy_labels(X: Any, y: Any, rows: tuple[int | None, ...], word: str) -> list[Any]:
+def _lazy_labels(X: Any, y: Any, rows: tuple[int | None, ...], name: str) -> list[Any]:
     """Blocks of labels, weights or groups beside those of the samples."""
+    word, what = SAID[name]
     if y.ndim != 1:
         raise DataError(
-            f"{word}: expected one label per sample, got shape {tuple(y.shape)}; give one dimension"
+            f"{word}: expected one {what} per sample, got shape {tuple(y.shape)}; give one dimension"
         )
     if hasattr(y, "chunks"):
         own = tuple(None if math.isnan(r) else int(r) for r in y.chunks[0])
         if None not in own and None not in rows and own != rows:
-            refuse_lengths(sum(r or 0 for r in rows), sum(r or 0 for r in own), word)
+            refuse_lengths(sum(r or 0 for r in rows), sum(r or 0 for r in own), name)
             y = y.rechunk((rows,))
     elif getattr(X, "known_divisions", False) and getattr(y, "known_divisions", False):
         y = y if X.divisions == y.divisions else y.repartition(divisions=X.divisions)

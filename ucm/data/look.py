@@ -128,6 +128,8 @@ def _wrong(weight: Any, group: Any) -> tuple[str, int, Any] | None:
         rows = np.flatnonzero(~((c >= 0.0) & (c < np.inf)))
         if rows.size:
             return "sample_weight", int(rows[0]), float(c[rows[0]])
+    if group is not None and group.dtype.kind not in "biufUTO" and group.size:
+        return "subgroup", 0, group[0]
     if group is not None and group.dtype.kind in "fO":
         none: Any = None
         rows = np.flatnonzero((group != group) | np.equal(group, none))  # of NaN it is not itself

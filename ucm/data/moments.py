@@ -46,7 +46,7 @@ class Moments(NamedTuple):
         d = other.mean - self.mean
         mean = self.mean + (other.total / count) * d
         scatter = self.scatter + other.scatter
-        scatter += (self.total * other.total / count) * np.outer(d, d)
+        scatter += (self.total * (other.total / count)) * np.outer(d, d)
         return Moments(count, mean, scatter)
 
     @property

@@ -108,20 +108,20 @@ def read(X: Any) -> Any:
     return X
 
 
-def refuse_entry(X: Any) -> NoReturn:
-    """Raises `DataError`, with the first entry that is no finite number."""
+def refuse_entry(X: Any, rows: Any = None) -> NoReturn:
+    """Raises `DataError`, with the first entry that is no finite number; `rows` say where those of X are."""
     entries = X.data if sparse.issparse(X) else X
-    rows, cols = X.tocoo().coords if sparse.issparse(X) else np.indices(X.shape)
+    first, second = X.tocoo().coords if sparse.issparse(X) else np.indices(X.shape)
     flat = np.flatnonzero(~np.isfinite(entries.ravel()))[0]
-    i, j = int(np.ravel(rows)[flat]), int(np.ravel(cols)[flat])
+    i, j = int(np.ravel(first)[flat]), int(np.ravel(second)[flat])
     raise DataError(
-        f"X: entry ({i}, {j}) is {X[i, j]}; remove the sample or fill it in, "
+        f"X: entry ({i if rows is None else rows[i]}, {j}) is {X[i, j]}; remove the sample or fill it in, "
         "for example with sklearn.impute.SimpleImputer"
     )
 
 
-def table(X: Any) -> Any:
-    """X as `read` gives it, its entries finite: for samples that are used once.
+def table(X: Any, rows: Any = None) -> Any:
+    """X as `read` gives it, its entries finite: for samples that are used once, these rows of all.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def table(X: Any) -> Any:
     """
     X = read(X)
     if not finite(X.data if sparse.issparse(X) else X):
-        refuse_entry(X)
+        refuse_entry(X, rows)
     return X
 
 

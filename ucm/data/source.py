@@ -149,7 +149,8 @@ class RowSource(ABC):
         Parameters
         ----------
         transform : a fitted transformer of scikit-learn, or a function of a block
-            Gives as many rows, dense or sparse.
+            Gives as many rows, dense or sparse. One that was fitted on a frame takes the columns by their
+            names, where the rows have names too.
 
         Raises
         ------
@@ -173,6 +174,16 @@ class RowSource(ABC):
                 f"mapped: expected a fitted transformer or a function of a block, got {brief(transform)}; "
                 "give for example sklearn.kernel_approximation.Nystroem().fit(some)"
             )
+        fitted = getattr(getattr(function, "__self__", None), "feature_names_in_", None)
+        if fitted is not None and self.features is not None and list(fitted) != self.features:
+            places = [self.features.index(name) for name in fitted if name in self.features]
+            if len(places) < len(fitted):
+                lost = sorted(set(fitted) - set(self.features))
+                raise DataError(
+                    f"mapped: expected the columns that the transformer was fitted on, got none named "
+                    f"{', '.join(lost)}; give rows that have them"
+                )
+            function = _OfColumns(function, tuple(places))
         return Mapped(self, function, _mapped(function, np.zeros((1, self.n))).shape[1])
 
     def __repr__(self) -> str:
@@ -486,6 +497,17 @@ def spread(source: RowSource, make: Callable[[], NDArray[np.float64]]) -> NDArra
     found = np.concatenate(told(source.inner.rounds(), _counted, source.factors))
     found[found > 0.0] = make()
     return found
+
+
+@dataclass(frozen=True)
+class _OfColumns:
+    """A map of some columns, in an order of their own."""
+
+    transform: Callable[[Any], Any]
+    places: tuple[int, ...]
+
+    def __call__(self, X: Any) -> Any:
+        return self.transform(X[:, list(self.places)])
 
 
 def _mapped(transform: Callable[[Any], Any], X: Any) -> Any:

@@ -1,8 +1,10 @@
-"""Row sources over arrays, memory maps and files: NumPy, Parquet and Arrow, HDF5, Zarr."""
+"""Row sources over arrays, memory maps and files: NumPy, Parquet and Arrow, CSV, HDF5, Zarr."""
 
 from __future__ import annotations
 
 import mmap
+import os
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -26,7 +28,7 @@ __all__ = ["SUFFIXES", "feature_rows", "is_stored", "row_source"]
 _FOLDERS = {".zarr": "zarr"}
 SUFFIXES = {
     ".npy": "numpy", ".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".h5": "hdf5",
-    ".hdf5": "hdf5", **_FOLDERS,
+    ".hdf5": "hdf5", ".csv": "csv", **_FOLDERS,
 }  # fmt: skip
 _LARGE = 1 << 28  # bytes as double precision: smaller memory maps are arrays like others
 
@@ -58,20 +60,20 @@ def row_source(
     Parameters
     ----------
     X : array, CSR matrix, np.memmap, h5py.Dataset, zarr.Array, pyarrow.Table, array or frame of Dask, or path
-        The samples, one a row; a path ends with .npy, .parquet, .arrow, .feather, .h5, .hdf5 or .zarr. Of
-        Arrow, Parquet and frames every column but that of the labels is a feature; a file of HDF5 or a group
-        of Zarr holds them as `X`. What Dask has stays on the workers of the current client; without one a
-        block is computed when it is read.
+        The samples, one a row; a path ends with .npy, .parquet, .arrow, .feather, .csv, .h5, .hdf5 or .zarr.
+        Of Arrow, Parquet, CSV and frames every column but that of the labels is a feature; a file of HDF5
+        or a group of Zarr holds them as `X`. What Dask has stays on the workers of the current client;
+        without one a block is computed when it is read. CSV has a row a line, and is parsed in every pass.
     y : (m,) labels, or the name of their column
-        In memory or not; a path to a .npy file too. Left out, the column named label, class, target or y; of
-        HDF5 and Zarr the array `y`.
+        In memory or not; a path to a .npy file too; of CSV also "first" and "last". Left out, the column
+        named label, class, target or y; of HDF5 and Zarr the array `y`.
     sample_weight, subgroup : as y, optional
         What each sample weighs, and its group, as in `ucm.compile`; names of columns, of HDF5 and Zarr of
         arrays beside `X`.
     threads : int, optional
         That read at the same time; four at most by default.
     block : int, optional
-        Rows of a block; by default some 2 MB of them.
+        Rows of a block; by default some 2 MB of them, of arrays in memory 8.
     timeout : float, optional
         Seconds that workers of Dask may take for a round, or for the next block that they read; 600 by
         default.
@@ -164,6 +166,8 @@ def _of_format(path: Path, kind: str, y: Beside, block: int | None) -> BlockSour
         return _of_arrays(X, y, block)
     if kind == "parquet":
         return _ParquetRows(path, y, block)
+    if kind == "csv":
+        return _CsvRows(path, y, block)
     if kind == "arrow":
         arrow = _library("pyarrow", "feather")
         table = _read(path, lambda: arrow.feather.read_table(path, memory_map=True))
@@ -313,7 +317,8 @@ class _ArrayRows(_Rows):
         if sparse.issparse(X):
             per_row = (X.data.itemsize + 4) * X.nnz / max(self.m, 1)
         self.nbytes = int(12 * X.nnz if sparse.issparse(X) else 8 * self.m * self.n)
-        self.step = block or block_rows(per_row)
+        read = not (isinstance(self.X, np.ndarray) or sparse.issparse(self.X))
+        self.step = block or block_rows(per_row if read else per_row / _IN_MEMORY)
 
     @property
     def blocks(self) -> int:
@@ -332,6 +337,10 @@ class _ArrayRows(_Rows):
 
 
 _MANY = 1 << 20  # labels at a time
+_TEXT = 1 << 23  # bytes at a time
+_IN_MEMORY = (
+    4  # times as large are blocks that need no room, as threads wait for each other between them
+)
 
 
 def _part(X: Any) -> Any:
@@ -473,7 +482,46 @@ class _ArrowRows(_Columns):
         return np.unique(label_in(self._at(self.table, 0)))
 
 
-class _ParquetRows(_Columns):
+class _Parts(_Columns):
+    """A file whose blocks are found first, and read one by one.
+
+    Attributes
+    ----------
+    starts : the first row of each block, and their number
+    """
+
+    path: Path
+    starts: list[int]
+
+    @abstractmethod
+    def _parts(self, block: int, columns: list[str]) -> Iterator[Any]:
+        """Tables of these columns; raises `DataError` where they cannot be read."""
+
+    @property
+    def blocks(self) -> int:
+        return len(self.starts) - 1
+
+    def read(self, block: int) -> Iterator[tuple[Any, Any]]:
+        start = self.starts[block]
+        for part in self._parts(
+            block, [*self.columns, *(name for name in self.names if name is not None)]
+        ):
+            yield _dense(part, self.columns), self._at(part, start)
+            start += part.num_rows
+
+    def labels(self) -> NDArray[Any]:
+        name = self.names.label
+        if name is None:
+            return np.unique(self.beside.label)
+        parts = [
+            np.unique(self._of_column(part, "label", name, self.starts[block]))
+            for block in range(self.blocks)
+            for part in self._parts(block, [name])
+        ]
+        return np.unique(np.concatenate(parts)) if parts else np.empty(0)
+
+
+class _ParquetRows(_Parts):
     """A file of Parquet: a block is a group of rows."""
 
     def __init__(self, path: Path, y: Any, block: int | None) -> None:
@@ -489,18 +537,6 @@ class _ParquetRows(_Columns):
         self.parquet = parquet
         self._begin(file.schema_arrow, self.starts[-1], y, block)
 
-    @property
-    def blocks(self) -> int:
-        return len(self.starts) - 1
-
-    def read(self, block: int) -> Iterator[tuple[Any, Any]]:
-        start = self.starts[block]
-        for part in self._parts(
-            block, [*self.columns, *(name for name in self.names if name is not None)]
-        ):
-            yield _dense(part, self.columns), self._at(part, start)
-            start += part.num_rows
-
     def _parts(self, block: int, columns: list[str]) -> Iterator[Any]:
         pyarrow = _library("pyarrow")
         try:
@@ -514,13 +550,94 @@ class _ParquetRows(_Columns):
                 f"({error}); finish writing it, and solve again"
             ) from error
 
-    def labels(self) -> NDArray[Any]:
-        name = self.names.label
-        if name is None:
-            return np.unique(self.beside.label)
-        parts = [
-            np.unique(self._of_column(part, "label", name, self.starts[block]))
-            for block in range(self.blocks)
-            for part in self._parts(block, [name])
-        ]
-        return np.unique(np.concatenate(parts)) if parts else np.empty(0)
+
+class _CsvRows(_Parts):
+    """A CSV file, a row a line: where its blocks begin is found once, and each is parsed when it is read."""
+
+    def __init__(self, path: Path, y: Beside, block: int | None) -> None:
+        self.path, self.csv = path, _library("pyarrow", "csv").csv
+        with _read(path, lambda: path.open("rb")) as stream:
+            first = stream.readline()
+            second = stream.readline()
+        try:
+            text = first.decode("utf-8-sig").strip()
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path}: expected UTF-8 text, got {error}; write it anew") from error
+        self.mark = next((mark for mark in ",;\t" if mark in text), " ")
+        cells = [cell.strip().strip('"') for cell in text.split(self.mark)]
+        named = all(cells) and not any(map(_is_number, cells))
+        self.all = cells if named else [f"column {j + 1}" for j in range(len(cells))]
+        begin = len(first) if named else len(first) - len(first.lstrip(b"\xef\xbb\xbf"))
+        self.types: dict[str, Any] = {}
+        self.offsets, self.starts = _lines(path, begin, block or block_rows(len(second or first)))
+        if self.starts[-1] == 0:
+            raise DataError(f"{path}: expected rows of numbers, got none; write some")
+        types = _library("pyarrow").types
+        schema = next(self._parts(0, self.all)).schema
+        self.types = {
+            field.name: _library("pyarrow").float64()
+            if types.is_integer(field.type) or types.is_floating(field.type)
+            else field.type
+            for field in schema
+        }
+        if isinstance(y.label, str) and y.label in {"first", "last"} - set(self.all):
+            y = y._replace(label=self.all[0 if y.label == "first" else -1])
+        self._begin(schema, self.starts[-1], y, block)
+        self.features = self.columns if named else None
+
+    def _parts(self, block: int, columns: list[str]) -> Iterator[Any]:
+        pyarrow, csv = _library("pyarrow"), self.csv
+        begin, end = self.offsets[block : block + 2]
+        first, rows = self.starts[block], self.starts[block + 1] - self.starts[block]
+        try:
+            with self.path.open("rb") as stream:
+                stream.seek(begin)
+                found = csv.read_csv(
+                    pyarrow.BufferReader(stream.read(end - begin)),
+                    csv.ReadOptions(use_threads=False, column_names=self.all),
+                    csv.ParseOptions(delimiter=self.mark, ignore_empty_lines=False),
+                    csv.ConvertOptions(column_types=self.types, include_columns=columns),
+                )
+        except (OSError, pyarrow.ArrowException) as error:
+            raise DataError(
+                f"{self.path}: expected {len(self.all)} columns in every row, of one type each, got an error "
+                f"in one of {rows} rows from row {first + 1} on ({error}); mend it, or write the file anew"
+            ) from error
+        if found.num_rows != rows:
+            raise DataError(
+                f"{self.path}: expected a row a line, got {found.num_rows} in {rows} lines from row "
+                f"{first + 1} on; write it without line breaks in cells"
+            )
+        yield found
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _lines(path: Path, begin: int, step: int) -> tuple[list[int], list[int]]:
+    """Where every `step` lines of a file begin, from a place on, and how many lines are before them; both
+    with their end, but for blank lines there."""
+    with path.open("rb") as stream:
+        end = stream.seek(0, os.SEEK_END)
+        while end > begin:  # line breaks at the end
+            stream.seek(max(begin, end - 64))
+            tail = stream.read(end - max(begin, end - 64))
+            kept = len(tail.rstrip(b"\r\n"))
+            end -= len(tail) - kept
+            if kept:
+                break
+        offsets, lines, at = [begin], 0, begin
+        stream.seek(begin)
+        while at < end:
+            chunk = np.frombuffer(stream.read(min(_TEXT, end - at)), dtype=np.uint8)
+            breaks = np.flatnonzero(chunk == ord("\n"))
+            offsets += (at + 1 + breaks[step - 1 - lines % step :: step]).tolist()
+            lines, at = lines + breaks.size, at + chunk.size
+    lines += end > begin
+    starts = [*range(0, lines, step), lines]
+    return [*offsets[: len(starts) - 1], end], starts

@@ -38,7 +38,7 @@ Model = TypeVar("Model", bound=RobustMargin | Objective)
 def admissible(
     model: UncertaintySet | RobustMargin | Objective,
     X: Any,
-    y: Any,
+    y: Any = None,
     *,
     class_weight: ClassWeight = None,
     sample_weight: Any = None,

@@ -29,7 +29,7 @@ def below(d: Vec, positive: NDArray[np.bool_], weights: Vec | None = None) -> tu
     short = np.minimum(d, 0.0)
     if weights is not None:
         short *= weights
-    whole, first = float(short.sum()), float(short[positive].sum())
+    whole, first = float(short.sum()), float(short @ positive)
     return -first, first - whole
 
 

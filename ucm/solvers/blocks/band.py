@@ -23,14 +23,15 @@ __all__ = [
 ]  # fmt: skip
 
 HELD, _BAND = np.int8(1), np.int8(2)  # the state of a row; 0: held at weight 0
-_DROPPED = 0.1  # part of rows below which a sum takes them out
+_DROPPED = 0.25  # part of rows below which a sum takes them out
 WRITTEN = 1000  # rows of a twin, where there is no band
 WIDE = 3.0  # standard errors of a sample that the band covers
 
 
 class Sifted(NamedTuple):
     """What a block tells: the terms of the bound; of the rows held at the cap their weighed sums and what
-    they weigh; the rows that join the band, their labels times weights, states so far, and places."""
+    they weigh; the rows that join the band, class +1 first, their labels times weights, states so far, and
+    places."""
 
     below: tuple[float, float]
     points: NDArray[np.float64]
@@ -66,7 +67,7 @@ def sift(
         join |= np.where(under, state == 0, (state == HELD) & (d > 0.0))
         join &= state != _BAND
         state = state.copy()
-    places = np.flatnonzero(join)
+    places = np.concatenate([np.flatnonzero(join & positive), np.flatnonzero(join & ~positive)])
     was = state[places]
     state[places] = _BAND
     held = np.flatnonzero(state == HELD)
@@ -122,9 +123,10 @@ class Band:
             weights: list[Any] = [self.p[c]]
             counts: list[Any] = [self.c[c]]
             for block, part in enumerate(found):
-                own = sign * part.y > 0.0
-                if own.any():
-                    tables.append(part.X if own.all() else part.X[own])
+                first = int(np.count_nonzero(part.y > 0.0))
+                own = slice(first) if sign > 0.0 else slice(first, None)
+                if part.y[own].size:
+                    tables.append(part.X[own])
                     counts.append(np.abs(part.y[own]))
                     weights.append(part.was[own] * caps[c] * counts[-1])
                     self.places[c].append((block, part.places[own]))

@@ -16,6 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ucm.data.linear import Vec
+from ucm.errors import SolverError
 from ucm.forms.rows import RowHulls
 from ucm.language.losses import HuberHinge
 from ucm.solvers.blocks.bent import BentSums, scaled_solve
@@ -44,6 +45,11 @@ def narrow_zone(
     ----------
     w, theta, reach : where to begin; w separates the hulls
     sums : the sums of `ucm.solvers.blocks.bent.bend` over all rows
+
+    Raises
+    ------
+    SolverError
+        A sum is no number.
     """
     n, caps, masses = form.n, np.array(form.caps), np.array(form.masses)
     losses = (HuberHinge(1.0), HuberHinge(1.0))
@@ -55,6 +61,11 @@ def narrow_zone(
             return None
         found = sums(z[:n], z[n:], np.full(2, delta), form.factors, form.caps, losses)
         linear = float(masses @ z[n:] + delta * found.losses.sum())
+        if np.isnan(linear):
+            raise SolverError(
+                "rows: expected entries that stay finite numbers, got a NaN in sums over them; see that no "
+                "row changes, scale the features, and solve again"
+            )
         if before is None:  # as long as is best on the ray of w
             if not linear < 0.0:
                 return None

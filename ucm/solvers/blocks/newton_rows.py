@@ -25,8 +25,8 @@ from ucm.forms.rows import RowLosses
 from ucm.forms.solver import Solver
 from ucm.language.losses import Hinge
 from ucm.language.terms import ConvexLoss
+from ucm.solvers.blocks.bent import scaled_solve
 from ucm.solvers.blocks.by_rounds import by_rounds
-from ucm.solvers.palm import ridge_solve
 
 __all__ = ["NewtonRows"]
 
@@ -183,9 +183,9 @@ def _step(lam: float, sums: _Sums, z: Vec) -> Vec:
         2.0 * lam * z[:-1] - (sums.points[0] - sums.points[1]), sums.slopes[1] - sums.slopes[0]
     )
     H = sums.hessian.copy()
-    H[np.diag_indices_from(H)] += 2.0 * lam
-    H[-1, -1] = (H[-1, -1] - 2.0 * lam) * (1.0 + _BIAS) or 1.0
-    return -ridge_solve(H, g)
+    H[-1, -1] = H[-1, -1] * (1.0 + _BIAS) or 1.0
+    H[np.arange(z.size - 1), np.arange(z.size - 1)] += 2.0 * lam
+    return -scaled_solve(H, g)
 
 
 def _of_sample(form: RowLosses, monitor: Monitor) -> Vec:

@@ -113,10 +113,13 @@ class Point(Session):
     def solve(self, form: Composite, tilt: Tilt, tol: float) -> Answer:
         if self.other is not None:
             return self.other.solve(form, tilt, tol)
-        watched = self.monitor.callback is not None or self.monitor.verbose or self.monitor.trace
-        if self.small is not None and not (self.whole and (watched or self.monitor.max_iter)):
+        monitor = self.monitor
+        watched = (
+            monitor.callback is not None or monitor.verbose or monitor.trace or monitor.max_iter
+        )
+        if self.small is not None and not (self.whole and watched) and not monitor.late:
             start = (self.w, self.b)
-            found = self.small.solve(form, tilt, _NEARLY * tol, start, self.monitor, self.whole)
+            found = self.small.solve(form, tilt, _NEARLY * tol, start, monitor, self.whole)
             self.w, self.b, dual = found
             if dual is not None:
                 return Answer(w=self.w, b=self.b, slopes=dual)

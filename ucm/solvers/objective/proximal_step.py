@@ -54,6 +54,8 @@ _ROUNDS = 50  # of a quadratic program
 _LOST = 3  # quadratic functions in a row that were not minimised in the work allowed
 _PROXIMAL = 1e-7  # of the mean diagonal entry, where features may depend on each other
 _HALVINGS = 40
+_SHORT, _SHORTS = 0.25, 2  # so many steps in a row that are so short add
+_SHIFT = 1e-2  # of the mean diagonal entry to the next matrix
 _ROUNDING = 1e-14  # of the objective
 _WIDE = 200  # features, below which they give the systems even of fewer samples
 _NEW = 32  # features that may enter at once, beside as many as are not 0
@@ -150,6 +152,7 @@ class Step:
     over : by how much each slope leaves its walls
     gain, before : what the last step was foretold to gain, and the one before it
     damping : the curvature of samples that have none, in that of a parabola with their slope
+    short, shift : how many steps in a row were short, and what is added to the matrix for that
     exact : whether rough models have done their part
     follows : whether it goes on from the last iterate of another problem over the same samples
     pulled : slopes with their tilt, and `Z'` times them, as last computed
@@ -185,6 +188,7 @@ class Step:
         self.t = last.t if last is not None and here else form.margins(self.w, self.b)
         self.restart()
         self.exact, self.large, self.damping = last is not None, False, 1.0
+        self.short, self.shift = 0, 0.0
         self.gap = self.missed = np.inf
         self.foretold: Vec | None = None
         self.stale = self.dear = False
@@ -371,8 +375,13 @@ class Step:
         self.damping = (
             max(0.1 * self.damping, _LEAST) if a == 1.0 else min(1.0, 10.0 * self.damping)
         )
-        sure = a == 1.0 and not model.rough and self.losses is self.form
+        sure = a == 1.0 and not model.rough and self.losses is self.form and self.shift == 0.0
         self.foretold = self.slopes - model.h * move if sure else None
+        self.short = self.short + 1 if a <= _SHORT else 0
+        if self.short >= (1 if self.shift > 0.0 else _SHORTS):
+            self.shift = max(10.0 * self.shift, _SHIFT)
+        elif a == 1.0:
+            self.shift = 0.1 * self.shift if self.shift > _SHIFT * 1e-3 else 0.0
         gained = value < self.value - slack
         if model.features is None:
             self.w = new
@@ -401,6 +410,9 @@ class Step:
         ridge, H = 2.0 * self.c, model.H
         if self.walls:
             new = w.copy()
+            if self.shift > 0.0:
+                H = H.copy()
+                H[np.diag_indices_from(H)] += self.shift * float(np.mean(np.diagonal(H)))
             tol = _EXACT * float(model.of(self.over).max(initial=0.0))
             if self.follows or self.before <= _SECOND * abs(self.value):
                 tol = min(tol, _FEASIBLE * float(model.of(self.upper).max(initial=0.0)))
@@ -428,9 +440,9 @@ class Step:
         if self.splitting is not None:
             top, mean = float(np.diagonal(H).max()) or 1.0, float(np.mean(np.diagonal(H))) or 1.0
             away = w - self.R.prox(w - self.g / top, 1.0 / top)
-            H[np.diag_indices_from(H)] += _PROXIMAL * mean
+            np.einsum("ii->i", H)[...] += _PROXIMAL * mean
             return self.splitting.solve(H, r, w, _EXACT * top * float(np.abs(away).max())) - w
-        H[np.diag_indices_from(H)] += ridge
+        np.einsum("ii->i", H)[...] += ridge
         return -ridge_solve(H, r + ridge * w)
 
     def _doubt(self, model: _Model) -> bool:
