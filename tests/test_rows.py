@@ -465,7 +465,7 @@ def test_ramps_and_penalties_over_rows_are_those_in_memory(name: str, kind: str)
     assert solution.certificate.relative_gap <= 1e-6
     assert solution.objective == pytest.approx(memory.objective, rel=2e-6)
     assert solution.objective == pytest.approx(
-        plan.model.value(y * (X @ solution.w + solution.b), solution.w, y, weights), rel=1e-12
+        STRAIGHT[name].value(y * (X @ solution.w + solution.b), solution.w, y, weights), rel=1e-12
     )
     if kind != "csr":
         assert plan.verify().agrees
@@ -597,11 +597,11 @@ def test_every_source_carries_weights_and_groups(kind: str, tmp_path: Path) -> N
         {"X": X, "y": y, "c": tags["sample_weight"], "g": codes},
     )
     model = ucm.Hull(pos.group(1), weights=ucm.KLBall(0.5)) - ucm.Hull(neg, weights=ucm.KLBall(0.5))
-    named = {"sample_weight": "c", "subgroup": "g"}
+    named: dict[str, Any] = {"sample_weight": "c", "subgroup": "g"}
     if kind == "npy":
         for name, v in arrays.items():
             np.save(tmp_path / f"{name}.npy", v)
-        labels = {k: tmp_path / f"{name}.npy" for k, name in named.items()}
+        labels: Any = {k: tmp_path / f"{name}.npy" for k, name in named.items()}
         rows = ucm.row_source(tmp_path / "X.npy", tmp_path / "y.npy", block=100, **labels)
     elif kind in ("parquet", "feather", "csv"):
         arrow = pytest.importorskip("pyarrow", reason="needs pip install 'ucm[rows]'")
@@ -635,7 +635,8 @@ def test_every_source_carries_weights_and_groups(kind: str, tmp_path: Path) -> N
 def test_the_classifier_weighs_rows() -> None:
     X, y, tags = tagged_samples()
     words = np.where(y > 0, "yes", "no")
-    model, options = ucm.models.psvm(2.0, 0.1), {"class_weight": {"yes": 2.0, "no": 0.5}}
+    model = ucm.models.psvm(2.0, 0.1)
+    options: Any = {"class_weight": {"yes": 2.0, "no": 0.5}}
     rows = ucm.Classifier(model, **options).fit(ucm.row_source(X, words, block=100, **tags))
     memory = ucm.Classifier(model, **options).fit(X, words, **tags)
     assert rows.coef_ == pytest.approx(memory.coef_, abs=1e-4)

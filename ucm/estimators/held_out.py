@@ -188,7 +188,7 @@ def held_out(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
         yield from _by_moments(search, folds)
     elif search.by_chains:
         begun: dict[int, Begun | None] = {}  # of every problem, in the first fold
-        yield _by_chains(search, *folds[0], begun)
+        yield _by_chains(search, folds[0][0], folds[0][1], begun)
         yield from each(
             lambda fold: _by_chains(search, fold[0], fold[1], dict(begun)),
             folds[1:],
