@@ -81,7 +81,7 @@ def test_products_follow_the_coefficients():
     assert gram.computed == before  # the same product is not computed again
 
 
-@pytest.mark.parametrize("solver", [sieve(), sieve(free=3)], ids=["newton", "pairs"])
+@pytest.mark.parametrize("solver", [sieve(), sieve(free=3)], ids=["newton", "faces"])
 @pytest.mark.parametrize("gamma", [0.1, 3.0])
 def test_bands_reach_the_optimum(solver, gamma):
     X, y = samples()
@@ -147,6 +147,19 @@ def test_a_store_of_one_megabyte():
     rows = ucm.solve(nu_svm(0.3), X, y, solver="newton-gram", **options)
     assert found.status == "optimal"
     assert found.objective == pytest.approx(rows.objective, rel=1e-5)
+
+
+def test_more_free_samples_than_a_band_holds():
+    X, y = samples(m=600)
+    options = {"kernel": "rbf", "gamma": 3.0, "tol": 1e-6}
+    found = ucm.solve(
+        nu_svm(0.6), X, y, cache_size=0.2, **options
+    )  # a band of 114, where 500 are free
+    rows = ucm.solve(nu_svm(0.6), X, y, **options)
+    weights = known(rows.weights)
+    assert np.count_nonzero((weights > 0.0) & (weights < 0.99 * weights.max())) > 300
+    assert found.status == "optimal"
+    assert found.objective == pytest.approx(rows.objective, rel=2e-6)
 
 
 @pytest.mark.parametrize("band", [2, 10])

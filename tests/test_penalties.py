@@ -15,7 +15,10 @@ from scipy import sparse
 
 import ucm
 from ucm import L1, L2, GroupL2, GroupMCP, Hinge, Logistic, NonNegative, Norm, Param, Quadratic
+from ucm.language.parameter import Coefficient, Numbers
+from ucm.language.penalties.gathered import Gathered
 from ucm.solvers.objective import proximal_step
+from ucm.solvers.objective.splitting import Splitting
 
 BUNDLED = ("breast_cancer", "wine", "iris", "digits")
 SETS = (*BUNDLED, "ida_heart")
@@ -493,3 +496,25 @@ def test_features_that_outnumber_the_samples(loss: ucm.Loss, penalty: ucm.Penalt
     other = ucm.solve(loss + 0.3 * penalty, X, y, solver="clarabel-loss")
     assert own.status == "optimal" and own.stats.passes <= 40.0
     assert own.objective == pytest.approx(other.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("penalty", [ucm.LInf(), Norm(1.5), GroupL2(groups(9)), ucm.Lp(3.0)])
+def test_quadratic_functions_by_whole_newton_steps_and_by_multipliers(penalty: Any) -> None:
+    """Both reach the minimum that CVXPY finds; multipliers take over where whole steps go astray."""
+    rng, n = np.random.default_rng(0), 9
+    for lam in (0.1, 3.0, 100.0):
+        B, w, r = rng.standard_normal((15, n)), rng.standard_normal(n), rng.standard_normal(n)
+        R, x = Gathered((lam * penalty,)), cp.Variable(n)
+        height = cp.sum_squares(B @ (x - w)) / 2 + r @ (x - w)
+        height += lam * penalty.cvxpy(x, Coefficient(), Numbers())
+        best = cp.Problem(cp.Minimize(height)).solve(solver="CLARABEL")
+        for straight in (2, 0):
+            way = Splitting(R, lambda: False)
+            way.straight = straight
+            z = way.solve(B.T @ B, r, w, 1e-9)
+            found = float(np.sum((B @ (z - w)) ** 2)) / 2 + float(r @ (z - w)) + R.value(z)
+            assert way.straight == straight and found == pytest.approx(best, rel=1e-6, abs=1e-6)
+    astray = Splitting(Gathered((penalty,)), lambda: False)
+    astray.slope, astray.rho = np.ones(n), 1.0
+    _, solved = astray._newton(np.zeros((n, n)), r, w, 1e-9)
+    assert not solved and astray.straight == 1 and (astray.slope == 1.0).all()

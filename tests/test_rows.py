@@ -465,7 +465,7 @@ def test_ramps_and_penalties_over_rows_are_those_in_memory(name: str, kind: str)
     assert solution.certificate.relative_gap <= 1e-6
     assert solution.objective == pytest.approx(memory.objective, rel=2e-6)
     assert solution.objective == pytest.approx(
-        plan.model.value(y * (X @ solution.w + solution.b), solution.w, y, weights), rel=1e-12
+        STRAIGHT[name].value(y * (X @ solution.w + solution.b), solution.w, y, weights), rel=1e-12
     )
     if kind != "csr":
         assert plan.verify().agrees
@@ -597,11 +597,11 @@ def test_every_source_carries_weights_and_groups(kind: str, tmp_path: Path) -> N
         {"X": X, "y": y, "c": tags["sample_weight"], "g": codes},
     )
     model = ucm.Hull(pos.group(1), weights=ucm.KLBall(0.5)) - ucm.Hull(neg, weights=ucm.KLBall(0.5))
-    named = {"sample_weight": "c", "subgroup": "g"}
+    named: dict[str, Any] = {"sample_weight": "c", "subgroup": "g"}
     if kind == "npy":
         for name, v in arrays.items():
             np.save(tmp_path / f"{name}.npy", v)
-        labels = {k: tmp_path / f"{name}.npy" for k, name in named.items()}
+        labels: Any = {k: tmp_path / f"{name}.npy" for k, name in named.items()}
         rows = ucm.row_source(tmp_path / "X.npy", tmp_path / "y.npy", block=100, **labels)
     elif kind in ("parquet", "feather", "csv"):
         arrow = pytest.importorskip("pyarrow", reason="needs pip install 'ucm[rows]'")
@@ -635,7 +635,8 @@ def test_every_source_carries_weights_and_groups(kind: str, tmp_path: Path) -> N
 def test_the_classifier_weighs_rows() -> None:
     X, y, tags = tagged_samples()
     words = np.where(y > 0, "yes", "no")
-    model, options = ucm.models.psvm(2.0, 0.1), {"class_weight": {"yes": 2.0, "no": 0.5}}
+    model = ucm.models.psvm(2.0, 0.1)
+    options: Any = {"class_weight": {"yes": 2.0, "no": 0.5}}
     rows = ucm.Classifier(model, **options).fit(ucm.row_source(X, words, block=100, **tags))
     memory = ucm.Classifier(model, **options).fit(X, words, **tags)
     assert rows.coef_ == pytest.approx(memory.coef_, abs=1e-4)
@@ -662,7 +663,7 @@ def test_a_path_over_weighed_rows() -> None:
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"sample_weight": np.ones(3)}, "sample_weight: expected 900 .*got 3;"),
+        ({"sample_weight": np.ones(3)}, "sample_weight: expected 900 numbers, .*got 3;"),
         ({"sample_weight": np.full(900, "a")}, "sample_weight: expected 900 finite"),
         ({"sample_weight": np.r_[np.ones(899), -1.0]}, "got -1.0 for sample 899; a weight"),
         ({"sample_weight": np.r_[np.ones(850), np.nan, np.ones(49)]}, "nan for sample 850"),
@@ -909,6 +910,9 @@ def test_csv_files_without_samples(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe\n1,2\n")
     with pytest.raises(ucm.DataError, match="UTF-8"):
         ucm.row_source(file)
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(ucm.DataError, match=r"of the format \.csv"):
+        ucm.row_source(tmp_path / "folder.csv")
 
 
 def test_labels_in_files_that_hold_none(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import ucm
 from ucm import neg, pos
@@ -14,7 +15,7 @@ from ucm.errors import ConvergenceWarning
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import Tilt
 from ucm.solvers import APG, ClarabelComposite, PrimalAPG
-from ucm.solvers.objective.rest import instead
+from ucm.solvers.objective.rest import instead, moderate, sparse_enough
 
 LINE = np.arange(20.0)[:, None]
 HALVES = np.where(np.arange(20) < 10, 1.0, -1.0)
@@ -94,3 +95,17 @@ def test_a_second_solver_that_does_not_take_the_form_leaves_it_to_its_own() -> N
     assert form.value(form.margins(w, b), w, tilt) == pytest.approx(
         plan.solve().objective, rel=1e-5
     )
+
+
+def test_sparse_samples_are_asked_for_by_their_stored_entries() -> None:
+    """But where a program has exponential cones, whose time does not fall with the entries."""
+    X, y = sparse.eye(600, 600, format="csr"), np.where(np.arange(600) % 2, 1.0, -1.0)
+    rest = ClarabelComposite()
+    for loss, taken in (
+        (ucm.SquaredHinge(), True),
+        (2 * ucm.HuberHinge(), True),
+        (ucm.Logistic(), False),
+    ):
+        form = ucm.compile(loss + ucm.LInf(), X, y).form
+        assert sparse_enough(rest, form) == taken and not moderate(rest, form)
+    assert not sparse_enough(None, form)

@@ -58,7 +58,7 @@ def weighted_sums(X: Matrix, d: Vec, center: Vec | None = None) -> tuple[NDArray
         columns, starts = (v.astype(np.int32, copy=False) for v in (X.indices, X.indptr))
         numerics.add_outer(X.data, columns, starts, np.ascontiguousarray(d), gram, s)
         gram += gram.T  # a row's columns may come in any order
-        gram[np.diag_indices_from(gram)] *= 0.5
+        np.einsum("ii->i", gram)[...] *= 0.5
         if center is not None:  # X'DX - s c' - c s' + (1'd) c c',  s = X'd
             cross = np.outer(s, center)
             gram += d.sum() * np.outer(center, center) - cross - cross.T

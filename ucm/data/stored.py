@@ -556,7 +556,7 @@ class _CsvRows(_Parts):
 
     def __init__(self, path: Path, y: Beside, block: int | None) -> None:
         self.path, self.csv = path, _library("pyarrow", "csv").csv
-        with path.open("rb") as stream:
+        with _read(path, lambda: path.open("rb")) as stream:
             first = stream.readline()
             second = stream.readline()
         try:

@@ -187,11 +187,12 @@ def held_out(search: Search, folds: Sequence[Fold]) -> Iterator[Scores]:
     if search.by_moments:
         yield from _by_moments(search, folds)
     elif search.by_chains:
-        first, *others = folds
         begun: dict[int, Begun | None] = {}  # of every problem, in the first fold
-        yield _by_chains(search, *first, begun)
+        yield _by_chains(search, folds[0][0], folds[0][1], begun)
         yield from each(
-            lambda fold: _by_chains(search, *fold, dict(begun)), others, search.estimator.n_jobs
+            lambda fold: _by_chains(search, fold[0], fold[1], dict(begun)),
+            folds[1:],
+            search.estimator.n_jobs,
         )
     else:
         yield from each(lambda fold: _by_paths(search, *fold), folds, search.estimator.n_jobs)

@@ -298,14 +298,14 @@ def _by_margin(
     if data.weighing.samples is not None:
         return
     X, b, p, m = data.X, solution.b, loss.p, data.m
-    w: Any = solution.w
-    scores = solution.decision(X) - b if w is None else np.asarray(X @ w)
     if isinstance(solution.expansion, Expansion) and solution.coefficients is not None:
         kernel = solution.expansion.kernel
+        scores = solution.decision(X) - b
         square = float(solution.coefficients @ scores)
         rows = np.diagonal(X) if kernel.name == "precomputed" else kernel.diagonal(X)
     else:
-        square = float(w @ w)
+        scores = np.asarray(X @ solution.w)
+        square = float(solution.w @ solution.w)
         rows = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
     r = math.sqrt(float(np.max(rows)))
     if r == 0.0:

@@ -26,7 +26,8 @@ __all__ = ["bands"]
 
 SETS = ("ijcnn1", "cod-rna", "covtype-15k", "skin-nonskin", "w8a", "a9a")
 FACTORS = (1.2, 2.0)  # of the least nu without a kernel
-LEAST, MEANS = 1.5, {"nu_svm": 5.0, "svm": 3.0}  # times ours on each set, and in geometric mean
+LEAST = {"nu_svm": 1.5, "svm": 1.0}  # times ours on each set
+MEANS = {"nu_svm": 5.0, "svm": 3.0}  # in geometric mean
 _GAPS = 1e-7, 0.1  # of a peer, that ours goes to
 
 
@@ -41,10 +42,10 @@ def bands(options: Options) -> Iterator[Row]:
         yield row
     for name, found in ratios.items():
         if found:
-            mean = statistics.geometric_mean(found)
+            mean, least = statistics.geometric_mean(found), min(found)
             yield {
                 "set": f"geometric mean of {len(found)}", "model": name, "times ours": mean,
-                "note": f"least {min(found):.3g}", "within": mean >= MEANS[name] and min(found) >= LEAST,
+                "note": f"least {least:.3g}", "within": mean >= MEANS[name] and least >= LEAST[name],
             }  # fmt: skip
 
 
@@ -90,7 +91,7 @@ def _beside(model: str, name: str, gamma: float, nu: float) -> Row:
         "solver": solution.stats.solver, "theirs, s": theirs, "their gap": gap, "ours, s": seconds,
         "gap": solution.certificate.relative_gap, "support": support,
         "entries / m support": solution.stats.kernel_operations / max(1, y.size * support),
-        "times ours": ratio, "within": solution.status == "optimal" and ratio >= LEAST,
+        "times ours": ratio, "within": solution.status == "optimal" and ratio >= LEAST[model],
     }  # fmt: skip
 
 

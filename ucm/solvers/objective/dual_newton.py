@@ -291,7 +291,7 @@ class _Tilted(Lagrangian):
         self.monitor.forming += 0.5 * curvature.follow(d) / self.session.entries
         self.monitor.systems += 1
         H = self.sigma * curvature.value
-        H[np.diag_indices_from(H)] += self.ridge
+        np.einsum("ii->i", H)[...] += self.ridge
         H[-1, -1] = H[-1, -1] * (1.0 + _BIAS) or self.sigma  # b has no curvature of its own
         return -ridge_solve(H, g)
 

@@ -15,7 +15,7 @@ from ucm.forms.answer import Answer
 from ucm.forms.monitor import Monitor
 from ucm.forms.objective import INNER, Composite, InnerSolver, Session, Tilt
 from ucm.solvers.accelerated import Iterate, Smooth, State, Watched, inner
-from ucm.solvers.objective.rest import instead, moderate
+from ucm.solvers.objective.rest import instead, sparse_enough
 
 __all__ = ["PrimalAPG"]
 
@@ -129,7 +129,7 @@ class _Gradient(Session):
         if self.other is not None:
             return self.other.solve(form, tilt, tol)
         limit = until = self.monitor.limit(self.options.max_iter)
-        rest = self.options.rest if moderate(self.options.rest, form) else None
+        rest = self.options.rest if sparse_enough(self.options.rest, form) else None
         if rest is not None:
             until = min(limit, _LONG)
         if not math.isfinite(self.L):

@@ -440,9 +440,9 @@ class Step:
         if self.splitting is not None:
             top, mean = float(np.diagonal(H).max()) or 1.0, float(np.mean(np.diagonal(H))) or 1.0
             away = w - self.R.prox(w - self.g / top, 1.0 / top)
-            H[np.diag_indices_from(H)] += _PROXIMAL * mean
+            np.einsum("ii->i", H)[...] += _PROXIMAL * mean
             return self.splitting.solve(H, r, w, _EXACT * top * float(np.abs(away).max())) - w
-        H[np.diag_indices_from(H)] += ridge
+        np.einsum("ii->i", H)[...] += ridge
         return -ridge_solve(H, r + ridge * w)
 
     def _doubt(self, model: _Model) -> bool:

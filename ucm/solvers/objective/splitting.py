@@ -5,10 +5,11 @@
     (x - w)'H(x - w)/2 + r'(x - w) + min_z [ R(z) + rho |x + u - z|^2 / 2 ],
 
 whose gradient is `H(x - w) + r + rho (v - prox_{R / rho}(v))` at `v = x + u`, takes few semismooth Newton
-steps; then u becomes `v - prox(v)`, and rho grows (the method of `ucm.solvers.palm`, in w alone). Where the
-proximal map has no known slopes x and z alternate, over-relaxed, with rho by the balance of both residuals:
-Boyd, Parikh, Chu, Peleato and Eckstein (2011), Distributed optimization and statistical learning via the
-alternating direction method of multipliers, section 3.
+steps; then u becomes `v - prox(v)`, and rho grows (the method of `ucm.solvers.palm`, in w alone). Of few
+features whole Newton steps on `x - prox(x - gradient / rho)` are tried first. Where the proximal map has no
+known slopes x and z alternate, over-relaxed, with rho by the balance of both residuals: Boyd, Parikh, Chu,
+Peleato and Eckstein (2011), Distributed optimization and statistical learning via the alternating direction
+method of multipliers, section 3.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ _BALANCE, _FACTOR = 4.0, 3.0  # ratio of both from which on rho changes, and by 
 _ALTERNATIONS = 2000
 _MULTIPLIERS = 40  # steps
 _SYSTEMS = 120  # of one quadratic function
+_WHOLE = 12  # Newton steps without a line search,
+_TRIED = 2  # as often in a row as they go astray
+_FEW = 100  # of so many features: with more they do so nearly always
+_SCALE = 0.1  # of the mean diagonal entry, their rho
 _INNER = 0.3  # of the tolerance, for Newton steps
 _BESIDE = 0.1  # of the slope of R
 _AT_ONCE = 9.0  # growth of rho where no Newton step was needed
@@ -48,6 +53,7 @@ class Splitting:
     R : the function
     late : whether the time is over
     rho : the weight of `x = z`, 0 before the first
+    straight : how often whole Newton steps may still go astray
     failed : how many of the last quadratic functions, one after the other, took all the work that is allowed
         and were not solved
     slope : (n,) a subgradient of R at the last point, `rho u`
@@ -55,7 +61,7 @@ class Splitting:
 
     def __init__(self, R: Gathered, late: Callable[[], bool]) -> None:
         self.R, self.late, self.rho, self.slope = R, late, 0.0, np.zeros(0)
-        self.failed = 0
+        self.failed, self.straight = 0, _TRIED if R.semismooth else 0
 
     def solve(self, H: Matrix, r: Vec, w: Vec, tol: float) -> Vec:
         """The minimiser, with a subgradient of the whole of at most tol in each coordinate, or where
@@ -64,7 +70,10 @@ class Splitting:
             self.rho = float(np.sqrt(np.mean(np.diagonal(H) ** 2))) or 1.0
             self.slope = np.zeros(w.size)
         way = self._multiply if self.R.semismooth else self._alternate
-        z, solved = way(H, r, w, tol)
+        try_whole = self.straight > 0 and w.size <= _FEW
+        z, solved = self._newton(H, r, w, tol) if try_whole else (w, False)
+        if not solved:
+            z, solved = way(H, r, w, tol)
         self.failed = 0 if solved else self.failed + 1
         return z
 
@@ -90,7 +99,7 @@ class Splitting:
                 if step == MOST or small or self.late():
                     break
                 system = B @ R.prox_slope_times(v, 1.0 / mu, B.T) / mu
-                system[np.diag_indices_from(system)] += 1.0
+                np.einsum("ii->i", system)[...] += 1.0
                 systems += 1
                 d = -ridge_solve(system, g)
                 start, ahead = float(g @ d), d @ B
@@ -115,6 +124,27 @@ class Splitting:
         self.failed = 0 if solved else self.failed + 1
         return x
 
+    def _newton(self, H: Matrix, r: Vec, w: Vec, tol: float) -> tuple[Vec, bool]:
+        """Whole Newton steps on `x - prox(x - (H (x - w) + r) / rho)`, which may go astray."""
+        rho, x, z, eye = _SCALE * float(np.mean(np.diagonal(H))), w, w, np.eye(w.size)
+        before = self.slope
+        for _ in range(_WHOLE if rho > 0.0 else 0):
+            v = x - (H @ (x - w) + r) / rho
+            z = self.R.prox(v, 1.0 / rho)
+            self.slope = rho * (v - z)
+            if self._ended(H, r, z - w, tol):
+                self.straight = _TRIED
+                return z, True
+            slopes = np.asarray(self.R.prox_slope(v, 1.0 / rho))
+            try:
+                x = x + np.linalg.solve(eye - slopes + slopes @ H / rho, z - x)
+            except np.linalg.LinAlgError:
+                break
+            if self.late() or not np.isfinite(x).all():
+                break
+        self.straight, self.slope = self.straight - 1, before
+        return z, False
+
     def _multiply(self, H: Matrix, r: Vec, w: Vec, tol: float) -> tuple[Vec, bool]:
         R, rho, x, z, step, systems, solved = self.R, self.rho, w, w, 0, 0, False
         for _ in range(_MULTIPLIERS):
@@ -128,7 +158,7 @@ class Splitting:
                 if step == MOST or float(np.abs(g).max(initial=0.0)) <= enough or self.late():
                     break
                 system = H - rho * np.asarray(R.prox_slope(v, 1.0 / rho))
-                system[np.diag_indices_from(system)] += rho
+                np.einsum("ii->i", system)[...] += rho
                 systems += 1
                 d = -ridge_solve(system, g)
                 start = float(g @ d)
@@ -166,7 +196,7 @@ class Splitting:
         for k in range(_ALTERNATIONS):
             if factor is None:
                 shifted = H.copy()
-                shifted[np.diag_indices_from(shifted)] += rho
+                np.einsum("ii->i", shifted)[...] += rho
                 factor, _ = lapack.dpotrf(shifted.T, lower=1, overwrite_a=1)
             step, _ = lapack.dpotrs(factor, r + rho * (w - z + u), lower=1)
             x = w - step

@@ -86,8 +86,10 @@ class Banded(ABC):
     index : (n,) the sample of each weight
     s : (n,) its factor in the point `sum_k s_k p_k phi(x_k)`
     top : (n,) its upper bound
+    mostly : whether more than half of the weights of the coarser level were free
     """
 
+    mostly: bool = False
     gram: Gram
     index: NDArray[np.intp]
     s: Vec
@@ -119,7 +121,8 @@ class Banded(ABC):
 
     @abstractmethod
     def sides(self, p: Vec, F: Vec) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Vec]:
-        """Which weights are free, which are on the wrong side of their kink, and how far from it."""
+        """Which weights are free, which are on the wrong side of their kink, and their derivatives from
+        the level of the free ones on."""
 
     @abstractmethod
     def solved(self, band: Band, monitor: Monitor) -> Vec:
@@ -154,7 +157,7 @@ def sieved(
         best = min(best, gap)
         inner = max(0.3 * monitor.tol, min(_SHARE * gap, _MOST_GAP)) * _FINER**idle
         q = _step(problem, levels, p, F, monitor.below(inner), monitor)
-        if idle > _IDLE or np.array_equal(q, p):
+        if idle > _IDLE:
             return Ended(p, "stalled", f"the gap stayed at {gap:.2g}")
         p, F = q, problem.follow(q)
     return Ended(p, "max_iter", f"the gap stayed at {gap:.2g}; raise max_iter or tol")
@@ -172,7 +175,9 @@ def _lifted(problem: Banded, levels: Levels, monitor: Monitor) -> Vec:
     problem.gram.computed += part.gram.computed
     used = np.flatnonzero(p)
     products = problem.gram.sums(problem.index[members[used]], (part.s * p)[used])
-    return problem.lifted(int(np.count_nonzero((p > 0.0) & (p < part.top))), products)
+    free = int(np.count_nonzero((p > 0.0) & (p < part.top)))
+    problem.mostly = 2 * free > p.size
+    return problem.lifted(free, products)
 
 
 def _step(problem: Banded, levels: Levels, p: Vec, F: Vec, inner: Monitor, monitor: Monitor) -> Vec:
@@ -190,14 +195,20 @@ def _step(problem: Banded, levels: Levels, p: Vec, F: Vec, inner: Monitor, monit
 
 
 def _band(problem: Banded, levels: Levels, p: Vec, F: Vec) -> NDArray[np.intp]:
-    """The free weights, those on the wrong side of their kink, the farthest first, then the nearest."""
-    free, wrong, off = problem.sides(p, F)
+    """The free weights, those on the wrong side of their kink, the farthest first, then the nearest. Where
+    there is no room for all of these, half of them want to be larger and half smaller: the farthest."""
+    free, wrong, r = problem.sides(p, F)
+    off = np.abs(r)
     n, count = p.size, int(free.sum())
     room = max(64, isqrt(problem.gram.limit // 16))
     enough = max(levels.band // 3, count + 2 * int(wrong.sum()) + levels.band // 6)
     want = min(max(2 * count, levels.band), enough, room, n)
     if want == n:
         return np.arange(n)
+    if 2 * count > want and count + int(wrong.sum()) > want:
+        moved = np.flatnonzero(free | wrong)
+        order = moved[np.argsort(r[moved])]
+        return np.sort(np.concatenate([order[: want // 2], order[want // 2 - want :]]))
     far = 1.0 + float(off.max())
     key = np.where(wrong | (free & (count > want)), -far - off, np.where(free, -3.0 * far, off))
     return np.sort(np.argpartition(key, want - 1)[:want])

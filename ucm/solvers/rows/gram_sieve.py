@@ -15,6 +15,7 @@ from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
 from ucm.forms.nearest import IMPROVING, HullsByRows, Improving, NearestPoint
 from ucm.solvers.rows.banded import Band, Banded, Levels, sieved
+from ucm.solvers.rows.faces import on_faces
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["GramSieve"]
@@ -29,10 +30,12 @@ class GramSieve(Levels, NearestPoint):
 
     Parameters
     ----------
-    newton, pairs
-        What solves a band; the pairs go on over all samples where bands gain nothing more.
+    newton
+        What solves a band of few free weights.
     free
-        Free weights of a band up to which Newton steps solve it; the pairs where there are more.
+        How many are few; others, and those where most samples are free, conjugate gradients on faces solve.
+    pairs
+        Goes on over all samples where bands gain nothing more.
     coarse, stride, band
         As in `Levels`; a kink is a bound of a weight.
     """
@@ -104,13 +107,14 @@ class _Hulls(Banded):
             theta[g] = np.median(own) if own.size else theta[g]
         r = F - theta[self.hulls.group]
         wrong = ((p <= 0.0) & (r < 0.0)) | ((p >= self.top) & (r > 0.0))
-        return free, wrong, np.abs(r)
+        return free, wrong, r
 
     def solved(self, band: Band, monitor: Monitor) -> Vec:
         inner, a = self.hulls.while_held(*band), band.p[band.members]
         if not a.any():  # their sums stay 0
             return a
-        many = np.count_nonzero((a > 0.0) & (a < self.top[band.members])) > self.solver.free
-        method = self.solver.pairs if many else self.solver.newton
+        count = np.count_nonzero((a > 0.0) & (a < self.top[band.members]))
         monitor.least = self.zero
-        return method.improved(inner, a, monitor)
+        if self.mostly or count > self.solver.free:
+            return on_faces(inner, a, monitor)
+        return self.solver.newton.improved(inner, a, monitor)

@@ -140,8 +140,8 @@ class _Margins(Banded):
         b = float(np.median(own)) if own.size else self.bias(p, F)
         r = F + self.s * b
         if self.form.p > 1.0:  # every support vector is free
-            return np.zeros(p.size, dtype=bool), free | (r < 0.0), np.abs(r)
-        return free, ((p <= 0.0) & (r < 0.0)) | ((p >= self.top) & (r > 0.0)), np.abs(r)
+            return np.zeros(p.size, dtype=bool), free | (r < 0.0), r
+        return free, ((p <= 0.0) & (r < 0.0)) | ((p >= self.top) & (r > 0.0)), r
 
     def solved(self, band: Band, monitor: Monitor) -> Vec:
         (index, p, F, K), form = band, self.form
