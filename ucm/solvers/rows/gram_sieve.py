@@ -31,10 +31,10 @@ class GramSieve(Levels, NearestPoint):
     ----------
     newton
         What solves a band of few free weights.
-    free
-        How many are few; others, and those where most samples are free, conjugate gradients on faces solve.
     pairs
         Goes on over all samples where bands gain nothing more.
+    free
+        How many are few; others, and those where most samples are free, conjugate gradients on faces solve.
     coarse, stride, band
         As in `Levels`; a kink is a bound of a weight.
     """
