@@ -1497,6 +1497,18 @@ def test_zero_in_balls_is_proven(model: Any) -> None:
     assert ucm.solve(model, X, y, solver="newton").status == "zero_in_set"
 
 
+@pytest.mark.parametrize("at", [0.0, 1.0])
+@pytest.mark.parametrize(
+    "U", [ucm.models.nu_svm(0.4), ucm.Hull(ucm.signed, weights=ucm.CappedSimplex(0.1))], ids=str
+)
+def test_rows_without_a_direction_hold_0(U: Any, at: float) -> None:
+    """All rows are one point, where hulls lie on one another."""
+    X, y = np.full((60, 3), at), np.where(np.arange(60) % 2 > 0, 1.0, -1.0)
+    rows, memory = ucm.solve(U, blocks(X, y, 7)), ucm.solve(U, X, y)
+    assert rows.status == memory.status == "zero_in_set"
+    assert not rows.w.any() and rows.objective == 0.0
+
+
 def test_rows_that_overflow_are_named() -> None:
     X, y = samples(4000)
     X[:20] *= 1e200

@@ -162,6 +162,39 @@ def test_domains_with_copies_keep_the_laws(domain: Any) -> None:
     assert heavy.support(g)[0] == pytest.approx(plain.support(split)[0], rel=1e-9)
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1e-5, 1e9])
+def test_relative_weights_are_what_a_divergence_counts(unit: float) -> None:
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(60) % 2 > 0, 1.0, -1.0)
+    samples, c = rng.normal(size=(60, 3)) + 1.5 * y[:, None], rng.uniform(0.1, 1.0, 60)
+    D = ucm.KLBall(0.05)
+    for U in (ucm.Hull(pos, weights=D) - ucm.Hull(neg, weights=D), ucm.Hull(signed, weights=D)):
+        for weights in (np.ones(60), c):
+            wanted = ucm.solve(U, samples, y, sample_weight=weights, solver="clarabel")
+            found = ucm.solve(U, samples, y, sample_weight=unit * weights)
+            assert found.status == "optimal"
+            assert found.objective == pytest.approx(wanted.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize("weights", [np.full(40, 0.01), np.linspace(0.005, 0.01, 40)])
+@pytest.mark.parametrize("rows", [False, True])
+def test_a_cap_below_what_samples_weigh_is_named_as_written(
+    weights: np.ndarray, rows: bool
+) -> None:
+    given: Any = (ucm.row_source(X, Y, sample_weight=weights),) if rows else (X, Y)
+    with pytest.raises(
+        EmptySetError, match=r"CappedSimplex\(0.2\): empty.*by their weights"
+    ) as raised:
+        ucm.solve(
+            ucm.Hull(signed, weights=ucm.CappedSimplex(0.2)),
+            *given,
+            sample_weight=None if rows else weights,
+        )
+    least = 0.5 / min(weights[Y > 0].sum(), weights[Y < 0].sum())
+    assert f"must be at least {least:.6g}" in str(raised.value)
+    assert "class" not in str(raised.value)
+
+
 @pytest.mark.parametrize("radius", [0.4, 1.1])
 def test_a_weighted_ball_from_its_definition(radius: float) -> None:
     """`sum_i q_i^2 / c_i <= r^2` over distributions with mass 1/2 in each class, and no whole weights."""

@@ -23,12 +23,13 @@ __all__ = ["KLBall", "SimplexKL"]
 
 
 class EntropyCurve(curved.Curve):
-    """`h(q) = sum q_i log(N q_i / c_i)`, N the number of all copies c."""
+    """`h(q) = sum q_i log(N q_i / c_i)`, N the number of all copies c, of which the relative sizes count."""
 
     exponent = 0.0
 
     def __init__(self, dim: float, copies: Vec | None = None) -> None:
-        self.dim, self.copies = dim, copies
+        unit = 1.0 if copies is None else float(copies.max())  # then N q / c underflows nowhere
+        self.dim, self.copies = dim / unit, None if copies is None else copies / unit
 
     def value(self, q: Vec) -> float:
         s = self.dim * q

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -144,11 +145,17 @@ class CappedSimplex(Capped, Weighable):
         if value(self.cap) >= least * (1.0 - masses.ROUNDING):
             return None
         entries, weight = min(zip(sizes, weights, strict=False), key=lambda pair: pair[0] * pair[1])
-        scaled = "" if weight == 1.0 else f" (times the class weight {weight:.6g})"
+        weighed = weight != 1.0
+        return self.too_small(dim, entries * weight, mass, least, weighed=weighed)
+
+    def too_small(self, dim: int, count: float, mass: float, least: float, *, weighed: bool) -> str:
+        """What says that the cap leaves no point, of entries that count so much: without their weights, which
+        may be those of samples."""
         share = f" / {dim}" if self.relative else ""
+        entries = "entries, by their weights," if weighed else "entries"
         return (
-            f"{self!r}: empty, {named(self.cap, 'cap')}{share}{scaled} times {entries} entries is "
-            f"below {mass:g}; {subject(self.cap, 'cap')} must be at least {least:.6g}"
+            f"{replace(self, class_weight=None)!r}: empty, {named(self.cap, 'cap')}{share} times {count:.6g} "
+            f"{entries} is below {mass:g}; {subject(self.cap, 'cap')} must be at least {least:.6g}"
         )
 
     def size(self) -> Size:
@@ -261,10 +268,8 @@ class WeightedSimplex(SemiSmooth, Leveled, Polyhedral, Weighable):
         least = max(mass / count for (_, mass), count in zip(parts, counts, strict=True))
         if value(self.cap) >= least * (1.0 - masses.ROUNDING):
             return None
-        return (
-            f"{CappedSimplex(self.cap)!r}: empty, {named(self.cap, 'cap')} times {min(counts):.6g} entries "
-            f"is below {parts[0][1]:g}; {subject(self.cap, 'cap')} must be at least {least:.6g}"
-        )
+        bare = CappedSimplex(self.cap)
+        return bare.too_small(dim, min(counts), parts[0][1], least, weighed=True)
 
     def size(self) -> Size:
         return Size(self.cap)

@@ -51,10 +51,6 @@ _LIMIT = 30  # rounds
 _LEAST = 1e-13  # relative gap that is asked of the band
 _JOINT = 3  # times that a band over its budget begins anew
 _SMALLER = 6  # hulls of a sample that are tried, each with half the caps of the one before
-_NO_DIRECTION = (
-    "the hulls of a sample, and smaller ones, are nearer to 0 than their inner products resolve: no "
-    "direction to begin with; make the sets smaller"
-)
 _TOO_WIDE = (
     "the rows near their thresholds take {:.3g} MB; raise the budget, ucm.solvers.Sieve(budget=...)"
 )
@@ -141,8 +137,7 @@ class _Sieving:
     def run(self) -> Answer:
         form, monitor, tol = self.form, self.monitor, self.monitor.tol
         rounds, band = form.data.source.rounds(), Band()
-        if not self._sample(rounds):
-            return Answer(w=np.zeros(form.n), status="stalled", message=_NO_DIRECTION)
+        self._sample(rounds)
         solved, exact, losses, joint = False, 0.3 * tol, 0, 0
         largest, answer = 0.0, Answer(w=self.w)
         for k in range(monitor.limit(_LIMIT) + 1):
@@ -198,8 +193,8 @@ class _Sieving:
         return answer.ended("stalled", "the rows held leave no point; raise tol")
 
     # --- the sample --------------------------------------------------------------------------------
-    def _sample(self, rounds: Rounds) -> bool:
-        """w, theta and reach from a sample; False where it shows no direction."""
+    def _sample(self, rounds: Rounds) -> None:
+        """w, theta and reach from a sample."""
         form = self.form
         sizes = form.data.sizes
         X, y = form.data.sample
@@ -216,10 +211,7 @@ class _Sieving:
         caps = [cap * s for cap, s in zip(form.caps, shares, strict=True)]
         if form.data.plain:
             caps = np.minimum(caps, form.masses).tolist()
-        direction = self._direction(tables, weights, caps)
-        if direction is None:
-            return False
-        self.w = direction
+        self.w = self._direction(tables, weights, caps)
         m, row = form.data.m, X.nnz * 12 / y.size if sparse.issparse(X) else 8 * form.n
         part = WIDE * np.sqrt(form.n / min(T.shape[0] for T in tables))
         part = min(part, 0.75 * self.solver.budget / max(1.0, row * m))
@@ -231,10 +223,10 @@ class _Sieving:
             self.theta[c] = _threshold(a, own, mass, cap)
             self.reach[c] = reach_of(np.abs(a - self.theta[c]), part, 2 * form.n)
         self.first = self.reach.copy()
-        return True
 
-    def _direction(self, tables: list[Any], weights: list[Vec], caps: list[float]) -> Vec | None:
-        """w of the hulls of the sample; where 0 lies in them, of smaller ones."""
+    def _direction(self, tables: list[Any], weights: list[Vec], caps: list[float]) -> Vec:
+        """w of the hulls of the sample; where 0 lies in them, of smaller ones, and where it lies in the
+        smallest too, the first axis."""
         form = self.form
         if sum(f * m for f, m in zip(form.factors, form.masses, strict=True)) == 0.0:
             tables = _centred(tables)  # the hulls lie to each other as before
@@ -254,7 +246,7 @@ class _Sieving:
                 max(0.5 * cap, mass / float(c.sum()))
                 for cap, mass, c in zip(caps, form.masses, weights, strict=True)
             ]
-        return None
+        return np.eye(1, form.n)[0]
 
     # --- a round -----------------------------------------------------------------------------------
     def _proof(self, rounds: Rounds, band: Band, found: list[Sifted], solved: bool) -> RowProof:
