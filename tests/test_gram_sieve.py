@@ -95,6 +95,20 @@ def test_bands_reach_the_optimum(solver, gamma):
         assert found.certificate.violation <= 1e-9
 
 
+@pytest.mark.parametrize("solver", ["newton-gram", "clip-mdm", sieve()], ids=str)
+def test_a_set_near_to_0_against_its_size_is_solved_to_a_large_tolerance(solver):
+    """The hulls lie 6 from 0 and .1 to .4 apart."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        y = np.where(np.arange(120) % 2 > 0, 1.0, -1.0)
+        X = rng.normal(size=(120, 3)) + np.array([0.0, 0.0, 4.0])
+        X[:, 0] = (np.abs(X[:, 0]) + 0.05) * y
+        best = ucm.solve(nu_svm(0.1), X, y).objective
+        found = ucm.solve(nu_svm(0.1), X, y, kernel="linear", solver=solver, tol=0.1)
+        assert found.status == "optimal"
+        assert best * 1.1 <= found.objective <= best + 1e-6
+
+
 @pytest.mark.parametrize(
     "U",
     [

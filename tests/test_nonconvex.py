@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from typing import Any
 
 import cvxpy as cp
@@ -529,6 +530,19 @@ def test_descent_ends_where_0_is_on_the_boundary() -> None:
     monitor = Monitor()
     answer = Rapminos().solve(form, monitor, Answer(w=np.array([0.0, 1e-3, 1.0])))
     assert answer.status == "converged" and monitor.iterations <= 30
+
+
+def test_thousands_of_ties_take_no_matrix_of_their_products() -> None:
+    """Along a feature that few samples have, all others tie."""
+    m, nu = 7000, 0.1
+    X = np.random.default_rng(0).standard_normal((m, 3))
+    X[:, 2] = np.arange(m) < 5
+    tracemalloc.start()
+    sol = ucm.solve(ucm.models.nu_svm(nu), X, np.where(np.arange(m) % 2, 1, -1))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sol.status == "optimal" and peak < 50e6
+    assert_allclose(sol.objective, 2 * 2 / (m * nu), rtol=1e-9)  # two of the class +1 have it
 
 
 def test_the_bias_is_that_of_the_multipliers() -> None:

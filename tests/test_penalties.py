@@ -498,6 +498,32 @@ def test_features_that_outnumber_the_samples(loss: ucm.Loss, penalty: ucm.Penalt
     assert own.objective == pytest.approx(other.objective, rel=2e-6)
 
 
+@pytest.mark.parametrize(
+    "penalty",
+    [ucm.L1(weights=[1.0, 0.0, 2.0]), ucm.LInf(), Norm(2.0), Norm(1.5), GroupL2([0, 0, 1]),
+     ucm.L1(weights=[1.0, 0.0, 2.0]) + ucm.LInf()],
+)  # fmt: skip
+def test_programs_of_norms_at_the_scale_of_the_features(penalty: Any) -> None:
+    """Features times 1e6, and lam too: the same optimum."""
+    for seed in (3, 5, 7):
+        rng = np.random.default_rng(seed)
+        y = np.where(np.arange(40) % 2 > 0, 1.0, -1.0)
+        X = rng.standard_normal((40, 3)) + 0.8 * y[:, None]
+        c = 2.0 * rng.random(40)
+        own, far = (
+            ucm.solve(
+                ucm.Hinge() + 0.4 * scale * penalty,
+                scale * X,
+                y,
+                sample_weight=c,
+                solver="clarabel-loss",
+            )
+            for scale in (1.0, 1e6)
+        )
+        assert own.status == far.status == "optimal"
+        assert far.objective == pytest.approx(own.objective, rel=2e-6)
+
+
 @pytest.mark.parametrize("penalty", [ucm.LInf(), Norm(1.5), GroupL2(groups(9)), ucm.Lp(3.0)])
 def test_quadratic_functions_by_whole_newton_steps_and_by_multipliers(penalty: Any) -> None:
     """Both reach the minimum that CVXPY finds; multipliers take over where whole steps go astray."""

@@ -14,7 +14,7 @@ import pytest
 from bundled import load
 
 import ucm
-from ucm.compiler.route import ROUTES
+from ucm.compiler.route import ROUTES, label
 from ucm.errors import ParameterError
 from ucm.forms.display import digits
 from ucm.solvers import DCA
@@ -78,7 +78,7 @@ def test_different_solvers_have_different_names() -> None:
         text = ucm.compile(model, X, y).explain(verbose=True)
         names = [line.split()[0] for line in text.splitlines() if line.startswith("  ")]
         assert len(set(names)) == len(names), text
-    names = [route.solver.name for route in ROUTES]
+    names = [label(route.solver) for route in ROUTES]
     assert len(set(names)) == len(names)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from ucm.compiler.lowering import Given, Lowering, Proof, Regime, Verdict
 from ucm.compiler.recover import BIAS_RULES
 from ucm.compiler.robust import ToSphere
-from ucm.compiler.route import choose, table, unknown, verdicts
+from ucm.compiler.route import choose, label, table, unknown, verdicts
 from ucm.data.bound import Data
 from ucm.data.linear import Vec
 from ucm.data.options import COUNT, FLAG, optional, within
@@ -39,7 +39,6 @@ from ucm.forms.solution import Certificate, Solution, Stats
 from ucm.forms.solver import Solver
 from ucm.language.objective import Objective
 from ucm.language.robust import RobustMargin
-from ucm.solvers import DCA
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -357,12 +356,11 @@ class Plan:
     def _route(self) -> str:
         """The solver, what is inside of it, and the passes to expect."""
         solver, form = self.solver, self.form
-        inner = f" around {solver.inner.name}" if isinstance(solver, DCA) and solver.inner else ""
         passes = solver.predicted_passes(form)
         expected = (
             "" if math.isnan(passes) else f", about {round(passes, 1):g} passes to a gap of 1e-6"
         )
-        return f"{solver.name}{inner}{expected}"
+        return f"{label(solver)}{expected}"
 
     def _stats(self, monitor: Monitor) -> Stats:
         return Stats(

@@ -332,8 +332,9 @@ class ToDistance(_Robust[MinNorm]):
         if [v.size for v in answer.q] != [b.map.shape[1] for b in self.form.blocks]:
             raise other_shape("of the same set over the same samples")
         w = answer.w
-        lost = w is None or w.size != self.form.n or not w.any()  # of other coordinates, or 0
-        return Answer(answer.q, None if lost else -warm.objective * w)
+        if w is None or w.size != self.form.n or not w.any():  # of other coordinates, or 0
+            return Answer(answer.q)
+        return Answer(answer.q, -warm.objective * w)
 
     def run(
         self, solver: Solver[MinNorm], monitor: Monitor, start: Answer | None, starts: int

@@ -316,6 +316,12 @@ def _called(route: Route, name: object) -> bool:
     return route.solver.name in (_FAMILIES.get(name, (name,)) if isinstance(name, str) else ())
 
 
+def label(solver: Solver[Any]) -> str:
+    """Its name, and that of the solver inside where the same method goes around several."""
+    inside = solver.inner if isinstance(solver, DCA | HingeSieve | Sieve) else None
+    return solver.name if inside is None else f"{solver.name} around {inside.name}"
+
+
 def named(asked: str | Solver[Any], form: type) -> list[Solver[Any]]:
     """The solvers for a form that are meant by a name, in order, or the instance itself."""
     if isinstance(asked, Solver):
@@ -421,7 +427,7 @@ def verdicts(
         why = refusal(route.solver, form)
         word = "chosen" if route.solver is chosen else "possible"
         taken = f"{word}{_predicted(route.solver, form)}: {route.purpose}"
-        table.append((route.solver.name, taken if why is None else f"refused: {_rounded(why)}"))
+        table.append((label(route.solver), taken if why is None else f"refused: {_rounded(why)}"))
     return table
 
 

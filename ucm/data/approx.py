@@ -93,8 +93,10 @@ class Nystroem(Drawn):
 
     Parameters
     ----------
-    rank : how many samples are drawn, all where there are fewer
-    seed : of the draw
+    rank
+        How many samples are drawn, all where there are fewer.
+    seed
+        Of the draw.
 
     Notes
     -----
@@ -138,8 +140,10 @@ class RandomFeatures(Drawn):
 
     Parameters
     ----------
-    rank : how many
-    seed : of the draw
+    rank
+        How many.
+    seed
+        Of the draw.
 
     Notes
     -----

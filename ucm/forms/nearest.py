@@ -23,7 +23,9 @@ from ucm.forms.monitor import Monitor
 from ucm.forms.solver import Solver
 from ucm.language.contracts import Block
 
-__all__ = ["IMPROVING", "NEAREST", "HullsByRows", "Improving", "NearestPoint"]
+__all__ = ["IMPROVING", "NEAREST", "HullsByRows", "Improving", "NearestPoint", "small"]
+
+_ZERO = 0.01  # of the tolerance
 
 
 @dataclass(frozen=True)
@@ -199,10 +201,11 @@ class HullsByRows:
         top = float(np.sqrt(max(self.gram.diagonal.max(initial=0.0), 0.0)))
         return float(np.abs(self.s).max(initial=0.0) * top * self.mass.sum() + np.sqrt(self.square))
 
-    def negligible(self, a: Vec, W: float, tol: float) -> bool:
-        """Whether `||W||` is 0 for the purpose of `zero_in_set`."""
-        least = max(tol, self.resolution)
-        if least * self.reach < W:
+    def negligible(self, a: Vec, W: float, gap: float, zero: float) -> bool:
+        """Whether `||W||`, of a relative gap, is 0 for the purpose of `zero_in_set`: `zero` of the size of U
+        at most, and not proven to be more."""
+        least = max(zero, self.resolution)
+        if least * self.reach < W or (1.0 - gap) * W > self.resolution * self.reach:
             return False
         size = np.sqrt(self.square)
         for g, row in enumerate(self.points(a)):
@@ -216,6 +219,12 @@ class HullsByRows:
         weights = np.empty(self.n)
         weights[self.order] = a
         return np.split(weights, np.cumsum(sizes)[:-1])
+
+
+def small(monitor: Monitor) -> float:
+    """The part of the size of U below which a distance may count as 0; far below the tolerance, as no
+    certificate of the distance comes from there."""
+    return _ZERO * monitor.tol if monitor.least is None else monitor.least
 
 
 def _factors(b: Block) -> Vec:

@@ -139,13 +139,13 @@ class GroupL2(Conic, ForFeatures, Semismooth):
 
     def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         order, starts = self._members
-        sizes, total = np.bincount(self._index), 0.0
+        sizes, total, v = np.bincount(self._index), 0.0, scope.of(factor) * w
         for size in np.unique(sizes):  # the groups of one size as rows of one table
             chosen = np.flatnonzero(sizes == size)
             members = order[starts[chosen][:, None] + np.arange(size)]
-            table = cp.reshape(w[members.ravel()], members.shape, order="C")
+            table = cp.reshape(v[members.ravel()], members.shape, order="C")
             total += self._walls[chosen] @ cp.norm(table, 2, axis=1)
-        return scope.of(factor) * total
+        return total
 
     def formula(self, notation: Notation) -> str:
         size = notation.norm(notation.sub("w", "g"), "2")

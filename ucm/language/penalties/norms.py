@@ -118,7 +118,7 @@ class L1(Boxed, ForFeatures):
 
     def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
         inner = w if self.weights is None else cp.multiply(self.weights, w)
-        return scope.of(factor) * cp.norm1(inner)
+        return cp.norm1(scope.of(factor) * inner)
 
     def formula(self, notation: Notation) -> str:
         if self.weights is None:
@@ -181,7 +181,7 @@ class LInf(Semismooth):
         return 0.0, 0.0, 1.0
 
     def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
-        return scope.of(factor) * cp.norm_inf(w)
+        return cp.norm_inf(scope.of(factor) * w)
 
     def formula(self, notation: Notation) -> str:
         return notation.norm("w", "inf")
@@ -257,9 +257,10 @@ class Norm(Semismooth):
         return {1.0: (1.0, 0.0, 0.0), math.inf: (0.0, 0.0, 1.0)}.get(self.p)
 
     def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
+        v = scope.of(factor) * w
         if self.p in (1.0, 2.0, math.inf):
-            return scope.of(factor) * cp.norm(w, "inf" if self.p == math.inf else int(self.p))
-        return scope.of(factor) * cp.pnorm(w, self.p, approx=False)
+            return cp.norm(v, "inf" if self.p == math.inf else int(self.p))
+        return cp.pnorm(v, self.p, approx=False)
 
     def formula(self, notation: Notation) -> str:
         return notation.norm("w", "inf" if self.p == math.inf else f"{self.p:g}")
@@ -298,7 +299,7 @@ class ElasticNet(_Elastic):
         return value(self.ratio), 1.0 - value(self.ratio), 0.0
 
     def cvxpy(self, w: cp.Expression, factor: Coefficient, scope: Scope) -> cp.Expression:
-        one = scope.of(factor.scaled(self.ratio)) * cp.norm1(w)
+        one = cp.norm1(scope.of(factor.scaled(self.ratio)) * w)
         return one + scope.of(factor.but(self.ratio)) * cp.sum_squares(w)
 
     def formula(self, notation: Notation) -> str:

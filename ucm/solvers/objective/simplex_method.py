@@ -53,8 +53,8 @@ class Simplex(InnerSolver):
 
     Parameters
     ----------
-    fallback, rest
-        The solvers of programs that this one does not finish; `rest` of those with l infinity.
+    fallback
+        The solver of programs that this one does not finish.
     samples, features
         Take them in as needed where there are more than this many; None: all at once.
         Some of the samples cost as much as all 245,057 of skin-nonskin: the pivots are few.
@@ -62,6 +62,8 @@ class Simplex(InnerSolver):
         Largest number of entries of the samples.
     pivots
         Limit of one program; None: 1000 and 50 for every sample and feature.
+    rest
+        The solver of programs with l infinity that this one does not finish.
     """
 
     fallback: InnerSolver | None = None

@@ -10,7 +10,7 @@ from ucm.data.options import POSITIVE, STOP, check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import HullsByRows, NearestPoint
+from ucm.forms.nearest import HullsByRows, NearestPoint, small
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["Descending", "Descent", "Place"]
@@ -89,7 +89,7 @@ class Descending(NearestPoint):
             monitor.passes = hulls.gram.computed / (2.0 * hulls.gram.m)
             stop = monitor.report(run.steps, -W, at.gap, lambda: {"q": hulls.blocks(form, run.a)})
             near = float(gaps.max()) <= level if paper else at.gap <= 0.9 * monitor.tol
-            if near or hulls.negligible(run.a, W, monitor.tol):
+            if near or hulls.negligible(run.a, W, at.gap, small(monitor)):
                 return Answer()
             if stop:
                 return Answer().interrupted()

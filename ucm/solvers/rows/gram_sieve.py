@@ -13,14 +13,13 @@ from ucm.data.options import check_fields, whole
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import IMPROVING, HullsByRows, Improving, NearestPoint
+from ucm.forms.nearest import IMPROVING, HullsByRows, Improving, NearestPoint, small
 from ucm.solvers.rows.banded import Band, Banded, Levels, sieved
 from ucm.solvers.rows.faces import on_faces
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["GramSieve"]
 
-_ZERO = 0.01  # of the tolerance: below it a distance is 0, which the certificate has to prove to be more
 _WIDER = 1.5  # the free weights that a level begins with, against those of the coarser one
 
 
@@ -32,10 +31,10 @@ class GramSieve(Levels, NearestPoint):
     ----------
     newton
         What solves a band of few free weights.
-    free
-        How many are few; others, and those where most samples are free, conjugate gradients on faces solve.
     pairs
         Goes on over all samples where bands gain nothing more.
+    free
+        How many are few; others, and those where most samples are free, conjugate gradients on faces solve.
     coarse, stride, band
         As in `Levels`; a kink is a bound of a weight.
     """
@@ -53,7 +52,7 @@ class GramSieve(Levels, NearestPoint):
         with blas_threads(0):
             hulls = HullsByRows.of(form)
             first = None if start is None else hulls.start(form.begin(start))
-            problem = _Hulls(hulls, self, _ZERO * monitor.tol)
+            problem = _Hulls(hulls, self, small(monitor))
             found = sieved(problem, self, monitor, first)
         answer = Answer(hulls.blocks(form, found.p)).ended(found.status, found.message)
         return self.pairs.solve(form, monitor, answer) if found.status == "stalled" else answer
@@ -95,9 +94,8 @@ class _Hulls(Banded):
 
     def value(self, p: Vec, F: Vec) -> tuple[float, float]:
         W = self.hulls.norm(p, F)
-        if self.hulls.negligible(p, W, self.zero):
-            return -W, 0.0
-        return -W, float(self.hulls.gaps(p, F).sum()) / (W * W)
+        gap = float(self.hulls.gaps(p, F).sum()) / max(W * W, 1e-300)
+        return -W, 0.0 if self.hulls.negligible(p, W, gap, self.zero) else gap
 
     def sides(self, p: Vec, F: Vec) -> tuple[NDArray[np.bool_], NDArray[np.bool_], Vec]:
         free = (p > 0.0) & (p < self.top)

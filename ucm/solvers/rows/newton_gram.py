@@ -19,7 +19,7 @@ from ucm.data.options import COUNT, check_fields, optional
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
 from ucm.forms.monitor import Monitor
-from ucm.forms.nearest import NEAREST, HullsByRows, Improving, NearestPoint
+from ucm.forms.nearest import NEAREST, HullsByRows, Improving, NearestPoint, small
 from ucm.solvers.levels import Level, descend, strides
 from ucm.solvers.threads import blas_threads
 
@@ -98,11 +98,6 @@ class GramNewton(Improving):
         return Answer(hulls.blocks(form, a)).after(state, message)
 
 
-def _zero(monitor: Monitor) -> float:
-    """The part of the size of U below which a distance counts as 0."""
-    return monitor.tol if monitor.least is None else monitor.least
-
-
 class _GramLevel(Level):
     """As `numerics.gram_march` takes it.
 
@@ -176,7 +171,7 @@ class _GramLevel(Level):
     def march(self, log: Any, monitor: Monitor) -> int:
         hulls, gram = self.hulls, self.hulls.gram
         if self["floor"] == 0.0:
-            self["floor"] = max(_zero(monitor), hulls.resolution) * hulls.reach
+            self["floor"] = max(small(monitor), hulls.resolution) * hulls.reach
         before = self["systems"]
         done = numerics.gram_march(
             gram.store, gram.where, self.index, self.s, self.pull, self.ends, self.side, self.state,
@@ -193,15 +188,15 @@ class _GramLevel(Level):
     def ended(self, monitor: Monitor) -> str | None:
         if self["missing"] > 0.0:
             return None if self._fetch(self.need[: int(self["missing"])]) else "full"
-        if self["status"] == 2.0 and not self._negligible(_zero(monitor)):
+        if self["status"] == 2.0 and not self._negligible(small(monitor)):
             self["status"], self["floor"] = 0.0, 0.5 * self["norm"]
         if self["status"] == 3.0 and self.stride == 1:
             return "rounding"
         return "converged" if self["status"] > 0.0 else None
 
-    def _negligible(self, tol: float) -> bool:
+    def _negligible(self, zero: float) -> bool:
         a = self.by_variable(1)[self.members]
-        return self.hulls.negligible(a, self["norm"], tol)
+        return self.hulls.negligible(a, self["norm"], self["gap"], zero)
 
     def _wants_all(self, count: int) -> bool:
         """Whether the whole matrix costs less than its rows as they come, of which `count` are next:

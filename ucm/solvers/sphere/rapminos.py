@@ -225,7 +225,14 @@ def _free(form: UnitNorm, hulls: SumOfHulls, at: _State) -> NDArray[np.float64]:
     rows = np.vstack([hulls.differences(at.face), form.normal(at.v)])
     sizes = np.linalg.norm(rows, axis=1)
     rows = rows[sizes > 0.0] / sizes[sizes > 0.0, None]
-    _, s, V = np.linalg.svd(rows, full_matrices=True)
+    return _orthogonal(rows)
+
+
+def _orthogonal(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Orthonormal rows that span what is orthogonal to rows of norm 1: by their triangle where they are
+    many, as samples in whole numbers tie by the thousand."""
+    small = np.linalg.qr(rows, mode="r") if rows.shape[0] > rows.shape[1] else rows
+    _, s, V = np.linalg.svd(small)
     return V[int((s > 1e-8).sum()) :]
 
 
@@ -255,8 +262,8 @@ def _pinned(form: UnitNorm, hulls: SumOfHulls, at: _State) -> Vec:
     sizes = np.linalg.norm(rows, axis=1)
     if not sizes.min() > 0.0:
         return at.v
-    _, s, V = np.linalg.svd(rows / sizes[:, None], full_matrices=True)
-    if int((s > 1e-8).sum()) != form.rank - 1:
+    free = _orthogonal(rows / sizes[:, None])
+    if free.shape[0] != 1:
         return at.v
-    w = form.unit(V[-1] if V[-1] @ at.v > 0.0 else -V[-1])
+    w = form.unit(free[0] if free[0] @ at.v > 0.0 else -free[0])
     return w if hulls.face(w).value <= at.value * (1.0 + 1e-14) else at.v
