@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import pickle
+import tracemalloc
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -1880,6 +1881,45 @@ def test_the_classifier_is_the_same_by_a_sieve() -> None:
     assert len(np.setxor1d(found.support_, other.support_)) <= 0.02 * other.support_.size
     assert found.sparsity_.samples == pytest.approx(other.sparsity_.samples, rel=0.02)
     assert pickle.loads(pickle.dumps(found)).predict(X).tolist() == found.predict(X).tolist()
+
+
+def test_a_table_of_float32_is_not_converted_whole() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400_000, 20), dtype=np.float32)
+    y = np.where(X[:, 0] + 0.5 * rng.standard_normal(len(X)) > 0.0, 1, -1)
+    model = ucm.models.nu_svm(0.6)
+    ucm.solve(model, X[:600], y[:600])
+    tracemalloc.start()
+    classifier = ucm.Classifier(model).fit(X, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.3 * X.nbytes  # in double precision it takes twice as much
+    plan = ucm.compile(model, X, y)
+    found = plan.solve()
+    assert "X" not in vars(plan.data) and "X" not in vars(classifier.plan_.data)
+    other = ucm.solve(model, X.astype(np.float64), y)
+    for solution in (found, classifier.solution_):
+        assert solution.stats.solver == "sieve" and solution.status == "optimal"
+        assert solution.objective == pytest.approx(other.objective, rel=2e-6)
+    assert known(found.weights).sum() == pytest.approx(known(other.weights).sum())
+    assert plan.certify(w=found.w, weights=found.weights).relative_gap <= 2e-6
+
+
+@pytest.mark.parametrize("name", [*MODELS, *MOMENTS])
+def test_float32_answers_as_float64(name: str) -> None:
+    X, y = samples(600)
+    X = X.astype(np.float32)
+    model = {**MODELS, **MOMENTS}[name]
+    found, other = ucm.solve(model, X, y), ucm.solve(model, X.astype(np.float64), y)
+    assert found.stats.solver == other.stats.solver and found.objective == other.objective
+    changed = ucm.compile(model, X, y)
+    X[0, 0] += 1.0
+    with pytest.raises(ucm.DataError, match="changed in place"):
+        changed.solve()
+    for wrong in (np.nan, np.inf, -np.inf):
+        X[3, 1] = wrong
+        with pytest.raises(ucm.DataError, match=r"entry \(3, 1\) is"):
+            ucm.compile(model, X, y)
 
 
 def test_few_samples_are_not_sieved() -> None:

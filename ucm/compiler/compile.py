@@ -90,7 +90,8 @@ def compile(
     model
         Uncertainty set, RobustMargin, or Objective (`loss + lam * penalty`).
     X : (m, n) array, data frame or sparse matrix, or what `ucm.row_source` takes
-        The samples, one a row; float64 is used as it is. What lies in a file is read block by block.
+        The samples, one a row; float64 is used as it is, and so is float32 where hulls of many samples are
+        solved for by blocks of rows. What lies in a file is read block by block.
     y : (m,) labels -1 and +1
         The class of every sample; of a file also the name of their column.
     kernel : None, "linear", "poly", "rbf", "sigmoid", "precomputed" (X holds k(x_i, x_j)) or a
@@ -179,7 +180,7 @@ def _sieved(model: RobustMargin | Objective, data: Data) -> bool:
     return (
         data.m >= _MANY
         and data.m >= _LONG * data.n
-        and isinstance(data.X, np.ndarray)
+        and isinstance(data.table, np.ndarray)
         and isinstance(model, RobustMargin)
         and model.norm == 2.0
         and data.weighing.samples is None
@@ -417,7 +418,7 @@ def _of_set(
         check_kernel(model)
         rows = by_rows(model, data, gram, asked)
         data = data.in_gram_space(gram) if rows else data.in_feature_space(gram)
-    elif solver == "auto" and not isinstance(data.X, np.ndarray):
+    elif solver == "auto" and not isinstance(data.table, np.ndarray):
         span = in_span(model, data)
         data = data if span is None else data.in_feature_space(span)
     why = model.set.emptiness(data)

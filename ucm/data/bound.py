@@ -20,7 +20,7 @@ from ucm.data.groups import Groups, groups_of, members
 from ucm.data.linear import LinearMap, Vec
 from ucm.data.maps import CenteredMap, SampleMap, UnitMap
 from ucm.data.sound import Seal, read, refuse_entry
-from ucm.data.source import RowSource
+from ucm.data.source import RowSource, as_double
 from ucm.data.weighing import PLAIN, Weighing, check_class_weight, read_weights, weighing_of
 from ucm.errors import DataError, SolverError, UCMError
 
@@ -173,6 +173,7 @@ class Data:
     Attributes
     ----------
     X : (m, n) array or CSR matrix of float64
+    table : the same, of float32 where it was given so; X is then made of it when it is asked for
     y : (m,) array of +1.0 and -1.0
     weighing : what each sample weighs
     gram : None, or the Gram matrix of a kernel; then X holds coordinates of the samples in its
@@ -198,7 +199,9 @@ class Data:
         groups: Groups | None = None,
         source: RowSource | None = None,
     ) -> None:
-        self.X, self.y = X, y
+        self.table, self.y = X, y
+        if X.dtype != np.float32:
+            self.X = X
         self.source = source
         self.counts: tuple[float, float] = (0.0, 0.0)
         self.origin: Vec | None = None
@@ -210,6 +213,10 @@ class Data:
         self.m, self.n = X.shape
         self.space = EuclideanSpace(self.n) if space is None else space
         self._cache: dict[Hashable, Any] = {}
+
+    @functools.cached_property
+    def X(self) -> Any:
+        return as_double(self.table)
 
     def written(self, X: Any, gram: Gram | None = None, space: Space | None = None) -> Data:
         """The same samples in other coordinates."""
@@ -441,14 +448,14 @@ class Data:
     @functools.cached_property
     def stored(self) -> int:
         """Stored entries of X."""
-        return int(self.X.nnz) if sparse.issparse(self.X) else self.X.size
+        return int(self.table.nnz) if sparse.issparse(self.table) else self.table.size
 
     @functools.cached_property
     def scale(self) -> float:
         """The largest absolute entry of X (1 when all are zero), or the largest norm of a sample."""
         if isinstance(self.space, GramSpace):
             return self.space.scale
-        if self.seal is not None and self.seal.X is self.X:
+        if self.seal is not None and self.seal.X is self.table:
             top = self.seal.largest
         else:
             entries = self.X.data if sparse.issparse(self.X) else self.X
@@ -551,6 +558,6 @@ def bind(
     seal = Seal(X, values)
     if not seal.finite:
         refuse_entry(X)
-    labels = values.copy()
+    labels = values.copy() if values is labels else values  # those of others may change
     labels.flags.writeable = False
     return Data(X, labels, weighing, seal=seal, groups=groups)

@@ -11,6 +11,7 @@ from scipy import sparse
 from ucm import numerics
 from ucm.data.linear import Vec
 from ucm.data.look import refuse_empty
+from ucm.data.source import as_double
 from ucm.errors import DataError
 
 __all__ = ["Seal", "finite", "malformed", "read", "refuse_entry", "refuse_unsound", "table"]
@@ -68,8 +69,8 @@ def refuse_unsound(X: Any, name: str) -> None:
 
 
 def read(X: Any) -> Any:
-    """X as float64, C-contiguous or CSR, without a copy where it is that already. Whether its entries are
-    finite a `Seal` tells.
+    """X as float64, C-contiguous or CSR, without a copy where it is that already; dense float32 stays.
+    Whether its entries are finite a `Seal` tells.
 
     Raises
     ------
@@ -91,7 +92,7 @@ def read(X: Any) -> Any:
             X = np.asarray(X)
             if X.dtype.kind not in "biufO":
                 raise TypeError(f"dtype {X.dtype}")
-            X = np.ascontiguousarray(X, dtype=np.float64)
+            X = np.ascontiguousarray(X, dtype=X.dtype if X.dtype == np.float32 else np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"X: expected a table of real numbers, got {error}; encode text and dates first"
@@ -121,14 +122,15 @@ def refuse_entry(X: Any, rows: Any = None) -> NoReturn:
 
 
 def table(X: Any, rows: Any = None) -> Any:
-    """X as `read` gives it, its entries finite: for samples that are used once, these rows of all.
+    """X as float64, C-contiguous or CSR, its entries finite: for samples that are used once, these rows of
+    all.
 
     Raises
     ------
     DataError
         As `read`, or NaN or inf.
     """
-    X = read(X)
+    X = as_double(read(X))
     if not finite(X.data if sparse.issparse(X) else X):
         refuse_entry(X, rows)
     return X
@@ -153,7 +155,7 @@ class Seal:
 
     Parameters
     ----------
-    X : (m, n) array or CSR matrix of float64
+    X : (m, n) array of float64 or float32, or CSR matrix of float64
     y : (m,) array of float64
 
     Attributes
@@ -167,8 +169,12 @@ class Seal:
         self.X, self.y = X, y
         self.rests = False
         self._sums = self._taken()
-        self.finite = self._sums[0][1] < _INFINITE
-        self.largest = float(np.int64(self._sums[0][1]).view(np.float64))
+        if X.dtype == np.float64:
+            self.finite = self._sums[0][1] < _INFINITE
+            self.largest = float(np.int64(self._sums[0][1]).view(np.float64))
+        else:
+            self.largest = float(np.maximum(X.max(), -X.min()))  # NaN where there is one
+            self.finite = bool(np.isfinite(self.largest))
 
     def _taken(self) -> list[tuple[int, int]]:
         X = self.X
@@ -186,4 +192,4 @@ class Seal:
 
 def _sum(part: NDArray[Any]) -> tuple[int, int]:
     flat = part.reshape(-1)
-    return numerics.checksum(flat if flat.dtype == np.int32 else flat.view(np.int64))
+    return numerics.checksum(flat.view(np.int32 if flat.itemsize == 4 else np.int64))

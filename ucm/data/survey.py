@@ -266,9 +266,9 @@ def rows_here(X: Any, y: Vec, weighing: Weighing = PLAIN) -> Data:
 def in_memory(data: Data) -> RowData:
     """The same of bound samples, without a pass over them: rows of the sample alone are looked at."""
     plus = int(np.count_nonzero(data.y > 0.0))
-    source = row_source(data.X, data.y)
+    source = row_source(data.table, data.y)
     step = _step(source)
-    sample = _take(data.X, data.y, None, (step, step))[1]
+    sample = _take(data.table, data.y, None, (step, step))[1]
     entries = sample[0].data if sparse.issparse(sample[0]) else sample[0]
     top = float(np.abs(entries).max(initial=0.0))
     sizes, totals = (plus, data.m - plus), (float(plus), float(data.m - plus))

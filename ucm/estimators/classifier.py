@@ -24,7 +24,7 @@ from ucm.data.stored import feature_rows, is_stored
 from ucm.errors import SolverError
 from ucm.estimators.declared import OfModel, fitted_anew
 from ucm.estimators.lazily import lazy_accuracy, lazy_answers
-from ucm.estimators.multiclass import Pair, each, one_vs_one_scores, pairs_of
+from ucm.estimators.multiclass import Pair, each, one_vs_one_scores, pairs_of, side_weights
 from ucm.estimators.options import check_options, kernel_options, solve_options
 from ucm.estimators.over_rows import fit_rows, score_rows
 from ucm.estimators.probability import agreeing, calibrated
@@ -267,28 +267,27 @@ class Classifier(ClassifierMixin, OfModel):
         model = self._declared
         if is_stored(X):
             return self._fit_rows(model, X, y, sample_weight, subgroup)
-        X, y, classes, index, given, labels = samples_of(self, X, y, sample_weight, subgroup)
+        X, y, classes, index, given, labels = samples_of(
+            self, X, y, sample_weight, subgroup, single=self.kernel is None
+        )
         counts = counted(given, classes, index)
-        weights = class_weights(self.class_weight, classes, counts)[index]
+        weights = class_weights(self.class_weight, classes, counts)
         kernel, options = kernel_options(self, X, given)
         pairs = list(pairs_of(index, classes.size, self.multi_class))
+        m = index.size
+        del index  # eight bytes a sample
 
         def work(pair: Pair) -> tuple[Plan, Solution]:
-            part = X if pair.rows.size == index.size else X[pair.rows]
-            if self.kernel == "precomputed" and pair.rows.size != index.size:
+            part = X if pair.rows.size == m else X[pair.rows]
+            if self.kernel == "precomputed" and pair.rows.size != m:
                 part = np.ascontiguousarray(part[:, pair.rows])
-            own, taken = weights[pair.rows], None if given is None else given[pair.rows]
-            factors = tuple(
-                float(np.average(own[side], weights=None if taken is None else taken[side]))
-                for side in (pair.signs > 0, pair.signs < 0)
-            )
             plan = compile(
                 model,
                 part,
                 pair.signs,
                 solver=self.solver,
-                class_weight=factors,  # type: ignore[arg-type]
-                sample_weight=taken,
+                class_weight=side_weights(pair, weights, counts),
+                sample_weight=None if given is None else given[pair.rows],
                 subgroup=None if labels is None else labels[pair.rows],
                 **options,
             )

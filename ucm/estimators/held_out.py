@@ -24,7 +24,7 @@ from ucm.data.bound import bind
 from ucm.data.linear import Vec
 from ucm.data.moments import Moments, known_by, without_each
 from ucm.errors import UCMError
-from ucm.estimators.multiclass import Pair, each, pairs_of
+from ucm.estimators.multiclass import Pair, each, pairs_of, side_weights
 from ucm.estimators.options import kernel_options
 from ucm.estimators.validation import (
     class_weights,
@@ -284,11 +284,7 @@ def _solved(
     of_fold = None if search.given is None else search.given[train]
     _, kernel = kernel_options(e, among(train, train), of_fold)
     counts = counted(of_fold, search.labels, search.index[train])
-    own = class_weights(e.class_weight, search.labels, counts)[search.index[rows]]
-    factors = tuple(
-        float(np.average(own[side], weights=None if given is None else given[side]))
-        for side in (pair.signs > 0, pair.signs < 0)
-    )
+    factors = side_weights(pair, class_weights(e.class_weight, search.labels, counts), counts)
     groups = None if search.groups is None else search.groups[rows]
     of_data = {"class_weight": factors, "sample_weight": given, "subgroup": groups, **kernel}
     of_solve = {"tol": e.tol, "max_iter": e.max_iter, "bias_rule": search.rule}

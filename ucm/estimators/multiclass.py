@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ucm.data.linear import Vec
 
-__all__ = ["Pair", "each", "one_vs_one_scores", "pairs_of"]
+__all__ = ["Pair", "each", "one_vs_one_scores", "pairs_of", "side_weights"]
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,13 @@ class Pair:
     ----------
     positive, negative : indices of the classes; negative = -1 for all the others
     rows : the samples that take part
-    signs : +1.0 or -1.0 for each of them
+    signs : +1 or -1 for each of them, a byte
     """
 
     positive: int
     negative: int
     rows: NDArray[np.intp]
-    signs: Vec
+    signs: NDArray[np.int8]
 
     def named(self, classes: NDArray[Any]) -> str:
         """The beginning of a message about this problem, where there are several."""
@@ -48,15 +48,26 @@ def pairs_of(index: NDArray[np.intp], classes: int, scheme: str) -> Iterator[Pai
     """
     everything = np.arange(index.size)
     if classes == 2:
-        yield Pair(1, 0, everything, np.where(index == 1, 1.0, -1.0))
+        yield Pair(1, 0, everything, _signs(index == 1))
     elif scheme == "ovr":
         for i in range(classes):
-            yield Pair(i, -1, everything, np.where(index == i, 1.0, -1.0))
+            yield Pair(i, -1, everything, _signs(index == i))
     else:
         members = [np.flatnonzero(index == i) for i in range(classes)]
         for i, j in combinations(range(classes), 2):
             rows = np.sort(np.concatenate([members[i], members[j]]))
-            yield Pair(i, j, rows, np.where(index[rows] == i, 1.0, -1.0))
+            yield Pair(i, j, rows, _signs(index[rows] == i))
+
+
+def _signs(positive: NDArray[np.bool_]) -> NDArray[np.int8]:
+    return np.where(positive, np.int8(1), np.int8(-1))
+
+
+def side_weights(pair: Pair, weights: Vec, counts: Vec) -> tuple[float, float]:
+    """The mean weights of both sides of a problem, from those of the classes and their samples."""
+    place = np.arange(weights.size)
+    rest = place != pair.positive if pair.negative < 0 else place == pair.negative
+    return float(weights[pair.positive]), float(np.average(weights[rest], weights=counts[rest]))
 
 
 def each(work: Callable[..., Any], parts: Sequence[Any], n_jobs: int | None) -> Iterator[Any]:

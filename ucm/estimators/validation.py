@@ -20,6 +20,7 @@ from ucm.compiler.robust import ToDistance, ToSphere
 from ucm.data.groups import groups_of
 from ucm.data.linear import Vec
 from ucm.data.sound import refuse_unsound
+from ucm.data.source import as_double
 from ucm.data.weighing import read_weights
 from ucm.errors import CompositionError, DataError, ParameterError, UCMError, brief
 from ucm.forms.solution import Solution
@@ -76,9 +77,18 @@ class _Samples(NamedTuple):
 
 
 def samples_of(
-    estimator: BaseEstimator, X: Any, y: Any, sample_weight: Any, subgroup: Any
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    subgroup: Any,
+    single: bool = False,
 ) -> _Samples:
     """What `fit` is given, looked through.
+
+    Parameters
+    ----------
+    single : whether X of two classes may stay float32
 
     Raises
     ------
@@ -88,8 +98,11 @@ def samples_of(
     with data_errors("fit"):
         refuse_unsound(X, "Classifier: X")
         refuse_unsound(y, "Classifier: y")
-        X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, order="C")
+        dtype = [np.float64, np.float32] if single else np.float64  # others become the first
+        X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=dtype, order="C")
         classes, index = labels_of(y)
+    if classes.size > 2:
+        X = as_double(X)  # once for all problems
     weights = read_weights(sample_weight, index.size)
     groups = None
     if subgroup is not None:

@@ -52,7 +52,7 @@ def sift(
     factors: tuple[float, float],
 ) -> tuple[NDArray[np.int8], Sifted]:
     """The kernel of a round: rows nearer than `reach` to their threshold, or on the wrong side, join."""
-    X, y = as_double(X), np.asarray(y)
+    table, X, y = X, as_double(X), np.asarray(y)
     positive, weights = y > 0.0, magnitudes(y)
     side = (~positive).astype(np.intp)
     d = X @ w
@@ -84,7 +84,7 @@ def sift(
         points = at @ X
     counts = float(first.sum()), float((c - first).sum())
     labels = y[places].astype(np.float64)
-    return state, Sifted(short, points, counts, X[places], labels, was, places.astype(np.int32))
+    return state, Sifted(short, points, counts, table[places], labels, was, places.astype(np.int32))
 
 
 def _sides(X: Any, y: Any, state: Any, w: Vec, theta: Vec, factors: Any) -> tuple[Any, Any]:
@@ -148,9 +148,10 @@ class Band:
 
 
 def stacked(tables: list[Any]) -> Any:
+    """Rows in double precision, C-contiguous or CSR."""
     if sparse.issparse(tables[0]):
-        return sparse.csr_matrix(sparse.vstack(tables, format="csr"))
-    return np.ascontiguousarray(np.concatenate(tables))
+        return as_double(sparse.csr_matrix(sparse.vstack(tables, format="csr")))
+    return np.ascontiguousarray(np.concatenate(tables, dtype=np.float64))
 
 
 @dataclass
@@ -172,13 +173,16 @@ class SievedRows:
             self.rounds.recover()
             states = told(self.rounds, _sides, *self.at)
         plus, minus = (cap * abs(f) for cap, f in zip(self.caps, factors, strict=True))
-        known = [np.where(s > 0, plus, -minus) * s for s in states]
+        found = np.empty(sum(s.size for s in states))
+        known = np.split(found, np.cumsum([s.size for s in states[:-1]]))
+        for v, s in zip(known, states, strict=True):
+            np.multiply(np.where(s > 0, plus, -minus), s, out=v)
         for c, factor in enumerate(factors):
             at = 0
             for block, rows in self.band.places[c]:
                 known[block][rows] = abs(factor) * self.band.p[c][at : at + rows.size]
                 at += rows.size
-        return np.concatenate(known)
+        return found
 
 
 def reach_of(off: Vec, part: float, more: int) -> float:
