@@ -159,6 +159,11 @@ DAMAGED = _damaged()
         ("1 1:2\n1 3:1 2:1\n", "line 2: index 2 after 3"),
         ("1 1:2\n1 2\n", "line 2: '2' is no index:value pair"),
         ("a,b\n", "a header and no rows"),
+        (
+            ",a,label\n0,1.5,1\n1,2.5,-1\n",
+            "none for column 1 of the header; name it, or, if it is the index",
+        ),
+        ("a,,label\n0,1.5,1\n1,2.5,-1\n", "none for column 2 of the header"),
         ("1\n2\n3\n", "one column only"),
         ("1,2,-1\n3,4\n5,6,1\n", "line 2: 2 values, the first row has 3"),
         ("a,b,label\n1,2,x\n\n3,oops,y\n", "line 4, b: 'oops' is no finite number"),

@@ -862,6 +862,16 @@ def test_broken_files_are_named(tmp_path: Path, suffix: str) -> None:
         ucm.row_source(file, np.ones(3))
 
 
+def test_the_index_that_a_frame_writes_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow.csv")
+    frame = pytest.importorskip("pandas").DataFrame({"a": [1.5, 2.5], "label": [1, -1]})
+    frame.to_csv(tmp_path / "X.csv")
+    with pytest.raises(ucm.DataError, match=r"none for column 1 of the header.*index=False"):
+        ucm.row_source(tmp_path / "X.csv", "label")
+    frame.to_csv(tmp_path / "X.csv", index=False)
+    assert ucm.row_source(tmp_path / "X.csv", "label").features == ["a"]
+
+
 def test_lines_of_csv_files(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow.csv")
     (X, y), file = samples(60), tmp_path / "X.csv"

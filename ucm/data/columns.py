@@ -13,7 +13,7 @@ from ucm.errors import DataError
 
 __all__ = [
     "LABELS", "SAID", "Beside", "Unlabelled", "chosen", "listed", "refuse_kind", "refuse_lengths",
-    "refuse_lost", "vector", "weights_of",
+    "refuse_lost", "refuse_unnamed", "vector", "weights_of",
 ]  # fmt: skip
 
 LABELS = ("label", "class", "target", "y")
@@ -171,6 +171,16 @@ def refuse_lost(names: Iterable[str], there: Iterable[Any]) -> None:
         raise DataError(
             f"X: expected the columns of the fit, got none named {', '.join(lost)}; "
             "give a table that has them"
+        )
+
+
+def refuse_unnamed(path: Any, header: Sequence[str]) -> None:
+    """Raises `DataError` where a header leaves a column without a name, as frames do for their index."""
+    if "" in header:
+        raise DataError(
+            f"{path}: expected a name for every column, got none for column {header.index('') + 1} of the "
+            "header; name it, or, if it is the index of a frame, write the file with "
+            "to_csv(path, index=False)"
         )
 
 

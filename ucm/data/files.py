@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ucm.data.columns import LABELS, listed
+from ucm.data.columns import LABELS, listed, refuse_unnamed
 from ucm.errors import DataError
 
 __all__ = ["Table", "read", "read_table"]
@@ -198,7 +198,7 @@ def _libsvm_problem(tokens: list[str]) -> str | None:
 # --- CSV --------------------------------------------------------------------------------------
 def _csv(path: Path, text: str, label: str | None, features: int | None) -> Table:
     rows = list(_cells(path, text))
-    header = _header(rows)
+    header = _header(path, rows)
     names = header or [f"column {j + 1}" for j in range(len(rows[0][1]))]
     if header is not None:
         rows = rows[1:]
@@ -249,13 +249,16 @@ def _cells(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
         raise DataError(f"{path}, line {reader.line_num}: {error}") from None
 
 
-def _header(rows: list[tuple[int, list[str]]]) -> list[str] | None:
+def _header(path: Path, rows: list[tuple[int, list[str]]]) -> list[str] | None:
     """The first row, if it holds names: no number in it, and a number in the row below it."""
     first = rows[0][1]
-    if any(_number(cell) is not None for cell in first) or not all(first):
+    if any(_number(cell) is not None for cell in first):
         return None
     below = rows[1][1] if len(rows) > 1 else []
-    return first if not below or any(_number(cell) is not None for cell in below) else None
+    if below and all(_number(cell) is None for cell in below):
+        return None
+    refuse_unnamed(path, first)
+    return first
 
 
 def _label_column(

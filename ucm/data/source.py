@@ -136,7 +136,11 @@ class RowSource(ABC):
         """The different labels, in order."""
 
     def gather(self) -> tuple[Any, NDArray[Any]]:
-        """All samples and labels in memory, float64 or CSR: for models that need them whole."""
+        """All samples and labels in memory, float64 or CSR: for models that need them whole.
+
+        What stands beside them, weights and groups (`tags`), is not among them: give `sample_weight` and
+        `subgroup` anew where the samples go.
+        """
         return gathered(told(self.rounds(), _copied))
 
     def mapped(self, transform: Any) -> RowSource:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ucm.data.columns import SAID, Beside, Unlabelled, chosen
+from ucm.data.columns import SAID, Beside, Unlabelled, chosen, refuse_unnamed
 from ucm.data.dask_rows import dask_rows, is_dask
 from ucm.data.options import COUNT, SECONDS, optional
 from ucm.data.sound import refuse_unsound
@@ -566,7 +566,9 @@ class _CsvRows(_Parts):
             raise DataError(f"{path}: expected UTF-8 text, got {error}; write it anew") from error
         self.mark = next((mark for mark in ",;\t" if mark in text), " ")
         cells = [cell.strip().strip('"') for cell in text.split(self.mark)]
-        named = all(cells) and not any(map(_is_number, cells))
+        named = any(cells) and not any(map(_is_number, cells))
+        if named:
+            refuse_unnamed(path, cells)
         self.all = cells if named else [f"column {j + 1}" for j in range(len(cells))]
         begin = len(first) if named else len(first) - len(first.lstrip(b"\xef\xbb\xbf"))
         self.types: dict[str, Any] = {}

@@ -141,7 +141,7 @@ class Classifier(ClassifierMixin, OfModel):
     plan_, solution_, certificate_, history_ : of the one problem, or lists of them
         The compiled model (`plan_.explain()`, `plan_.verify()`); the whole answer: status, message,
         weights of the samples, statistics; the proof of accuracy, computed from the declaration; one
-        record per reported iteration. `plan_` holds the training data, and a pickle leaves it out.
+        record per reported iteration. `plan_` holds the training data; a pickle or a copy leaves it out.
 
     Raises
     ------
