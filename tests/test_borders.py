@@ -103,7 +103,7 @@ def test_changed_sparse_samples_and_labels_are_refused() -> None:
 
 
 def test_what_was_copied_may_change() -> None:
-    X = APART.astype(np.float32)
+    X = np.asfortranarray(APART)
     plan = ucm.compile(NU, X, Y)
     X *= 2.0
     assert plan.solve().status == "optimal"
