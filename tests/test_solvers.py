@@ -651,6 +651,16 @@ def test_intersections_by_one_side_of_them(cut: str) -> None:
         assert own.objective == pytest.approx(whole.objective, rel=2e-6)
 
 
+@pytest.mark.parametrize("kappa", [0.03, 2.0])  # that of the ellipsoid; that of the hulls
+def test_an_intersection_of_many_features_in_the_span_of_the_samples(kappa: float) -> None:
+    y = np.repeat([1.0, -1.0], 12)
+    X = np.random.default_rng(1).standard_normal((24, 1000)) + 0.05 * y[:, None]
+    plan = ucm.compile(ucm.models.coherent_mm_fda(kappa), X, y)
+    own = plan.solve()
+    assert own.stats.solver == "relaxed" and own.status == "optimal" and plan.verify().agrees
+    assert own.stats.forming < 100.0  # passes: 24 x 24 systems, not 1000 x 1000
+
+
 @pytest.mark.parametrize(("m", "a"), [(600, 200), (900, 299)])
 def test_a_hull_that_its_cap_leaves_a_point_takes_no_more_steps(m: int, a: int) -> None:
     """At nu_max the smaller class has a single point, but for rounding of its cap."""

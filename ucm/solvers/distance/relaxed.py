@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ucm.data.linear import LinearMap, Vec
-from ucm.data.maps import ComposedMap, ZeroMap, scaled
+from ucm.data.maps import ComposedMap, MatrixMap, ZeroMap, scaled
 from ucm.data.options import check_fields
 from ucm.forms.answer import Answer
 from ucm.forms.distance import MinNorm
@@ -29,6 +29,7 @@ from ucm.forms.solver import Solver, solvers_of
 from ucm.language.contracts import Block, Coupling, SemiSmooth
 from ucm.numerics.steps import MOST, line_search
 from ucm.solvers.curvature import Formed
+from ucm.solvers.distance.basis import coordinates, factoring
 from ucm.solvers.threads import blas_threads
 
 __all__ = ["Relaxed"]
@@ -209,6 +210,12 @@ def _meets(
             maps.append(scaled(B, -1.0))
     blocks: Any = [form.blocks[k] for k in own]
     centers = [q[k] for k in own]
+    if (
+        sum(B.shape[1] for B in maps) < x.size - 1
+    ):  # in coordinates of their span, whose order is less
+        Q, x, parts = coordinates(x, maps)
+        maps = [MatrixMap(A) for A in parts]
+        monitor.forming += factoring(form, *Q.shape)
     systems = Formed(maps, form.stored)
     cost = sum(B.entries for B in maps) / max(1, form.stored)
     mu = np.zeros(x.size)
