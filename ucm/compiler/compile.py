@@ -336,7 +336,6 @@ def check_no_options(options: dict[str, Any]) -> None:
                 f'{", ".join(KERNEL_OPTIONS)}: add for example kernel="rbf"'
             )
         raise unknown_option("compile", options, [*options_of(compile), *KERNEL_OPTIONS])
-    return
 
 
 def in_its_space(data: Data, gram: Gram | None) -> Data:

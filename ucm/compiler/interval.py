@@ -390,10 +390,8 @@ def classifiers(
         The model is not two reduced hulls whose caps the parameter sets.
     """
     hulls, found, chain = _Hulls(model, data, name), [], None
-    if (
-        hulls.maps[0][1] * hulls.maps[-1][1] > 0.0 and len(hulls.maps) == 2
-    ):  # no margin between them
-        return [None] * len(values), None
+    if len(hulls.maps) == 2 and hulls.maps[0][1] * hulls.maps[1][1] > 0.0:
+        return [None] * len(values), None  # of a sum of hulls: there is no margin between them
     for value in values:
         c = hulls.size.derived(value)
         if not hulls.least * (1.0 - ROUNDING) <= c < math.inf:

@@ -340,7 +340,7 @@ class _ArrayRows(_Rows):
 _MANY = 1 << 20  # labels at a time
 _TEXT = 1 << 23  # bytes at a time
 _IN_MEMORY = (
-    4  # times as large are blocks that need no room, as threads wait for each other between them
+    4  # times as large are blocks that take no room: threads wait for each other in between
 )
 
 

@@ -210,10 +210,8 @@ def _meets(
             maps.append(scaled(B, -1.0))
     blocks: Any = [form.blocks[k] for k in own]
     centers = [q[k] for k in own]
-    if (
-        sum(B.shape[1] for B in maps) < x.size - 1
-    ):  # in coordinates of their span, whose order is less
-        Q, x, parts = coordinates(x, maps)
+    if sum(B.shape[1] for B in maps) < x.size - 1:
+        Q, x, parts = coordinates(x, maps)  # of their span, whose order is less
         maps = [MatrixMap(A) for A in parts]
         monitor.forming += factoring(form, *Q.shape)
     systems = Formed(maps, form.stored)
